@@ -1,0 +1,124 @@
+"""Configuration: frozen dataclasses, filled from a TOML file and then from overrides; unknown keys are errors.
+
+A config class checks its own values in `__post_init__`, so one that exists is valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, Union
+
+from .errors import ConfigError
+from .storage import read_bytes
+
+Config = TypeVar("Config")
+
+
+def load(cls: type[Config], path: Path | str | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Build `cls` from a TOML file (optional), then from `overrides` (None values are skipped)."""
+    values = read_toml(path) if path is not None else {}
+    values.update({key: value for key, value in (overrides or {}).items() if value is not None})
+    return from_dict(cls, values, where=str(path) if path else "the settings")
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """A TOML file as a dict. Raises ConfigError with the line when it does not parse."""
+    try:
+        return tomllib.loads(read_bytes(path, limit_bytes=1 << 20).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+
+
+def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the settings") -> Config:
+    """Build the dataclass `cls`; an unknown key or a value of the wrong type is a ConfigError."""
+    fields = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(cls)
+    ready = {}
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise ConfigError(f"Unknown setting '{key}' in {where}.{hint} Known: {', '.join(sorted(fields))}.")
+        ready[name] = _fit(name, value, hints[name])
+    missing = [
+        field.name
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if field.init
+        and field.name not in ready
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise ConfigError(f"Missing in {where}: {', '.join(missing)}.")
+    return cls(**ready)
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The dataclass as plain values (paths as text), without the settings that are None."""
+    return {key: value for key, value in _plain(dataclasses.asdict(config)).items() if value is not None}
+
+
+def to_toml(config: Any) -> str:
+    """The dataclass as TOML."""
+    import tomli_w
+
+    return tomli_w.dumps(to_dict(config))
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The settings that differ, each as 'name (was X, now Y)'."""
+    return [
+        f"{key} (was {old.get(key)!r}, now {new.get(key)!r})"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise ConfigError(message) unless `condition` holds; for `__post_init__`."""
+    if not condition:
+        raise ConfigError(message)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _fit(name: str, value: Any, hint: Any) -> Any:
+    """Bring `value` to the type that `hint` names, or raise ConfigError."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for option in options:
+        origin = typing.get_origin(option) or option
+        if origin is Any or (value is None and option is type(None)):
+            return value
+        if origin is typing.Literal and value in typing.get_args(option):
+            return value
+        if origin in (tuple, list) and isinstance(value, (list, tuple)):
+            return origin(value)
+        if origin is Path and isinstance(value, (str, Path)):
+            return Path(value)
+        if origin is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        if origin is int and isinstance(value, bool):
+            continue
+        if isinstance(origin, type) and isinstance(value, origin):
+            return value
+    allowed = [option for option in options if option is not type(None)]
+    names = " or ".join(
+        " | ".join(map(repr, typing.get_args(option)))
+        if typing.get_origin(option) is typing.Literal
+        else getattr(option, "__name__", str(option))
+        for option in allowed
+    )
+    raise ConfigError(f"Setting '{name}' is {value!r}; it must be {names}.")

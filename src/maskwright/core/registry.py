@@ -1,0 +1,68 @@
+"""One table from names to `module:attribute`, resolved on use.
+
+Lists and `--help` answer without importing what they list. Other packages add entries through entry points of the
+group `maskwright.<kind>`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from importlib import import_module, metadata
+from typing import Any
+
+from .errors import ConfigError
+
+TABLE: dict[str, dict[str, str]] = {
+    "tokenizer": {
+        "wordpiece": "maskwright.text.trainers:train_wordpiece",
+        "wordpiece-score": "maskwright.text.trainers:train_wordpiece_score",
+        "bpe": "maskwright.text.trainers:train_bpe",
+        "byte-bpe": "maskwright.text.trainers:train_byte_bpe",
+        "word": "maskwright.text.trainers:train_word",
+        "char": "maskwright.text.trainers:train_char",
+    },
+    "objective": {
+        "mlm": "maskwright.objectives.pretraining:MaskedLanguageModelling",
+        "mlm+nsp": "maskwright.objectives.pretraining:MaskedLanguageModellingAndNextSentence",
+    },
+    "task": {
+        "classification": "maskwright.tasks.classification:Classification",
+        "regression": "maskwright.tasks.regression:Regression",
+    },
+    "head": {
+        "mlm": "maskwright.models.heads:MaskedLanguageModelHead",
+        "nsp": "maskwright.models.heads:NextSentenceHead",
+        "pretraining": "maskwright.models.heads:PretrainingHead",
+        "classification": "maskwright.models.heads:SequenceClassificationHead",
+        "regression": "maskwright.models.heads:SequenceClassificationHead",
+    },
+}
+
+
+def names(kind: str) -> list[str]:
+    """All names of `kind`, our own first, then those of entry points."""
+    return [*TABLE[kind], *(point.name for point in _entry_points(kind) if point.name not in TABLE[kind])]
+
+
+def resolve(kind: str, name: str) -> Any:
+    """The object behind `name`. Raises ConfigError naming the nearest known name."""
+    if name in TABLE[kind]:
+        module, attribute = TABLE[kind][name].split(":")
+        return getattr(import_module(module), attribute)
+    for point in _entry_points(kind):
+        if point.name == name:
+            return point.load()
+    raise ConfigError(unknown_name(kind, name, names(kind)))
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that is not known, with the nearest one."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"Unknown {kind} '{name}'.{hint} Known: {', '.join(known)}."
+
+
+def _entry_points(kind: str) -> metadata.EntryPoints:
+    return metadata.entry_points(group=f"maskwright.{kind}")
