@@ -1,0 +1,142 @@
+"""The one batch type: sequences packed end to end, without padding.
+
+Every linear layer, norm and loss runs on `[tokens, hidden]`; only attention asks where sequences begin and end. It
+works on runs: neighbours of equal length, which it can view as `[count, length, ...]` without mask, gather or copy.
+Sort by length (`order_by_length`) before packing and the runs are as long as they can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Run(NamedTuple):
+    """`count` neighbouring sequences of `length` tokens each; the first token stands at `start`."""
+
+    start: int
+    count: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Packed sequences.
+
+    input_ids: int64 [tokens]; cu_seqlens: int32 [sequences + 1], where each sequence begins (and the end), on the CPU;
+    position_ids: int64 [tokens]; token_type_ids: int64 [tokens], or None where all are 0;
+    labels: what a loss needs, by name:
+        "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64 [labels] (their right ids),
+        "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences, num_labels].
+    """
+
+    input_ids: Tensor
+    cu_seqlens: Tensor
+    position_ids: Tensor
+    token_type_ids: Tensor | None = None
+    labels: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def from_sequences(
+        cls,
+        sequences: Sequence[Sequence[int] | np.ndarray],
+        token_types: Sequence[Sequence[int] | np.ndarray] | None = None,
+        labels: Mapping[str, Tensor] | None = None,
+    ) -> Batch:
+        """Pack `sequences` in the order given; positions count from 0 in each."""
+        lengths = np.fromiter((len(sequence) for sequence in sequences), dtype=np.int32, count=len(sequences))
+        cu_seqlens = np.zeros(len(lengths) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=cu_seqlens[1:])
+        positions = np.arange(cu_seqlens[-1], dtype=np.int64) - np.repeat(cu_seqlens[:-1], lengths)
+        types = None if token_types is None else torch.from_numpy(_concatenate(token_types))
+        return cls(
+            input_ids=torch.from_numpy(_concatenate(sequences)),
+            cu_seqlens=torch.from_numpy(cu_seqlens),
+            position_ids=torch.from_numpy(positions),
+            token_type_ids=types,
+            labels=labels or {},
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens in the pack."""
+        return self.input_ids.shape[0]
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in the pack."""
+        return self.cu_seqlens.shape[0] - 1
+
+    def __len__(self) -> int:
+        return self.num_sequences
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Tokens of each sequence."""
+        return self.cu_seqlens.diff().tolist()
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Neighbours of equal length, in order; empty sequences belong to no run."""
+        return tuple(_runs(self.lengths))
+
+    @cached_property
+    def first_tokens(self) -> Tensor:
+        """Index of each sequence's first token in the pack: int64 [sequences]."""
+        return self.cu_seqlens[:-1].long().to(self.input_ids.device)
+
+    def with_labels(self, **labels: Tensor) -> Batch:
+        """The same pack with these labels added."""
+        return replace(self, labels={**self.labels, **labels})
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Move the tensors; `cu_seqlens` stays on the CPU, where attention plans its runs."""
+        move = lambda tensor: tensor.to(device, non_blocking=True)  # noqa: E731
+        return replace(
+            self,
+            input_ids=move(self.input_ids),
+            position_ids=move(self.position_ids),
+            token_type_ids=None if self.token_type_ids is None else move(self.token_type_ids),
+            labels={name: move(value) for name, value in self.labels.items()},
+        )
+
+
+def order_by_length(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Indices that sort `lengths`, shortest first; equal lengths keep their order: int64 [sequences]."""
+    return np.argsort(np.asarray(lengths), kind="stable")
+
+
+def chunks_by_tokens(order: Sequence[int] | np.ndarray, lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Cut `order` into chunks of at most `budget` tokens (a longer sequence stands alone)."""
+    chunk: list[int] = []
+    tokens = 0
+    for index in order:
+        if chunk and tokens + lengths[index] > budget:
+            yield chunk
+            chunk, tokens = [], 0
+        chunk.append(int(index))
+        tokens += lengths[index]
+    if chunk:
+        yield chunk
+
+
+def _runs(lengths: Sequence[int]) -> Iterator[Run]:
+    start = 0
+    for length, group in groupby(lengths):
+        count = sum(1 for _ in group)
+        if length:
+            yield Run(start, count, length)
+        start += count * length
+
+
+def _concatenate(sequences: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
+    if not sequences:
+        return np.zeros(0, dtype=np.int64)
+    return np.concatenate([np.asarray(sequence, dtype=np.int64) for sequence in sequences])
