@@ -1,0 +1,69 @@
+"""Maskwright: BERT and the systems around it, from your own text to a model that you trained and use.
+
+Names are imported on first use, so `import maskwright` stays fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "MaskwrightError": "core.errors",
+    "Tokenizer": "text.tokenizer",
+    "Batch": "data.batch",
+    "ModelConfig": "models.config",
+    "PretrainConfig": "train.pretrain_config",
+    "FinetuneConfig": "train.finetune_config",
+    "load": "api",
+    "build": "api",
+    "preset": "api",
+    "pretrain": "api",
+    "finetune": "api",
+    "TextClassifier": "estimators",
+    "TextRegressor": "estimators",
+    "Embedder": "estimators",
+    "FillMask": "estimators",
+}
+
+__all__ = [
+    "Batch",
+    "Embedder",
+    "FillMask",
+    "FinetuneConfig",
+    "MaskwrightError",
+    "ModelConfig",
+    "PretrainConfig",
+    "TextClassifier",
+    "TextRegressor",
+    "Tokenizer",
+    "build",
+    "finetune",
+    "load",
+    "preset",
+    "pretrain",
+]
+
+if TYPE_CHECKING:
+    from .api import build, finetune, load, preset, pretrain
+    from .core.errors import MaskwrightError
+    from .data.batch import Batch
+    from .estimators import Embedder, FillMask, TextClassifier, TextRegressor
+    from .models.config import ModelConfig
+    from .text.tokenizer import Tokenizer
+    from .train.finetune_config import FinetuneConfig
+    from .train.pretrain_config import PretrainConfig
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'maskwright' has no attribute '{name}'")
+    value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,72 @@
+"""The `maskwright` command: one table of verbs, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..core.errors import MaskwrightError
+from . import embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
+
+EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
+
+app = typer.Typer(
+    name="maskwright",
+    help="From your own text to a language encoder that you trained, measured and use.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
+for name, command, panel in (
+    ("pretrain", pretrain.pretrain, "Train"),
+    ("finetune", finetune.finetune, "Train"),
+    ("evaluate", evaluate.evaluate, "Use"),
+    ("predict", predict.predict, "Use"),
+    ("fill-mask", fill_mask.fill_mask, "Use"),
+    ("next-sentence", next_sentence.next_sentence, "Use"),
+    ("embed", embed.embed, "Use"),
+    ("presets", presets.presets, "Know"),
+):
+    app.command(name, rich_help_panel=panel)(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"maskwright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
+    debug = "--debug" in sys.argv[1:]
+    try:
+        app()
+    except MaskwrightError as error:
+        if debug:
+            raise
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except Exception as error:
+        if debug:
+            raise
+        typer.echo(
+            f"internal error: {type(error).__name__}: {error}\n"
+            "This is a fault of maskwright, not of your input; run it again with --debug and report what it prints.",
+            err=True,
+        )
+        sys.exit(1)

@@ -1,0 +1,106 @@
+"""What every command shares: options with one meaning everywhere, JSON and tables on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ..core import progress
+from ..core.errors import ConfigError
+
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+def _set_quiet(quiet: bool) -> bool:
+    progress.set_quiet(quiet)
+    return quiet
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else there.")]
+QuietFlag = Annotated[bool, typer.Option("--quiet", callback=_set_quiet, help="No notes and no progress.")]
+DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Names every random draw; equal seeds, equal results.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
+PrecisionOption = Annotated[
+    Precision, typer.Option("--precision", help="Number format; auto takes bf16 where the processor has it.")
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Processor threads.  [default: all]", show_default=False)
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option("--columns", help="Which column is what: text=body,label=y.", metavar="ROLE=NAME,…"),
+]
+SkipBadRowsFlag = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Go on without bad rows; they are counted and reported.")
+]
+
+
+def parse_columns(columns: str | None) -> dict[str, str]:
+    """`text=body,label=y` as a dict. Raises ConfigError for anything else."""
+    pairs = {}
+    for part in (columns or "").split(","):
+        role, equals, name = part.partition("=")
+        if part and not (role.strip() and equals and name.strip()):
+            raise ConfigError(f"--columns has '{part}'; it takes ROLE=NAME pairs, as in text=body,label=y.")
+        if part:
+            pairs[role.strip()] = name.strip()
+    return pairs
+
+
+def set_threads(threads: int | None) -> None:
+    """Use this many processor threads (None: leave torch's choice)."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object (or value) on a line of standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=_to_json) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Plain text on standard output; characters that the terminal cannot show are replaced."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding) + "\n")
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", right: Iterable[str] = ()
+) -> None:
+    """A table on standard output; the columns named in `right` are right-aligned."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    right = set(right)
+    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
+    for column in columns:
+        table.add_column(Text(column), justify="right" if column in right else "left")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    Console(file=sys.stdout, highlight=False).print(table)
+
+
+def print_metrics(metrics: Mapping[str, float]) -> None:
+    """Metrics as 'name value' lines on standard output."""
+    width = max((len(name) for name in metrics), default=0)
+    for name, value in metrics.items():
+        print_text(f"{name:<{width}}  {value:.4f}" if isinstance(value, float) else f"{name:<{width}}  {value}")
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,0 +1,47 @@
+"""`maskwright presets`: the networks that a name stands for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .common import DebugFlag, JsonFlag, print_json, print_table
+
+
+def presets(
+    vocab_size: Annotated[int, typer.Option(help="Vocabulary size for the parameter counts.")] = 30522,
+    json: JsonFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """List the presets with their exact parameter counts.
+
+    Examples:
+
+        maskwright presets
+
+        maskwright presets --vocab-size 8000 --json
+    """
+    from ..models.presets import PRESETS, preset
+    from ..models.size import parameter_count
+
+    rows = []
+    for name in PRESETS:
+        config = preset(name, vocab_size=vocab_size)
+        rows.append(
+            {
+                "preset": name,
+                "layers": config.num_hidden_layers,
+                "hidden_size": config.hidden_size,
+                "heads": config.num_attention_heads,
+                "feed_forward": config.intermediate_size,
+                "max_length": config.max_position_embeddings,
+                "parameters": parameter_count(config),
+            }
+        )
+    if json:
+        print_json(rows)
+        return
+    columns = list(rows[0])
+    cells = [[value if isinstance(value, str) else f"{value:,}" for value in row.values()] for row in rows]
+    print_table(columns, cells, title=f"Vocabulary {vocab_size:,}", right=columns[1:])
