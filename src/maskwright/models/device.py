@@ -1,0 +1,46 @@
+"""Where and in which number format to compute: the names of the command line resolved on this machine."""
+
+from __future__ import annotations
+
+import torch
+
+from ..core.errors import ConfigError
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def resolve_device(name: str = "auto") -> torch.device:
+    """The device for `auto`, `cpu`, `cuda` or `mps`. Raises ConfigError when this machine has no such device."""
+    has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device(next(device for device in ("cuda", "mps", "cpu") if has[device]))
+    if name not in has:
+        raise ConfigError(f"Unknown device '{name}': it is one of auto, cpu, cuda, mps.")
+    if not has[name]:
+        raise ConfigError(f"Device '{name}' is not available here: use --device cpu.")
+    return torch.device(name)
+
+
+def resolve_precision(name: str, device: torch.device, *, training: bool = False) -> str:
+    """`fp32`, `bf16` or `fp16` for `auto`: bf16 where the processor computes in it, else fp32.
+
+    Raises ConfigError for fp16 in training (it would need loss scaling) and on a CPU (it is slower there than fp32).
+    """
+    if name == "auto":
+        return "bf16" if has_fast_bf16(device) else "fp32"
+    if name not in DTYPES:
+        raise ConfigError(f"Unknown precision '{name}': it is one of auto, {', '.join(DTYPES)}.")
+    if name == "fp16" and (training or device.type == "cpu"):
+        raise ConfigError("fp16 serves inference on a GPU only: use bf16 or fp32.")
+    return name
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 in hardware."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu":
+        ask = getattr(torch.cpu, "get_capabilities", None)  # older releases of torch cannot say
+        flags = ask() if ask is not None else {}
+        return bool(flags.get("avx512_bf16") or flags.get("amx_bf16") or flags.get("bf16"))
+    return False

@@ -1,0 +1,90 @@
+"""Masking for the masked language model: 15 % of the tokens, of them 80 / 10 / 10 (Devlin et al. 2019, section 3.1).
+
+Masks are drawn when a batch is made (dynamic masking), from a generator named by the step, so they are new in every
+epoch and the same after a resume.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+MASK_SHARE = 0.8  # of the selected tokens; the rest is split evenly between a random token and no change
+RANDOM_SHARE = 0.1
+
+
+class Masked(NamedTuple):
+    """input_ids: int64 [tokens] with the masks; positions: int64 [labels]; labels: int64 [labels], the right ids."""
+
+    input_ids: np.ndarray
+    positions: np.ndarray
+    labels: np.ndarray
+
+
+class Masker:
+    """Selects and replaces tokens.
+
+    mask_id: the id of [MASK]; special_ids: never selected, never drawn as a random token; vocab_size; rate: share of the
+    ordinary tokens that is selected; continues_word: bool [vocab], pieces that continue a word, given for whole-word
+    masking (all pieces of a selected word are selected), else None.
+    """
+
+    def __init__(
+        self,
+        mask_id: int,
+        special_ids: frozenset[int],
+        vocab_size: int,
+        rate: float = 0.15,
+        continues_word: np.ndarray | None = None,
+    ) -> None:
+        self.mask_id = mask_id
+        self.rate = rate
+        self.continues_word = continues_word
+        self.is_special = np.zeros(vocab_size, dtype=bool)
+        self.is_special[[index for index in special_ids if 0 <= index < vocab_size]] = True
+        self.ordinary_ids = np.flatnonzero(~self.is_special)
+
+    def __call__(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Masked:
+        """Mask a pack: input_ids int64 [tokens], lengths int [sequences] of its sequences.
+
+        Every sequence with an ordinary token gets at least one label.
+        """
+        positions = self.select(input_ids, lengths, rng)
+        labels = input_ids[positions]
+        fate = rng.random(len(positions))
+        random_ids = self.ordinary_ids[rng.integers(len(self.ordinary_ids), size=len(positions))]
+        replaced = np.where(fate < MASK_SHARE, self.mask_id, labels)
+        replaced = np.where((fate >= MASK_SHARE) & (fate < MASK_SHARE + RANDOM_SHARE), random_ids, replaced)
+        masked = input_ids.copy()
+        masked[positions] = replaced
+        return Masked(masked, positions, labels)
+
+    def select(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The positions to predict, ascending: int64 [labels]."""
+        candidates = np.flatnonzero(~self.is_special[input_ids])
+        sequence = np.repeat(np.arange(len(lengths)), lengths)[candidates]
+        counts = np.bincount(sequence, minlength=len(lengths))
+        # Rounding up or down at random keeps the share at `rate` for short sequences too.
+        wanted = np.maximum(np.floor(counts * self.rate + rng.random(len(lengths))), 1)
+        unit = self._units(input_ids, candidates, sequence)
+        unit_sizes = np.bincount(unit)
+        order = np.lexsort((unit, rng.random(len(unit_sizes))[unit], sequence))
+        # In this order the pieces of a word stand together, words are shuffled, sequences follow each other.
+        candidates, sequence, unit = candidates[order], sequence[order], unit[order]
+        rank = np.arange(len(order)) - (np.cumsum(counts) - counts)[sequence]
+        opens_unit = np.ones(len(order), dtype=bool)
+        opens_unit[1:] = unit[1:] != unit[:-1]
+        unit_rank = rank[np.maximum.accumulate(np.where(opens_unit, np.arange(len(order)), 0))]
+        # A word is taken when at least half of it fits into what is wanted; the first one always is.
+        chosen = (unit_rank == 0) | (unit_rank + unit_sizes[unit] / 2 <= wanted[sequence])
+        return np.sort(candidates[chosen])
+
+    def _units(self, input_ids: np.ndarray, candidates: np.ndarray, sequence: np.ndarray) -> np.ndarray:
+        """What is selected as one: number of the word (whole-word masking) or of the token: int64 [candidates]."""
+        if self.continues_word is None:
+            return np.arange(len(candidates))
+        opens = ~self.continues_word[input_ids[candidates]]
+        opens[1:] |= (np.diff(candidates) != 1) | (np.diff(sequence) != 0)
+        opens[:1] = True
+        return np.cumsum(opens) - 1

@@ -1,0 +1,132 @@
+"""The endless, resumable stream of training examples over token shards.
+
+An epoch visits all documents in an order drawn for it, in sections of some million tokens; a section is planned when
+it is reached and its examples are shuffled. So memory does not grow with the corpus, sources are mixed, and a place in
+the stream is three integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..core.randomness import generator
+from .segments import Example, piece_bounds
+
+SECTION_TOKENS = 1 << 23
+
+Planner = Callable[[dict[int, list[int]], np.random.Generator], list[Example]]
+
+
+class Documents(Protocol):
+    """What the stream asks of token shards (data.shards.TokenShards)."""
+
+    def sentence_lengths_of(self, document: int) -> np.ndarray: ...
+
+    def document_lengths(self) -> np.ndarray: ...
+
+
+@dataclass
+class Position:
+    """The next example: number `example` of section `section` of epoch `epoch`."""
+
+    epoch: int = 0
+    section: int = 0
+    example: int = 0
+
+
+class ExampleStream:
+    """Examples without end.
+
+    documents: the shards; chosen: int64 [documents], which of them are used (the rest may be held out);
+    plan: from piece bounds by document to examples; piece_limit: the longest piece; seed: names the order.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        chosen: np.ndarray,
+        plan: Planner,
+        piece_limit: int,
+        seed: int,
+        section_tokens: int = SECTION_TOKENS,
+    ) -> None:
+        self.documents, self.chosen, self.plan = documents, chosen, plan
+        self.piece_limit, self.seed, self.section_tokens = piece_limit, seed, section_tokens
+        self.position = Position()
+        self._lengths = documents.document_lengths()[chosen]
+        self._sections: tuple[int, list[np.ndarray]] | None = None
+        self._planned: tuple[tuple[int, int], list[Example]] | None = None
+
+    def take(self, count: int) -> list[Example]:
+        """The next `count` examples; goes on into the next section and epoch."""
+        taken: list[Example] = []
+        while len(taken) < count:
+            place = self.position
+            examples = self.section(place.epoch, place.section)
+            part = examples[place.example : place.example + count - len(taken)]
+            taken += part
+            place.example += len(part)
+            if place.example >= len(examples):
+                is_last = place.section + 1 >= len(self.sections(place.epoch))
+                self.position = (
+                    Position(place.epoch + 1) if is_last else Position(place.epoch, place.section + 1)
+                )
+        return taken
+
+    def sections(self, epoch: int) -> list[np.ndarray]:
+        """The documents of each section of an epoch."""
+        if self._sections is None or self._sections[0] != epoch:
+            order = generator(self.seed, "documents", epoch).permutation(len(self.chosen))
+            self._sections = (epoch, _cut(self.chosen[order], self._lengths[order], self.section_tokens))
+        return self._sections[1]
+
+    def section(self, epoch: int, number: int) -> list[Example]:
+        """The shuffled examples of one section."""
+        if self._planned is None or self._planned[0] != (epoch, number):
+            bounds = {}
+            for document in self.sections(epoch)[number].tolist():
+                edges = piece_bounds(self.documents.sentence_lengths_of(document).tolist(), self.piece_limit)
+                if len(edges) > 1:
+                    bounds[document] = edges
+            rng = generator(self.seed, "examples", epoch, number)
+            examples = self.plan(bounds, rng)
+            order = rng.permutation(len(examples))
+            self._planned = ((epoch, number), [examples[index] for index in order])
+        return self._planned[1]
+
+    def state(self) -> dict[str, int]:
+        """The position as plain values."""
+        return asdict(self.position)
+
+    def restore(self, state: dict[str, int]) -> None:
+        """Go to a position that `state` gave."""
+        self.position = Position(**state)
+
+
+def split_documents(lengths: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Set documents aside for evaluation: (training, held out), both ascending int64.
+
+    lengths: int64 [documents] in tokens. Takes documents in a drawn order until `share` of the tokens is held out; at
+    least two of each (a pair needs two), so a corpus of fewer than eight documents holds nothing out.
+    """
+    everything = np.arange(len(lengths))
+    if share <= 0 or len(lengths) < 8:
+        return everything, everything[:0]
+    order = generator(seed, "held out").permutation(len(lengths))
+    count = int(np.searchsorted(np.cumsum(lengths[order]), share * lengths.sum())) + 1
+    count = min(max(count, 2), len(lengths) // 2)
+    return np.sort(order[count:]), np.sort(order[:count])
+
+
+def _cut(documents: np.ndarray, lengths: np.ndarray, section_tokens: int) -> list[np.ndarray]:
+    """Cut documents into sections of about `section_tokens` tokens, each of at least two documents if there are two."""
+    number = np.minimum(np.cumsum(lengths) // section_tokens, len(documents) // 2)
+    starts = [0]
+    for start in np.flatnonzero(np.diff(number)) + 1:
+        if start - starts[-1] >= 2 and len(documents) - start >= 2:
+            starts.append(int(start))
+    return np.split(documents, starts[1:])

@@ -1,0 +1,1 @@
+"""Floor 5: the training loop, optimiser, checkpoints, run folders and their report."""

@@ -1,0 +1,109 @@
+"""Training checkpoints: weights, optimiser and place in the run, as safetensors and JSON; complete or absent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from ..core import storage
+from ..core.errors import CorruptFileError
+from ..core.progress import warn
+
+_STEP = re.compile(r"step-(\d+)")
+
+
+@dataclass
+class Checkpoint:
+    """What a run needs to go on as if nothing had happened. `state` is JSON: step, stream position, log sums."""
+
+    step: int
+    weights: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    state: dict[str, Any]
+
+    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Put weights and optimiser moments back."""
+        model.load_state_dict(self.weights)
+        names = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        for key, value in self.optimizer.items():
+            moment, _, name = key.partition("/")
+            # The step counter stays on the CPU unless the optimiser is fused on a GPU; torch moves it there itself.
+            parameter = names[name]
+            target = value if moment == "step" else value.to(parameter.device)
+            optimizer.state[parameter][moment] = target
+
+
+def save_checkpoint(
+    folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any], keep: int
+) -> None:
+    """Write `folder/step-N` (complete or absent) and drop all but the newest `keep`."""
+    target = folder / f"step-{step}"
+    if not target.exists():
+        with storage.new_folder(target) as new:
+            storage.write_bytes(new / "model.safetensors", safetensors.torch.save(_own(model.state_dict())))
+            storage.write_bytes(new / "optimizer.safetensors", safetensors.torch.save(_moments(model, optimizer)))
+            storage.write_json(new / "state.json", {"step": step, **state})
+    for _, old in list_checkpoints(folder)[:-keep]:
+        storage.remove_folder(old)
+
+
+def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """The checkpoints of a run, oldest first."""
+    found = ((_STEP.fullmatch(path.name), path) for path in folder.glob("step-*"))
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def load_latest(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that is whole; a damaged one is named and the one before it is used.
+
+    Raises CorruptFileError when there are checkpoints and every one is damaged.
+    """
+    damaged = None
+    for step, path in reversed(list_checkpoints(folder)):
+        try:
+            return _read(step, path)
+        except CorruptFileError as error:
+            warn(f"{error} Trying the checkpoint before it.")
+            damaged = error
+    if damaged is not None:
+        raise CorruptFileError(f"No checkpoint in {folder} is whole: start over with --restart. Last: {damaged}")
+    return None
+
+
+def _read(step: int, path: Path) -> Checkpoint:
+    if not storage.verify_folder(path):
+        raise CorruptFileError(f"{path / storage.MANIFEST} is missing: the checkpoint cannot be trusted.")
+    tensors = []
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        try:
+            tensors.append(safetensors.torch.load(storage.read_bytes(path / name)))
+        except SafetensorError as error:
+            raise CorruptFileError(f"{path / name} cannot be read ({error}).") from None
+    return Checkpoint(step, tensors[0], tensors[1], storage.read_json(path / "state.json"))
+
+
+def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous copies on the CPU; tensors that share memory (tied weights) are stored once each."""
+    seen: dict[int, str] = {}
+    own = {}
+    for name, tensor in tensors.items():
+        if seen.setdefault(tensor.data_ptr(), name) != name:
+            tensor = tensor.clone()  # noqa: PLW2901
+        own[name] = tensor.detach().cpu().contiguous()
+    return own
+
+
+def _moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Adam's moments by parameter name: "exp_avg/NAME", "exp_avg_sq/NAME", "step/NAME"."""
+    return {
+        f"{moment}/{name}": value.detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for moment, value in optimizer.state.get(parameter, {}).items()
+    }

@@ -1,0 +1,251 @@
+"""The training loop, top to bottom. It knows nothing of the model: a job gives it batches and losses.
+
+Every draw is named by the step (data, masks, dropout), so a run that was cut off anywhere continues from its last
+checkpoint with the same numbers as one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from ..core.errors import TrainingError
+from ..core.progress import note, track
+from ..core.randomness import derive_seed
+from ..data.batch import Batch
+from ..objectives.outcome import Outcome
+from .checkpoint import list_checkpoints, load_latest, save_checkpoint
+from .interrupt import Interrupted, StopRequest, stop_on_signals
+from .optimizer import Schedule, adamw, learning_rate, set_learning_rate, warmup_steps
+from .run import RunFolder
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What the loop needs to know. warmup: see `warmup_steps`; the `*_every` are steps; keep: checkpoints that stay."""
+
+    steps: int
+    lr: float
+    warmup: float
+    schedule: Schedule
+    weight_decay: float
+    clip_norm: float
+    seed: int
+    log_every: int
+    checkpoint_every: int
+    evaluate_every: int
+    keep: int = 2
+
+
+class Job(Protocol):
+    """What is trained. `micro_batches` moves the job on by one step; `state` and `restore` say where it is."""
+
+    model: nn.Module
+
+    def micro_batches(self, step: int) -> list[Batch]: ...
+
+    def counts(self, batch: Batch) -> dict[str, int]: ...
+
+    def outcome(self, batch: Batch) -> Outcome: ...
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Scores on held-out data after `step` steps, by name; may be empty."""
+        ...
+
+    def should_stop(self) -> bool:
+        """Whether to end before the last step (early stopping)."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class Window:
+    """Sums since the last logged line. They travel in checkpoints, so the log continues exactly."""
+
+    def __init__(self, sums: dict[str, float] | None = None) -> None:
+        self.sums: defaultdict[str, float] = defaultdict(float, sums or {})
+
+    def add(self, outcome: Outcome) -> None:
+        """Add the sums of a batch."""
+        for part, count in outcome.counts.items():
+            self.sums[f"{part}/count"] += count
+            self.sums[f"{part}/loss"] += float(outcome.losses[part].detach())
+            if part in outcome.correct:
+                self.sums[f"{part}/correct"] += float(outcome.correct[part])
+
+    def means(self) -> dict[str, float]:
+        """`loss` (the sum over parts), `<part>_loss` and `<part>_accuracy`."""
+        means: dict[str, float] = {"loss": 0.0}
+        for part in sorted({key.partition("/")[0] for key in self.sums if "/" in key}):
+            count = max(self.sums[f"{part}/count"], 1)
+            means[f"{part}_loss"] = self.sums[f"{part}/loss"] / count
+            means["loss"] += means[f"{part}_loss"]
+            if f"{part}/correct" in self.sums:
+                means[f"{part}_accuracy"] = self.sums[f"{part}/correct"] / count
+        return means
+
+
+def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: str = "training") -> int:
+    """Train to the end, from the newest checkpoint of `run` if it has one. Returns the number of steps done.
+
+    Without a `run` nothing is written. Raises Interrupted after a signal (everything is saved then), and TrainingError
+    when the loss or the gradient is not finite (the last checkpoint stays as it was).
+    """
+    optimizer = adamw(job.model, settings.lr, settings.weight_decay)
+    step, window = _resume(job, optimizer, run)
+    job.model.train()
+    with _deterministic(job.model), stop_on_signals() as stop, track(name, settings.steps, "steps") as progress:
+        clock = _Clock()
+        while step < settings.steps and not job.should_stop():
+            norm, tokens = _one_step(job, optimizer, settings, step, window)
+            clock.add(tokens)
+            step += 1
+            if step % settings.log_every == 0 or step == settings.steps:
+                record = {"step": step, **window.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
+                record |= clock.read()
+                window = Window()
+                progress.update(step, _describe(record))
+                if run is not None:
+                    run.log(record)
+            if step % settings.evaluate_every == 0 or step == settings.steps:
+                _evaluate(job, step, run)
+                clock.skip()
+            if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.asked):
+                _save(job, optimizer, run, settings, step, window)
+                clock.skip()
+            _leave_if_asked(stop, run, step, settings.steps)
+    return step
+
+
+def _one_step(
+    job: Job, optimizer: torch.optim.Optimizer, settings: LoopSettings, step: int, window: Window
+) -> tuple[float, int]:
+    """Forward, backward and update over the micro-batches of one step. Returns the gradient's norm and the tokens."""
+    batches = job.micro_batches(step)
+    totals: defaultdict[str, int] = defaultdict(int)
+    for batch in batches:
+        for part, count in job.counts(batch).items():
+            totals[part] += count
+    for number, batch in enumerate(batches):
+        # Dropout draws from torch's own generator, which is why it is named anew here.
+        torch.manual_seed(derive_seed(settings.seed, "dropout", step, number))
+        outcome = job.outcome(batch)
+        # Each part is a mean over the whole step, however unevenly its labels fall on the micro-batches.
+        parts = [outcome.losses[part] / max(totals[part], 1) for part in outcome.losses]
+        torch.stack(parts).sum().backward()
+        window.add(outcome)
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
+    if not math.isfinite(norm):
+        raise TrainingError(
+            f"The gradient is not finite at step {step + 1}: training stopped, and the last checkpoint is as it was. "
+            "Use a smaller --lr or more --warmup, then --restart."
+        )
+    set_learning_rate(optimizer, _rate(settings, step))
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return norm, sum(batch.num_tokens for batch in batches)
+
+
+def _resume(job: Job, optimizer: torch.optim.Optimizer, run: RunFolder | None) -> tuple[int, Window]:
+    checkpoint = load_latest(run.checkpoints) if run is not None else None
+    if run is None or checkpoint is None:
+        if run is not None:
+            run.rewind(0)
+        return 0, Window()
+    checkpoint.restore(job.model, optimizer)
+    job.restore(checkpoint.state["job"])
+    run.rewind(checkpoint.step)
+    note(f"Going on from step {checkpoint.step:,}.")
+    return checkpoint.step, Window(checkpoint.state["window"])
+
+
+def _save(
+    job: Job,
+    optimizer: torch.optim.Optimizer,
+    run: RunFolder,
+    settings: LoopSettings,
+    step: int,
+    window: Window,
+) -> None:
+    state = {"job": job.state(), "window": dict(window.sums), "threads": torch.get_num_threads()}
+    run.checkpoints.mkdir(exist_ok=True)
+    save_checkpoint(run.checkpoints, step, job.model, optimizer, state, settings.keep)
+
+
+def _evaluate(job: Job, step: int, run: RunFolder | None) -> None:
+    job.model.eval()
+    scores = job.evaluate(step)
+    job.model.train()
+    if scores and run is not None:
+        run.log({"step": step, **{f"eval_{name}": value for name, value in scores.items()}})
+
+
+def _leave_if_asked(stop: StopRequest, run: RunFolder | None, step: int, steps: int) -> None:
+    if stop.asked and step < steps:
+        if run is not None and list_checkpoints(run.checkpoints):
+            note(f"Saved at step {step:,} of {steps:,}. The same command goes on from there.")
+        raise Interrupted
+
+
+def _rate(settings: LoopSettings, step: int) -> float:
+    return learning_rate(
+        step,
+        steps=settings.steps,
+        peak=settings.lr,
+        warmup=warmup_steps(settings.warmup, settings.steps),
+        schedule=settings.schedule,
+    )
+
+
+def _describe(record: dict[str, float]) -> str:
+    shown = {key: value for key, value in record.items() if key == "loss" or key.endswith("_accuracy")}
+    words = [f"{key.replace('_accuracy', '')} {value:.3f}" for key, value in shown.items()]
+    return ", ".join([*words, f"{record['tokens_per_second']:,.0f} tokens/s"])
+
+
+class _Clock:
+    """Tokens per second of training alone, without evaluation and saving."""
+
+    def __init__(self) -> None:
+        self.tokens, self.seconds, self.since = 0, 0.0, time.monotonic()
+
+    def add(self, tokens: int) -> None:
+        now = time.monotonic()
+        self.tokens += tokens
+        self.seconds += now - self.since
+        self.since = now
+
+    def skip(self) -> None:
+        self.since = time.monotonic()
+
+    def read(self) -> dict[str, float]:
+        rate = self.tokens / max(self.seconds, 1e-9)
+        result = {"tokens_per_second": round(rate, 1), "tokens": self.tokens, "seconds": round(self.seconds, 3)}
+        self.tokens, self.seconds = 0, 0.0
+        return result
+
+
+@contextmanager
+def _deterministic(model: nn.Module) -> Iterator[None]:
+    """Ask torch for deterministic kernels while a CPU model trains; what was set before comes back."""
+    enabled = torch.are_deterministic_algorithms_enabled()
+    fills = torch.utils.deterministic.fill_uninitialized_memory
+    if next(model.parameters()).device.type == "cpu":
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # costs time and decides no result here
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(enabled)
+        torch.utils.deterministic.fill_uninitialized_memory = fills

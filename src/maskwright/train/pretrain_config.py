@@ -1,0 +1,105 @@
+"""The recipe of a pre-training run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..core import registry
+from ..core.config import check
+from .optimizer import Schedule, warmup_steps
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Everything that decides a pre-training run. Validated on construction: ConfigError names the setting.
+
+    corpus: text files, folders or globs, or one folder prepared by an earlier run (its `data/`);
+    output: the run folder; preset: a name of `maskwright presets`, changed by `model` (names of ModelConfig);
+    tokenizer: a saved one, else a WordPiece one of `vocab_size` is trained first; batch_tokens: tokens of one step at
+    most; accumulation: micro-batches that make a step; warmup: share of the steps below 1, else steps;
+    short_share: examples of random shorter length; holdout: share of the documents kept for evaluation when no
+    `eval` text is given; eval: text, or a labelled file (then a linear probe on frozen features is scored);
+    checkpoint_every: steps, 0 for about twenty in a run.
+    """
+
+    corpus: tuple[str, ...]
+    output: Path
+    preset: str = "bert-mini"
+    objective: str = "mlm+nsp"
+    tokenizer: Path | None = None
+    vocab_size: int = 8000
+    lowercase: bool = True
+    model: dict[str, Any] = field(default_factory=dict)
+    steps: int = 2000
+    batch_tokens: int = 4096
+    max_length: int = 128
+    accumulation: int = 1
+    lr: float = 5e-4
+    warmup: float = 0.1
+    schedule: Schedule = "linear"
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    mask_rate: float = 0.15
+    whole_words: bool = False
+    short_share: float = 0.1
+    holdout: float = 0.01
+    eval: tuple[str, ...] = ()
+    checkpoint_every: int = 0
+    evaluate_every: int = 0
+    log_every: int = 10
+    keep: int = 2
+    skip_bad_rows: bool = False
+    keep_duplicates: bool = False
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+
+    def __post_init__(self) -> None:
+        check(bool(self.corpus), "Setting 'corpus' is empty: name at least one text file, folder or glob.")
+        known = registry.names("objective")
+        check(self.objective in known, registry.unknown_name("objective", self.objective, known))
+        for name in ("steps", "accumulation", "log_every", "keep"):
+            check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
+        for name in ("lr", "clip_norm"):
+            check(getattr(self, name) > 0, f"Setting '{name}' is {getattr(self, name)}; it must be above 0.")
+        for name in ("warmup", "weight_decay", "checkpoint_every", "evaluate_every"):
+            check(getattr(self, name) >= 0, f"Setting '{name}' is {getattr(self, name)}; it must not be negative.")
+        for name in ("mask_rate", "short_share", "holdout"):
+            check(0 <= getattr(self, name) < 1, f"Setting '{name}' is {getattr(self, name)}; it must be in [0, 1).")
+        check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learnt.")
+        check(self.max_length >= 8, f"Setting 'max_length' is {self.max_length}; it must be at least 8.")
+        check(self.vocab_size >= 16, f"Setting 'vocab_size' is {self.vocab_size}; it must be at least 16.")
+        warmup = warmup_steps(self.warmup, self.steps)
+        check(warmup <= self.steps, f"Setting 'warmup' ({warmup} steps) is more than 'steps' ({self.steps}).")
+        check(
+            self.batch_tokens >= self.max_length * self.accumulation,
+            f"Setting 'batch_tokens' is {self.batch_tokens}; it must hold at least one sequence of max_length "
+            f"{self.max_length} for each of {self.accumulation} micro-batches.",
+        )
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of one micro-batch."""
+        return self.batch_tokens // (self.max_length * self.accumulation)
+
+    def resolved(self, device: str, precision: str) -> PretrainConfig:
+        """The same recipe with every automatic setting decided."""
+        every = self.checkpoint_every or max(self.steps // 20, 1)
+        return replace(
+            self,
+            device=device,
+            precision=precision,
+            checkpoint_every=every,
+            evaluate_every=self.evaluate_every or every,
+            output=self.output.resolve(),
+            corpus=tuple(_absolute(source) for source in self.corpus),
+            eval=tuple(_absolute(source) for source in self.eval),
+            tokenizer=self.tokenizer.resolve() if self.tokenizer else None,
+        )
+
+
+def _absolute(source: str) -> str:
+    """A path that means the same from any folder; `-` and `hub:` names stay."""
+    return source if source == "-" or source.startswith("hub:") else str(Path(source).absolute())

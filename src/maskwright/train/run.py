@@ -1,0 +1,145 @@
+"""A run folder: one owner, one recipe, one log; finished, or able to go on.
+
+    config.toml      the resolved recipe            checkpoints/step-N/   complete or absent
+    run.json         versions, threads, machine     model/                the final model
+    metrics.jsonl    one line per logged step       report.html           the page to look at
+    result.json      written last: the run is finished
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+import torch
+
+from .. import __version__
+from ..core import config as configuration
+from ..core import storage
+from ..core.errors import RunError
+from ..core.progress import note
+
+RESULT = "result.json"
+
+
+class RunFolder:
+    """Paths and log of one run. Open it with `open_run`."""
+
+    def __init__(self, path: Path, recipe: dict[str, Any]) -> None:
+        self.path = path
+        self.recipe = recipe
+        self.metrics_path = path / "metrics.jsonl"
+        self.checkpoints = path / "checkpoints"
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What a finished run found; None while it is unfinished."""
+        return storage.read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Mark the run as finished; the last thing that is written."""
+        storage.write_json(self.path / RESULT, result)
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Append a record to metrics.jsonl."""
+        storage.append_line(self.metrics_path, json.dumps(record))
+
+    def records(self) -> list[dict[str, Any]]:
+        """All logged records; a line that a crash cut off is left out."""
+        if not self.metrics_path.exists():
+            return []
+        lines = storage.read_bytes(self.metrics_path).split(b"\n")
+        return [record for line in lines if line and (record := _parse(line)) is not None]
+
+    def rewind(self, step: int) -> None:
+        """Drop what was logged after `step`, since those steps are done again."""
+        kept = [json.dumps(record) for record in self.records() if record["step"] <= step]
+        storage.write_text(self.metrics_path, "".join(line + "\n" for line in kept))
+
+    def facts(self) -> dict[str, Any]:
+        """Versions and machine of the run's start."""
+        return storage.read_json(self.path / "run.json")
+
+
+@contextmanager
+def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> Iterator[RunFolder]:
+    """Hold the run folder `path` for `recipe`: new, continued, or finished.
+
+    recipe: plain values, as `core.config.to_dict` gives. Raises RunError when another process holds the folder, when
+    it holds a run with other settings (each difference is named), or something that is no run.
+    """
+    if path.is_file():
+        raise RunError(f"{path} is a file: give a folder for the run.")
+    if path.is_dir() and not (path / "config.toml").exists() and any(map(_is_foreign, path.iterdir())):
+        raise RunError(f"{path} is not empty and holds no run (no config.toml): choose another folder for the run.")
+    with storage.lock(path):
+        storage.remove_leftovers(path)
+        if restart:
+            _clear(path)
+        if (path / "config.toml").exists():
+            _check_same(path, recipe)
+        else:
+            storage.write_json(path / "run.json", _facts())
+            storage.write_text(path / "config.toml", tomli_w.dumps(recipe))
+        run = RunFolder(path, recipe)
+        _tell_thread_change(run)
+        yield run
+
+
+def _check_same(path: Path, recipe: dict[str, Any]) -> None:
+    differing = configuration.differences(configuration.read_toml(path / "config.toml"), json.loads(json.dumps(recipe)))
+    if differing:
+        raise RunError(
+            f"{path} holds a run with other settings: {'; '.join(differing)}. Use the same settings to go on with it, "
+            "another -o folder for a new run, or --restart to discard it and start over."
+        )
+
+
+def _clear(path: Path) -> None:
+    """Discard a run. config.toml goes last: while it is there, the folder is known as a run."""
+    for entry in _entries(path):
+        if entry.name == "config.toml":
+            continue
+        storage.remove_folder(entry) if entry.is_dir() else entry.unlink()
+    (path / "config.toml").unlink(missing_ok=True)
+
+
+def _is_foreign(entry: Path) -> bool:
+    """Whether this is something that a run killed at its very start cannot have left."""
+    return entry.name not in (".lock", "run.json") and ".tmp-" not in entry.name
+
+
+def _entries(path: Path) -> list[Path]:
+    return [entry for entry in sorted(path.iterdir()) if entry.name != ".lock"]
+
+
+def _facts() -> dict[str, Any]:
+    return {
+        "maskwright": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+        "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+
+
+def _tell_thread_change(run: RunFolder) -> None:
+    facts = run.facts()
+    for name, now in (("threads", torch.get_num_threads()), ("torch", torch.__version__)):
+        if facts.get(name) != now:
+            note(f"This run began with {name} {facts.get(name)}, now it is {now}: the last bits of its result may differ.")
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "step" in record else None
