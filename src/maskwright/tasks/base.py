@@ -1,0 +1,178 @@
+"""A task on whole sequences: how rows become examples, which head, loss, reading of logits, and metrics.
+
+The training loop and the commands know only this page. A new task is one subclass and one line in the
+registry.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..core import registry
+from ..core.errors import ConfigError, InputError, ModelFolderError, RowError, RowErrors
+from ..data.batch import Batch
+from ..objectives.outcome import Outcome
+from .examples import Examples, Row, map_batches, tokenize_rows
+
+if TYPE_CHECKING:
+    from ..models.model import Model
+    from ..text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """metrics: name -> fraction; logits: float32 [rows, labels] in the rows' order; loss: mean over rows."""
+
+    metrics: dict[str, float]
+    logits: Tensor
+    loss: float
+
+
+class SequenceTask(ABC):
+    """One answer for each text or pair of texts.
+
+    name: as in the registry; head: the model head it needs; main_metric: the one that early stopping watches
+    and reports lead with (higher is better); labels: names of the outputs, [] for a regression.
+    """
+
+    name: ClassVar[str]
+    head: ClassVar[str]
+    main_metric: str
+    labels: list[str]
+
+    @property
+    @abstractmethod
+    def num_labels(self) -> int:
+        """Outputs of the head."""
+
+    @abstractmethod
+    def target(self, label: str | None) -> Any:
+        """The target of one row: a number or list of numbers. Raises ValueError saying what is wrong."""
+
+    @abstractmethod
+    def as_targets(self, values: Sequence[Any]) -> Tensor:
+        """The targets of many rows as the tensor that `loss_of` takes: [rows] or [rows, labels]."""
+
+    @abstractmethod
+    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Mean loss over rows, a scalar. logits: float32 [rows, labels]; targets [rows] or [rows, labels]."""
+
+    @abstractmethod
+    def decode(self, logits: Tensor) -> list[dict[str, Any]]:
+        """Logits float32 [rows, labels] as answers that can be written as JSON, one for each row."""
+
+    @abstractmethod
+    def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
+        """Metrics of logits float32 [rows, labels] against targets [rows] or [rows, labels]."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What `task_from_json` needs to build the same task."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> SequenceTask:
+        """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
+
+    def examples(
+        self,
+        rows: Sequence[Row],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str = "the rows",
+        skip_bad_rows: bool = False,
+    ) -> Examples:
+        """Tokenise labelled rows to at most `max_length` tokens.
+
+        file: its name, for messages. Raises RowErrors with every row whose label is unknown or unusable,
+        unless `skip_bad_rows`: then they are left out and counted in `Examples.num_skipped`.
+        """
+        good, values = self.check(rows, file, skip_bad_rows=skip_bad_rows)
+        if not good:
+            raise InputError(f"{file} has no usable row: every task needs at least one labelled text.")
+        return tokenize_rows(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
+
+    def check(
+        self, rows: Sequence[Row], file: str = "the rows", *, skip_bad_rows: bool = False
+    ) -> tuple[list[Row], list[Any]]:
+        """The rows whose label is usable, and their targets. Raises RowErrors as `examples` does."""
+        good, values, bad = [], [], []
+        for row in rows:
+            try:
+                values.append(self.target(row.label))
+            except ValueError as error:
+                bad.append(RowError(file, row.line, "label", str(error)))
+            else:
+                good.append(row)
+        if bad and not skip_bad_rows:
+            raise RowErrors(bad)
+        return good, values
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean loss over the sequences of a batch with the label "sequence": a scalar with gradient."""
+        return self.loss_of(model.logits(batch).float(), batch.labels["sequence"])
+
+    def outcome(self, model: Model, batch: Batch) -> Outcome:
+        """The same as sums for the training loop: one part under the task's name, with the right answers."""
+        logits, targets = model.logits(batch).float(), batch.labels["sequence"]
+        total = self.loss_of(logits, targets) * len(batch)
+        correct = self.num_correct(logits.detach(), targets)
+        return Outcome(
+            {self.name: total}, {self.name: len(batch)}, {} if correct is None else {self.name: correct}
+        )
+
+    def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor | None:
+        """Rows answered right, an int scalar; None where an answer is not simply right or wrong."""
+        return None
+
+    def logits(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
+        """The model's outputs without dropout: float32 [rows, labels] in the order of the rows.
+
+        Raises InputError when they are not finite.
+        """
+        if len(examples) == 0:
+            return torch.zeros(0, self.num_labels)
+        was_training = model.training
+        model.eval()
+        try:
+            device = next(model.parameters()).device
+            logits = map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
+        finally:
+            model.train(was_training)
+        if not bool(torch.isfinite(logits).all()):
+            raise InputError(
+                "The model answers with numbers that are not finite: its weights are damaged, or the number "
+                "format is too narrow for them; try --precision fp32."
+            )
+        return logits
+
+    def evaluate(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
+        """Run the model over labelled examples and score it."""
+        if examples.targets is None or len(examples) == 0:
+            raise InputError("Nothing to evaluate: labelled rows are needed.")
+        logits = self.logits(model, examples, batch_tokens)
+        loss = float(self.loss_of(logits, examples.targets))
+        return Evaluation(self.metrics(logits, examples.targets), logits, loss)
+
+
+def task_from_json(facts: Mapping[str, Any]) -> SequenceTask:
+    """The task that a model folder's maskwright.json describes: {"task": name, ...}.
+
+    Raises ModelFolderError when it names no task that we know, or its facts do not fit.
+    """
+    name = facts.get("task")
+    try:
+        cls = registry.resolve("task", str(name))
+    except ConfigError as error:
+        raise ModelFolderError(
+            f"The model's maskwright.json names a task that is not known here: {error}"
+        ) from None
+    task: SequenceTask = cls.from_json(facts)
+    return task

@@ -1,0 +1,126 @@
+"""Tokenised rows, and the packed batches made from them.
+
+Rows are sorted by length inside a batch, so that neighbours of equal length share one attention call; the
+label "example" of a batch says which row each sequence is, so results go back to the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data.batch import Batch, chunks_by_tokens, order_by_length
+
+if TYPE_CHECKING:
+    from ..text.tokenizer import Tokenizer
+
+BATCH_TOKENS_CPU = 2048  # activations of about this many tokens stay in a processor's cache
+BATCH_TOKENS_GPU = 65536
+TOKENIZE_ROWS = (
+    4096  # rows tokenised at once: bounds the memory of offsets and token texts, which are dropped
+)
+
+
+class Row(Protocol):
+    """One line of a labelled file (text.tables.Row)."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def text_pair(self) -> str | None: ...
+    @property
+    def label(self) -> str | None: ...
+    @property
+    def line(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows as tokens.
+
+    input_ids: for each row int32 [tokens]; token_types: for each row int8 [tokens], or None where no row has
+    a second text; targets: int64 [rows] (class numbers), float32 [rows] (scores) or float32 [rows, labels]
+    (1.0 where the label applies), or None for rows without a gold answer; rows: where they came from;
+    num_truncated: rows that were cut to the maximum length; num_skipped: bad rows that were left out.
+    """
+
+    input_ids: Sequence[np.ndarray]
+    token_types: Sequence[np.ndarray] | None = None
+    targets: Tensor | None = None
+    rows: Sequence[Row] = field(default=(), repr=False)
+    num_truncated: int = 0
+    num_skipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row, specials included: int64 [rows]."""
+        return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Pack the rows `indices`, shortest first.
+
+        Labels: "example" int64 [sequences], the row that each sequence is; "sequence" [sequences, ...], its
+        target, where the examples have targets.
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        chosen = chosen[order_by_length(self.lengths[chosen])]
+        labels = {"example": torch.from_numpy(chosen)}
+        if self.targets is not None:
+            labels["sequence"] = self.targets[labels["example"]]
+        types = None if self.token_types is None else [self.token_types[index] for index in chosen]
+        return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
+
+
+def tokenize_rows(
+    rows: Sequence[Row],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    targets: Tensor | None = None,
+    num_skipped: int = 0,
+) -> Examples:
+    """Tokenise `rows` to at most `max_length` tokens each (None: no limit), cutting the longer text first."""
+    has_pairs = any(row.text_pair is not None for row in rows)
+    input_ids, token_types, num_truncated = [], [], 0
+    for start in range(0, len(rows), TOKENIZE_ROWS):
+        block = rows[start : start + TOKENIZE_ROWS]
+        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
+        for encoding in tokenizer.encode_batch(texts, max_length=max_length):
+            input_ids.append(np.asarray(encoding.ids, dtype=np.int32))
+            num_truncated += encoding.num_truncated > 0
+            if has_pairs:
+                token_types.append(np.asarray(encoding.type_ids, dtype=np.int8))
+    return Examples(input_ids, token_types if has_pairs else None, targets, rows, num_truncated, num_skipped)
+
+
+def map_batches(
+    examples: Examples,
+    function: Callable[[Batch], Tensor],
+    *,
+    device: torch.device,
+    batch_tokens: int | None = None,
+) -> Tensor:
+    """Apply `function` to packed batches of at most `batch_tokens` tokens, and restore the order of the rows.
+
+    function: Batch -> float [sequences, ...], called under inference mode; batch_tokens: None chooses for
+    the device. Returns float32 [rows, ...] on the CPU. `examples` must not be empty.
+    """
+    budget = batch_tokens or (BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU)
+    result: Tensor | None = None
+    with torch.inference_mode():
+        for chunk in chunks_by_tokens(order_by_length(examples.lengths), examples.lengths.tolist(), budget):
+            batch = examples.batch(chunk)
+            values = function(batch.to(device)).float().cpu()  # [sequences, ...]
+            if result is None:
+                result = values.new_empty(len(examples), *values.shape[1:])
+            result[batch.labels["example"]] = values
+    assert result is not None, "map_batches needs at least one row"
+    return result.clone()  # outside inference mode, so that the caller may do anything with it

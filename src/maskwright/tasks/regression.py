@@ -1,0 +1,91 @@
+"""Texts or pairs of texts to one number, as in semantic textual similarity, by mean squared error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import InputError
+from . import metrics as scores
+from .base import SequenceTask
+from .examples import Row
+
+
+class Regression(SequenceTask):
+    """One number for each row, in the unit of the targets: they are neither shifted nor scaled."""
+
+    name: ClassVar[str] = "regression"
+    head: ClassVar[str] = "regression"
+    main_metric = "pearson"
+
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str = "the training rows",
+        dev_file: str = "the dev rows",
+    ) -> Regression:
+        """Check the targets. Raises RowErrors for any that is no finite number, InputError for no rows."""
+        task = cls()
+        if not train_rows:
+            raise InputError(f"{train_file} has no row: a regression needs texts with numbers.")
+        task.check(train_rows, train_file)
+        task.check(dev_rows, dev_file)
+        return task
+
+    @property
+    def num_labels(self) -> int:
+        """Always 1."""
+        return 1
+
+    def target(self, label: str | None) -> float:
+        """The number of a cell. Raises ValueError when it is missing, no number, or not finite."""
+        if label is None:
+            raise ValueError("is missing")
+        try:
+            value = float(label)
+        except ValueError:
+            raise ValueError(f"'{label}' is not a number") from None
+        if not math.isfinite(value) or abs(value) > torch.finfo(torch.float32).max:
+            raise ValueError(f"'{label}' is not a finite number")
+        return value
+
+    def as_targets(self, values: Sequence[Any]) -> Tensor:
+        """float32 [rows]."""
+        return torch.tensor(values, dtype=torch.float32)
+
+    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Mean squared error. logits: float32 [rows, 1]; targets: float32 [rows]."""
+        return F.mse_loss(logits.squeeze(-1), targets)
+
+    def decode(self, logits: Tensor) -> list[dict[str, Any]]:
+        """{"score": number} for each row."""
+        return [{"score": value} for value in logits.squeeze(-1).tolist()]
+
+    def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
+        """pearson, spearman and mse."""
+        gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()
+        return {
+            "pearson": scores.pearson(gold, predicted),
+            "spearman": scores.spearman(gold, predicted),
+            "mse": scores.mse(gold, predicted),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task": "regression"}."""
+        return {"task": self.name}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Regression:
+        """The task of `to_json`; it has no facts to check."""
+        return cls()

@@ -1,0 +1,82 @@
+"""Tokenised rows: packed batches and results that come back in the order of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.tasks.examples import Examples, map_batches, tokenize_rows
+
+from .standins import Row, SumModel, Words
+
+texts = st.lists(st.text("abcdefgh", max_size=12), min_size=1, max_size=25)
+CPU = torch.device("cpu")
+
+
+@given(texts, st.integers(1, 60))
+def test_results_do_not_depend_on_how_the_rows_are_cut_into_batches(words, budget):
+    model = SumModel()
+    examples = tokenize_rows([Row(text) for text in words], Words(), None)
+    together = map_batches(examples, model.logits, device=CPU, batch_tokens=budget)
+    for index in range(len(words)):
+        alone = model.logits(examples.batch([index]))
+        assert torch.allclose(together[index], alone[0], atol=1e-6)
+
+
+@given(texts, st.integers(1, 60))
+def test_batches_hold_no_more_tokens_than_asked_unless_one_row_does(words, budget):
+    model = SumModel()
+    examples = tokenize_rows([Row(text) for text in words], Words(), None)
+    map_batches(examples, model.logits, device=CPU, batch_tokens=budget)
+    assert all(tokens <= max(budget, examples.lengths.max()) for tokens in model.seen)
+    assert sum(model.seen) == examples.lengths.sum()
+
+
+@given(texts, st.randoms())
+def test_a_batch_is_sorted_by_length_and_says_which_row_is_which(words, random):
+    examples = tokenize_rows([Row(text) for text in words], Words(), None, torch.arange(len(words)))
+    indices = random.sample(range(len(words)), k=random.randint(1, len(words)))
+    batch = examples.batch(indices)
+    assert batch.lengths == sorted(batch.lengths)
+    assert sorted(batch.labels["example"].tolist()) == sorted(indices)
+    assert torch.equal(batch.labels["sequence"], batch.labels["example"])
+    for sequence, index in zip(batch.input_ids.split(batch.lengths), batch.labels["example"], strict=True):
+        assert sequence.tolist() == examples.input_ids[index].tolist()
+
+
+def test_types_are_given_as_soon_as_one_row_is_a_pair():
+    assert tokenize_rows([Row("ab")], Words(), None).batch([0]).token_type_ids is None
+    examples = tokenize_rows([Row("ab", text_pair="c"), Row("d")], Words(), None)
+    assert examples.batch([0, 1]).token_type_ids.tolist() == [0, 0, 0, 0, 0, 1, 1]
+
+
+def test_cut_rows_are_counted():
+    examples = tokenize_rows([Row("abc"), Row("abcdef"), Row("abcdefgh")], Words(), 5)
+    assert examples.num_truncated == 2
+    assert examples.lengths.tolist() == [4, 5, 5]
+
+
+def test_results_can_be_used_outside_inference_mode():
+    model = SumModel()
+    result = map_batches(tokenize_rows([Row("ab")], Words(), None), model.logits, device=CPU)
+    result += 1
+    assert not result.is_inference()
+    assert not result.requires_grad
+
+
+def test_examples_without_rows_have_no_length():
+    assert len(Examples([])) == 0
+    assert Examples([]).lengths.dtype == np.int64
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_rows_are_tokenised_alike_in_blocks_of_any_size(monkeypatch, size):
+    rows = [Row("a" * n, text_pair="b" if n % 2 else None) for n in range(20)]
+    whole = tokenize_rows(rows, Words(), 8)
+    monkeypatch.setattr("maskwright.tasks.examples.TOKENIZE_ROWS", size)
+    blocks = tokenize_rows(rows, Words(), 8)
+    assert [ids.tolist() for ids in whole.input_ids] == [ids.tolist() for ids in blocks.input_ids]
+    assert whole.num_truncated == blocks.num_truncated

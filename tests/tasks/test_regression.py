@@ -1,0 +1,71 @@
+"""Regression: numbers in, numbers out, and nothing that is no number."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.tasks import Regression, task_from_json
+from maskwright.tasks.errors import worst_errors
+
+from .standins import Row, SumModel, Words
+
+
+def rows_of(*labels):
+    return [Row("ab", label, line=number) for number, label in enumerate(labels, start=2)]
+
+
+@pytest.mark.parametrize("bad", ["nan", "NaN", "inf", "-inf", "1e999", "1e39", "three", "", None])
+def test_what_is_no_finite_number_is_a_bad_row(bad):
+    with pytest.raises(RowErrors) as caught:
+        Regression.from_rows(rows_of("1.5", bad, "2"), train_file="train.tsv")
+    assert [(row.file, row.line, row.column) for row in caught.value.rows] == [("train.tsv", 3, "label")]
+
+
+def test_bad_dev_rows_are_found_before_training():
+    with pytest.raises(RowErrors):
+        Regression.from_rows(rows_of("1"), rows_of("x"))
+
+
+def test_no_rows_are_refused():
+    with pytest.raises(InputError):
+        Regression.from_rows([])
+
+
+def test_loss_is_the_mean_squared_error_in_the_unit_of_the_targets():
+    task = Regression()
+    examples = task.examples(rows_of("1.5", "-2", "3e1"), Words())
+    assert examples.targets.tolist() == [1.5, -2.0, 30.0]
+    logits = torch.tensor([[1.0], [0.0], [30.0]])
+    assert float(task.loss_of(logits, examples.targets)) == pytest.approx((0.25 + 4) / 3)
+    assert task.metrics(logits, examples.targets)["mse"] == pytest.approx((0.25 + 4) / 3)
+    assert task.decode(logits) == [{"score": 1.0}, {"score": 0.0}, {"score": 30.0}]
+
+
+def test_perfect_answers_correlate_fully():
+    task, gold = Regression(), torch.tensor([0.0, 2.5, 5.0])
+    result = task.metrics(gold[:, None] * 2 + 1, gold)
+    assert result["pearson"] == pytest.approx(1.0)
+    assert result["spearman"] == pytest.approx(1.0)
+
+
+def test_evaluation_and_sums_run_over_a_model_with_one_output():
+    task, model = Regression(), SumModel(num_labels=1)
+    examples = task.examples(rows_of("1", "2", "3"), Words())
+    result = task.evaluate(model, examples)
+    assert result.logits.shape == (3, 1)
+    outcome = task.outcome(model, examples.batch([0, 1, 2]))
+    assert outcome.losses["regression"].item() == pytest.approx(3 * result.loss, rel=1e-5)
+    assert outcome.correct == {}
+
+
+def test_a_task_survives_json():
+    assert isinstance(task_from_json(Regression().to_json()), Regression)
+
+
+def test_the_largest_deviations_are_listed_first():
+    task = Regression()
+    examples = task.examples(rows_of("1", "2", "3"), Words())
+    found = worst_errors(task, examples, torch.tensor([[1.0], [5.0], [3.5]]))
+    assert [error["gold"] for error in found] == ["2", "3", "1"]
