@@ -1,0 +1,300 @@
+"""What a text becomes: ids with their tokens, character offsets and types, and an account of what was cut.
+
+An `Encoding` is a window on the pieces of one text, or of a pair, framed by the special tokens of a template
+([CLS] A [SEP] B [SEP] for BERT). Windows share the pieces, so overflow costs nothing until it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ..core.errors import InputError
+
+TRUNCATIONS = ("longest_first", "only_first", "only_second")
+
+
+class Pieces:
+    """The pieces of one whole text, as the library gives them; each list is converted once."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    @cached_property
+    def ids(self) -> list[int]:
+        return self._raw.ids
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        return self._raw.tokens
+
+    @cached_property
+    def offsets(self) -> list[tuple[int, int]]:
+        return self._raw.offsets
+
+    @cached_property
+    def word_ids(self) -> list[int | None]:
+        return self._raw.word_ids
+
+    @cached_property
+    def special_tokens_mask(self) -> list[int]:
+        return self._raw.special_tokens_mask
+
+
+class Template(NamedTuple):
+    """The special tokens around one text (`gaps` has 2 entries) or a pair (3): before, between, after.
+
+    gaps: (ids, tokens, type_ids) of the special tokens at each place; type_ids: the type of each text's own
+    tokens.
+    """
+
+    gaps: tuple[tuple[list[Any], ...], ...]
+    type_ids: tuple[int, ...]
+
+    @property
+    def num_special(self) -> int:
+        """Special tokens that it adds."""
+        return sum(len(ids) for ids, _, _ in self.gaps)
+
+
+class Padding(NamedTuple):
+    """What fills an encoding up to `length` tokens, on one side."""
+
+    length: int = 0
+    left: bool = False
+    id: int = 0
+    token: str = "[PAD]"
+    type_id: int = 0
+
+
+class Cut(NamedTuple):
+    """How texts are cut: `room` pieces in all (None: no limit), `stride` that windows share."""
+
+    room: int | None = None
+    strategy: str = "longest_first"
+    stride: int = 0
+    left: bool = False
+
+
+NO_CUT = Cut()
+NO_PADDING = Padding()
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """One encoded text or pair.
+
+    All lists have one entry per token: `ids`, `tokens`, `offsets` (start and end in the text as given; (0, 0)
+    for special tokens), `type_ids` (0 first text, 1 second), `special_tokens_mask` (1 special),
+    `attention_mask` (0 padding), `word_ids` (index of the word in its text, None for special tokens),
+    `sequence_ids` (0 or 1, None for special tokens). `num_truncated`: pieces of the texts that are not in
+    `ids`; `num_unknown`: tokens that are UNK; `overflowing`: encodings of what was cut, window by window.
+    """
+
+    pieces: tuple[Pieces, ...]
+    windows: tuple[tuple[int, int], ...]
+    template: Template
+    unk_id: int | None = None
+    cut: Cut = NO_CUT
+    padding: Padding = NO_PADDING
+    is_overflow: bool = field(default=False, repr=False)
+
+    def __len__(self) -> int:
+        return max(self._unpadded_length, self.padding.length)
+
+    def __repr__(self) -> str:
+        return f"Encoding(tokens={self.tokens}, num_truncated={self.num_truncated})"
+
+    @cached_property
+    def ids(self) -> list[int]:
+        return self._frame(
+            [piece.ids for piece in self.pieces], [gap[0] for gap in self.template.gaps], self.padding.id
+        )
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        own = [piece.tokens for piece in self.pieces]
+        return self._frame(own, [gap[1] for gap in self.template.gaps], self.padding.token)
+
+    @cached_property
+    def type_ids(self) -> list[int]:
+        own = [
+            [type_id] * len(piece) for type_id, piece in zip(self.template.type_ids, self.pieces, strict=True)
+        ]
+        return self._frame(own, [gap[2] for gap in self.template.gaps], self.padding.type_id)
+
+    @cached_property
+    def offsets(self) -> list[tuple[int, int]]:
+        return self._frame_all([piece.offsets for piece in self.pieces], (0, 0), (0, 0))
+
+    @cached_property
+    def special_tokens_mask(self) -> list[int]:
+        return self._frame_all([piece.special_tokens_mask for piece in self.pieces], 1, 1)
+
+    @cached_property
+    def attention_mask(self) -> list[int]:
+        return self._frame_all([[1] * len(piece) for piece in self.pieces], 1, 0)
+
+    @cached_property
+    def word_ids(self) -> list[int | None]:
+        return self._frame_all([piece.word_ids for piece in self.pieces], None, None)
+
+    @cached_property
+    def sequence_ids(self) -> list[int | None]:
+        return self._frame_all([[index] * len(piece) for index, piece in enumerate(self.pieces)], None, None)
+
+    @property
+    def num_truncated(self) -> int:
+        """Pieces of the texts that this encoding leaves out."""
+        kept = sum(end - start for start, end in self.windows)
+        return sum(len(piece) for piece in self.pieces) - kept
+
+    @property
+    def num_unknown(self) -> int:
+        """Tokens that stand for something the vocabulary cannot spell."""
+        return 0 if self.unk_id is None else self.ids.count(self.unk_id)
+
+    @cached_property
+    def overflowing(self) -> list[Encoding]:
+        """What was cut, as further encodings of the same form; of a pair, every window with every other."""
+        return [] if self.is_overflow else list(self._other_windows())
+
+    @cached_property
+    def _unpadded_length(self) -> int:
+        return sum(end - start for start, end in self.windows) + self.template.num_special
+
+    def _other_windows(self) -> Iterator[Encoding]:
+        rest = [
+            [window for window in _all_windows(len(piece), kept, self.cut) if window != kept]
+            for piece, kept in zip(self.pieces, self.windows, strict=True)
+        ]
+        for first in rest[0]:
+            for others in [self.windows[1:], *((window,) for more in rest[1:] for window in more)]:
+                yield replace(self, windows=(first, *others), is_overflow=True)
+        for window in (window for more in rest[1:] for window in more):
+            yield replace(self, windows=(self.windows[0], window), is_overflow=True)
+
+    def _frame(self, own: list[list[Any]], special: list[list[Any]], pad: Any) -> list[Any]:
+        """Own entries in their windows, special entries around them, padding at one side."""
+        result = list(special[0])
+        for entries, (start, end), after in zip(own, self.windows, special[1:], strict=True):
+            result += entries[start:end]
+            result += after
+        fill = [pad] * (len(self) - len(result))
+        return fill + result if self.padding.left else result + fill
+
+    def _frame_all(self, own: list[list[Any]], special: Any, pad: Any) -> list[Any]:
+        """As `_frame`, where all special tokens have the same entry."""
+        return self._frame(own, [[special] * len(ids) for ids, _, _ in self.template.gaps], pad)
+
+
+@dataclass
+class TextCounts:
+    """What became of texts on their way to ids; add encodings up and say it once."""
+
+    texts: int = 0
+    tokens: int = 0
+    cut_texts: int = 0
+    cut_tokens: int = 0
+    unknown_tokens: int = 0
+
+    def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0) -> None:
+        """Count one text (or pair) of `tokens` kept tokens."""
+        self.texts += 1
+        self.tokens += tokens
+        self.cut_texts += cut_tokens > 0
+        self.cut_tokens += cut_tokens
+        self.unknown_tokens += unknown_tokens
+
+    def note(self) -> str:
+        """One sentence on what was cut or not known; empty when nothing was."""
+        parts = []
+        if self.cut_texts:
+            parts.append(
+                f"{self.cut_texts:,} of {self.texts:,} texts were cut ({self.cut_tokens:,} tokens left out)"
+            )
+        if self.unknown_tokens:
+            parts.append(f"{self.unknown_tokens:,} of {self.tokens:,} tokens are unknown to the vocabulary")
+        return "; ".join(parts) + ("." if parts else "")
+
+
+def read_template(probe: Any, num_texts: int) -> Template:
+    """Where the library's encoding of non-empty texts has special tokens, and which types."""
+    gaps: list[tuple[list[Any], ...]] = [([], [], []) for _ in range(num_texts + 1)]
+    types = [0] * num_texts
+    place = 0
+    entries = zip(probe.ids, probe.tokens, probe.type_ids, probe.sequence_ids, strict=True)
+    for id, token, type_id, sequence in entries:
+        if sequence is not None:
+            types[sequence] = type_id
+            place = sequence + 1
+            continue
+        for values, value in zip(gaps[place], (id, token, type_id), strict=True):
+            values.append(value)
+    return Template(tuple(gaps), tuple(types))
+
+
+def kept_lengths(lengths: tuple[int, ...], cut: Cut) -> tuple[int, ...]:
+    """How many pieces of each text stay when all together have `cut.room`.
+
+    The rules are those of the `tokenizers` library. Raises InputError where the named text is too short.
+    """
+    total, room = sum(lengths), cut.room
+    if room is None or total <= room:
+        return lengths
+    if room == 0:
+        return (0,) * len(lengths)
+    if cut.strategy == "longest_first":
+        return (room,) if len(lengths) == 1 else _longest_first(lengths[0], lengths[1], room)
+    which = TRUNCATIONS.index(cut.strategy) - 1
+    if which >= len(lengths):
+        raise InputError("truncation='only_second' needs a second text: give a pair, or use 'longest_first'.")
+    left = lengths[which] - (total - room)
+    if left <= 0:
+        name, other = ("first", "second") if which == 0 else ("second", "first")
+        raise InputError(
+            f"The {other} text alone fills max_length: cutting only the {name} one "
+            f"(truncation='{cut.strategy}') cannot make the pair fit. Raise it, or use 'longest_first'."
+        )
+    return tuple(left if index == which else length for index, length in enumerate(lengths))
+
+
+def first_window(length: int, kept: int, cut: Cut) -> tuple[int, int]:
+    """The window that stays: the first `kept` pieces, or the last ones when cutting at the left."""
+    if kept < length and kept and cut.stride >= kept:
+        raise InputError(
+            f"stride={cut.stride} must be smaller than the {kept} pieces that a window keeps of a text: "
+            "lower stride or raise max_length."
+        )
+    return (length - kept, length) if cut.left else (0, kept)
+
+
+def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """Cut the longer text down to the shorter, then both evenly."""
+    short, is_swapped = min(first, second), first > second
+    long = short if short > room else max(short, room - short)
+    if short + long > room:
+        short = room // 2
+        long = short + room % 2
+    return (long, short) if is_swapped else (short, long)
+
+
+def _all_windows(length: int, kept: tuple[int, int], cut: Cut) -> list[tuple[int, int]]:
+    """Every window of `kept`'s size over `length` pieces, neighbours sharing `cut.stride`."""
+    size = kept[1] - kept[0]
+    if size >= length:
+        return [kept]
+    if size == 0:
+        return [kept, (0, length)]
+    windows = []
+    for step in range(0, length, size - cut.stride):
+        start, end = step, min(step + size, length)
+        windows.append((max(0, length - step - size), length - step) if cut.left else (start, end))
+        if end == length:
+            break
+    return windows

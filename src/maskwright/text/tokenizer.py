@@ -1,0 +1,378 @@
+"""The tokenizer: text to ids and back, always run by the `tokenizers` library through a `tokenizer.json`.
+
+Whatever trained it, a tokenizer is saved in the files that the ecosystem knows and encodes as they do
+elsewhere. Nothing here keeps state between calls, so threads may share one tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core import registry, storage
+from ..core.errors import InputError
+from .encoding import (
+    TRUNCATIONS,
+    Cut,
+    Encoding,
+    Padding,
+    Pieces,
+    Template,
+    TextCounts,
+    first_window,
+    kept_lengths,
+    read_template,
+)
+from .inputs import Text, check_choice, refuse_non_texts, split_pairs
+from .tokenizer_files import TokenizerFiles, read_tokenizer, special_token_roles
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+    from ..data.batch import Batch
+
+PathOrPaths = str | Path | Iterable[str | Path]
+END_OF_WORD = "</w>"
+
+
+class Tokenizer:
+    """Text to ids and back.
+
+    backend: the library's tokenizer; config: what `tokenizer_config.json` holds (special tokens by role; kind
+    and facts of the training under "maskwright").
+    """
+
+    def __init__(self, backend: Backend, config: dict[str, Any] | None = None) -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        self.backend = backend
+        self.config = dict(config or {})
+        self.special_tokens = special_token_roles(backend, self.config)
+
+    # -- making, loading, saving ---------------------------------------------------------------------------
+
+    @classmethod
+    def train(
+        cls, files: PathOrPaths, kind: str = "wordpiece", vocab_size: int = 8000, **options: Any
+    ) -> Tokenizer:
+        """Train on corpus files, folders or globs; options as in `train_from_iterator`."""
+        from .trainers.texts import read_texts
+
+        return cls.train_from_iterator(read_texts(files), kind, vocab_size, **options)
+
+    @classmethod
+    def train_from_iterator(
+        cls, texts: Iterable[str], kind: str = "wordpiece", vocab_size: int = 8000, **options: Any
+    ) -> Tokenizer:
+        """Train on an iterator of texts, read once and never held as a whole.
+
+        kind: wordpiece, wordpiece-score, bpe, byte-bpe, word or char; vocab_size: ids in all, special tokens
+        included. Options: lowercase (default True, False for byte-bpe), limit_alphabet (1000), and those of
+        the kind (see `maskwright.text.trainers`). Raises ConfigError for an unknown kind, InputError for
+        empty text.
+        """
+        trained = registry.resolve("tokenizer", kind)(texts, vocab_size, **options)
+        return cls(trained.backend, trained.config)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """From a folder with tokenizer.json or vocab.txt (and their configuration), or one of these files.
+
+        Raises MissingFileError, ModelFolderError (no tokenizer there) or CorruptFileError.
+        """
+        return cls(*read_tokenizer(path))
+
+    def save(self, folder: str | Path) -> None:
+        """Write `files()` as a new folder. Raises RunError when it exists and is not empty."""
+        with storage.new_folder(folder) as new:
+            for name, data in self.files().items():
+                storage.write_bytes(new / name, data)
+
+    def files(self) -> dict[str, bytes]:
+        """Name and content of every file, for a folder of its own or a model's; always the same bytes."""
+        return TokenizerFiles(self.backend, self.config, self.special_tokens, self.kind).all()
+
+    # -- encoding ------------------------------------------------------------------------------------------
+
+    def __call__(self, text: str, pair: str | None = None, **options: Any) -> Encoding:
+        """Encode one text, or a pair; options as in `encode_batch`."""
+        return self.encode_batch([text if pair is None else (text, pair)], **options)[0]
+
+    def encode_batch(
+        self,
+        texts: Iterable[Text],
+        max_length: int | None = None,
+        *,
+        truncation: str | bool | None = "longest_first",
+        stride: int = 0,
+        truncation_side: str = "right",
+        padding: str | bool = False,
+        padding_side: str = "right",
+        add_special_tokens: bool = True,
+    ) -> list[Encoding]:
+        """Encode texts, or (text, pair) tuples.
+
+        max_length: tokens in all, special ones included; None cuts nothing. truncation: longest_first,
+        only_first, only_second, or False. stride: tokens that neighbouring windows of `overflowing` share.
+        padding: False, "longest" or "max_length": rectangles for code that wants them; nothing here needs
+        any. Raises InputError for what is not text, a lone surrogate, or a max_length that leaves no room.
+        """
+        firsts, seconds = split_pairs(texts)
+        strategy = _strategy(truncation)
+        check_choice("truncation_side", truncation_side, ("right", "left"))
+        check_choice("padding_side", padding_side, ("right", "left"))
+        encoded = [
+            Pieces(raw)
+            for raw in self._encode_raw([*firsts, *(text for text in seconds if text is not None)])
+        ]
+        pairs = iter(encoded[len(firsts) :])
+        result = []
+        for first, second in zip(encoded, seconds, strict=False):
+            pieces = (first,) if second is None else (first, next(pairs))
+            template = self._template(len(pieces), add_special_tokens)
+            room = None if max_length is None or strategy is None else _room(max_length, template.num_special)
+            cut = Cut(room, strategy or "longest_first", stride, truncation_side == "left")
+            lengths = tuple(len(piece) for piece in pieces)
+            kept = kept_lengths(lengths, cut)
+            windows = tuple(first_window(*both, cut) for both in zip(lengths, kept, strict=True))
+            result.append(Encoding(pieces, windows, template, self.unk_id, cut))
+        return self._pad(result, padding, max_length, padding_side)
+
+    def encode_plain(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids without special tokens and without offsets: the fast path. One list per text."""
+        return [raw.ids for raw in self._encode_raw(list(texts), fast=True)]
+
+    def encode_ids(
+        self,
+        texts: Iterable[Text],
+        max_length: int | None = None,
+        *,
+        truncation: str | bool | None = "longest_first",
+        counts: TextCounts | None = None,
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Ids and type ids of texts or pairs with their special tokens, on the fast path.
+
+        The ids equal those of `encode_batch`; `counts`, when given, adds up what was cut or unknown.
+        """
+        firsts, seconds = split_pairs(texts)
+        strategy = _strategy(truncation)
+        plain = self.encode_plain([*firsts, *(text for text in seconds if text is not None)])
+        pairs = iter(plain[len(firsts) :])
+        all_ids, all_types = [], []
+        for first, second in zip(plain, seconds, strict=False):
+            own = (first,) if second is None else (first, next(pairs))
+            template = self._template(len(own), True)
+            room = None if max_length is None or strategy is None else _room(max_length, template.num_special)
+            lengths = tuple(len(ids) for ids in own)
+            kept = kept_lengths(lengths, Cut(room, strategy or "longest_first"))
+            ids, types = list(template.gaps[0][0]), list(template.gaps[0][2])
+            for entries, keep, type_id, gap in zip(
+                own, kept, template.type_ids, template.gaps[1:], strict=True
+            ):
+                ids += entries[:keep]
+                ids += gap[0]
+                types += [type_id] * keep
+                types += gap[2]
+            all_ids.append(ids)
+            all_types.append(types)
+            if counts is not None:
+                unknown = 0 if self.unk_id is None else ids.count(self.unk_id)
+                counts.add(len(ids), sum(lengths) - sum(kept), unknown)
+        return all_ids, all_types
+
+    def batch(
+        self,
+        texts: Iterable[Text],
+        max_length: int | None = None,
+        *,
+        truncation: str | bool | None = "longest_first",
+        counts: TextCounts | None = None,
+    ) -> Batch:
+        """Texts or pairs as one packed batch, in the order given; `counts` adds up what was cut."""
+        from ..data.batch import Batch
+
+        ids, types = self.encode_ids(texts, max_length, truncation=truncation, counts=counts)
+        has_types = any(1 in row for row in types)
+        return Batch.from_sequences(ids, types if has_types else None)
+
+    # -- decoding and the vocabulary -----------------------------------------------------------------------
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Text of `ids`; what the tokenizer normalised away (case, accents, spaces) does not come back."""
+        return self.backend.decode([int(id) for id in ids], skip_special_tokens=skip_special_tokens)
+
+    def token_to_id(self, token: str) -> int | None:
+        """Id of a token, None when the vocabulary lacks it."""
+        return self.backend.token_to_id(token)
+
+    def id_to_token(self, id: int) -> str | None:
+        """Token of an id, None when there is none."""
+        return self.backend.id_to_token(int(id))
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """Rows that an embedding needs: the highest id + 1."""
+        return max(self.backend.get_vocab().values(), default=-1) + 1
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"Tokenizer(kind='{self.kind}', vocab_size={self.vocab_size})"
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """Token of every id, "" for an id that no token has."""
+        tokens = [""] * self.vocab_size
+        for token, id in self.backend.get_vocab().items():
+            tokens[id] = token
+        return tokens
+
+    def _role_id(self, role: str) -> int | None:
+        token = self.special_tokens.get(role)
+        return None if token is None else self.backend.token_to_id(token)
+
+    @cached_property
+    def cls_id(self) -> int | None:
+        return self._role_id("cls")
+
+    @cached_property
+    def sep_id(self) -> int | None:
+        return self._role_id("sep")
+
+    @cached_property
+    def mask_id(self) -> int | None:
+        return self._role_id("mask")
+
+    @cached_property
+    def pad_id(self) -> int | None:
+        return self._role_id("pad")
+
+    @cached_property
+    def unk_id(self) -> int | None:
+        return self._role_id("unk")
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that stand for no text: those of the roles and every token marked special."""
+        added = self.backend.get_added_tokens_decoder().items()
+        roles = (self.backend.token_to_id(token) for token in self.special_tokens.values())
+        return frozenset(
+            {id for id, token in added if token.special} | {id for id in roles if id is not None}
+        )
+
+    @cached_property
+    def kind(self) -> str:
+        """What it is: as trained here, else wordpiece, byte-bpe, bpe, word or unigram, by its model."""
+        named = self.config.get("maskwright", {}).get("kind")
+        if named:
+            return named
+        model = type(self.backend.model).__name__
+        if model == "BPE":
+            return "byte-bpe" if "ByteLevel" in repr(self.backend.pre_tokenizer) else "bpe"
+        return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
+
+    def continues_word(self) -> np.ndarray:
+        """Which pieces go on with the word before them: bool [vocab].
+
+        Said by the piece itself in WordPiece (##) and byte-level BPE (no leading space, and not punctuation).
+        The pieces of the other kinds do not tell (all False): ask `word_starts`.
+        """
+        special = self.special_ids
+        if self.kind == "byte-bpe":
+            return np.array([_continues_bytes(token) for token in self.tokens]) & self._is_text
+        if type(self.backend.model).__name__ != "WordPiece":
+            return np.zeros(self.vocab_size, dtype=bool)
+        prefix = self.backend.model.continuing_subword_prefix
+        return np.array(
+            [id not in special and t.startswith(prefix) for id, t in enumerate(self.tokens)], dtype=bool
+        )
+
+    def word_starts(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Where words begin in a row of ids: bool [tokens]; a special token is a word of its own."""
+        ids = np.asarray(ids, dtype=np.int64)
+        starts = ~self.continues_word()[ids]
+        if self.kind == "bpe" and len(ids):
+            ends = np.array([token.endswith(END_OF_WORD) for token in self.tokens]) | ~self._is_text
+            starts = np.concatenate([[True], ends[ids[:-1]]]) | ~self._is_text[ids]
+        return starts
+
+    @cached_property
+    def _is_text(self) -> np.ndarray:
+        """Which ids stand for text: bool [vocab]."""
+        is_text = np.ones(self.vocab_size, dtype=bool)
+        is_text[list(self.special_ids)] = False
+        return is_text
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    def _encode_raw(self, texts: list[str], fast: bool = False) -> list[Any]:
+        encode = self.backend.encode_batch_fast if fast else self.backend.encode_batch
+        try:
+            return encode(texts, add_special_tokens=False)
+        except TypeError:
+            refuse_non_texts(texts)
+            raise
+
+    def _template(self, num_texts: int, add_special_tokens: bool) -> Template:
+        return self._templates[num_texts - 1 if add_special_tokens else num_texts + 1]
+
+    @cached_property
+    def _templates(self) -> tuple[Template, ...]:
+        """For one text and a pair, with special tokens and without: what the library makes of a probe."""
+        probe = next((text for text in ("a", *self.tokens) if self._encode_raw([text])[0].ids), None)
+        if probe is None:
+            raise InputError("This tokenizer encodes nothing: its vocabulary is empty.")
+        return tuple(
+            read_template(
+                self.backend.encode(probe, pair, add_special_tokens=special), 1 if pair is None else 2
+            )
+            for special in (True, False)
+            for pair in (None, probe)
+        )
+
+    def _pad(
+        self, encodings: list[Encoding], padding: str | bool, max_length: int | None, side: str
+    ) -> list[Encoding]:
+        check_choice("padding", padding, (False, True, "longest", "max_length"))
+        if padding is False or not encodings:
+            return encodings
+        if padding == "max_length" and max_length is None:
+            raise InputError("padding='max_length' needs max_length: give it, or use padding='longest'.")
+        length = max_length if padding == "max_length" else max(len(encoding) for encoding in encodings)
+        if self.pad_id is None:
+            raise InputError("This tokenizer has no padding token: encode without padding.")
+        fill = Padding(length or 0, side == "left", self.pad_id, self.special_tokens["pad"])
+        return [replace(encoding, padding=fill) for encoding in encodings]
+
+
+def _continues_bytes(token: str) -> bool:
+    """A byte-level piece that neither begins with white space nor is punctuation goes on with a word."""
+    first = token[:1]
+    return bool(first) and first not in "ĠĊĉč" and (first.isalnum() or ord(first) > 0x7F)
+
+
+def _strategy(truncation: str | bool | None) -> str | None:
+    """The strategy in words, None for no truncation."""
+    if truncation is True:
+        return "longest_first"
+    if truncation in (False, None, "do_not_truncate"):
+        return None
+    check_choice("truncation", truncation, TRUNCATIONS)
+    return str(truncation)
+
+
+def _room(max_length: int, num_special: int) -> int:
+    if max_length < num_special:
+        raise InputError(
+            f"max_length={max_length} leaves no room: the special tokens alone take {num_special}. Raise it."
+        )
+    return max_length - num_special
