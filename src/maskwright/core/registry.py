@@ -37,6 +37,9 @@ TABLE: dict[str, dict[str, str]] = {
         "classification": "maskwright.models.heads:SequenceClassificationHead",
         "regression": "maskwright.models.heads:SequenceClassificationHead",
     },
+    "model_folder": {
+        "huggingface": "maskwright.hub.folders:save_model",
+    },
 }
 
 

@@ -1,8 +1,8 @@
 """The one batch type: sequences packed end to end, without padding.
 
-Every linear layer, norm and loss runs on `[tokens, hidden]`; only attention asks where sequences begin and end. It
-works on runs: neighbours of equal length, which it can view as `[count, length, ...]` without mask, gather or copy.
-Sort by length (`order_by_length`) before packing and the runs are as long as they can be.
+Every linear layer, norm and loss runs on `[tokens, hidden]`; only attention asks where sequences begin and
+end. It works on runs: neighbours of equal length, which it can view as `[count, length, ...]` without mask,
+gather or copy. Sort by length (`order_by_length`) before packing and the runs are as long as they can be.
 """
 
 from __future__ import annotations
@@ -11,30 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-
-class Run(NamedTuple):
-    """`count` neighbouring sequences of `length` tokens each; the first token stands at `start`."""
-
-    start: int
-    count: int
-    length: int
+from ..nn.attention import Run
 
 
 @dataclass(frozen=True)
 class Batch:
     """Packed sequences.
 
-    input_ids: int64 [tokens]; cu_seqlens: int32 [sequences + 1], where each sequence begins (and the end), on the CPU;
-    position_ids: int64 [tokens]; token_type_ids: int64 [tokens], or None where all are 0;
-    labels: what a loss needs, by name:
+    input_ids: int64 [tokens]; cu_seqlens: int32 [sequences + 1], where each sequence begins (and the end), on
+    the CPU; position_ids: int64 [tokens]; token_type_ids: int64 [tokens], or None where all are 0; labels:
+    what a loss needs, by name:
         "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64 [labels] (their right ids),
-        "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences, num_labels].
+        "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences,
+        num_labels].
     """
 
     input_ids: Tensor
@@ -113,7 +107,9 @@ def order_by_length(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.argsort(np.asarray(lengths), kind="stable")
 
 
-def chunks_by_tokens(order: Sequence[int] | np.ndarray, lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+def chunks_by_tokens(
+    order: Sequence[int] | np.ndarray, lengths: Sequence[int], budget: int
+) -> Iterator[list[int]]:
     """Cut `order` into chunks of at most `budget` tokens (a longer sequence stands alone)."""
     chunk: list[int] = []
     tokens = 0

@@ -1,0 +1,64 @@
+"""Losses of the padded call, as transformers computes them. Labels of -100 do not count."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import InputError
+
+IGNORED = -100
+PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, what: str) -> Tensor:
+    """Mean categorical cross-entropy in float32 or better. logits: float [n, classes]; labels: int [n]."""
+    check_labels(labels, logits.shape[-1], what)
+    return F.cross_entropy(widen(logits), labels.long())
+
+
+def sequence_loss(logits: Tensor, labels: Tensor, problem_type: str | None) -> Tensor:
+    """Loss of a sequence head.
+
+    logits: float [sequences, num_labels]; labels: int [sequences] for single_label_classification, float
+    [sequences] (or [sequences, num_labels]) for regression by squared error, 0/1 [sequences, num_labels] for
+    multi_label_classification. Without a problem type: one output means regression, whole-number labels mean
+    one label each, others several.
+    """
+    problem_type = problem_type or infer_problem_type(logits.shape[-1], labels)
+    logits = widen(logits)
+    if problem_type == "single_label_classification":
+        return cross_entropy(logits, labels.reshape(-1), "labels")
+    if labels.numel() != logits.numel():
+        raise InputError(
+            f"labels have shape {list(labels.shape)}; {problem_type} needs one number for each of the "
+            f"{logits.shape[0]} x {logits.shape[1]} outputs."
+        )
+    targets = labels.reshape(logits.shape).to(logits.dtype)
+    if problem_type == "regression":
+        return F.mse_loss(logits, targets)
+    return F.binary_cross_entropy_with_logits(logits, targets)
+
+
+def infer_problem_type(num_labels: int, labels: Tensor) -> str:
+    """The problem that these labels pose, by transformers' rule."""
+    if num_labels == 1:
+        return "regression"
+    return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+
+
+def check_labels(labels: Tensor, num_classes: int, what: str) -> None:
+    """Raise InputError when a label is neither -100 nor a class."""
+    if labels.is_floating_point():
+        raise InputError(f"{what} must be whole numbers, not {str(labels.dtype).removeprefix('torch.')}.")
+    wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= num_classes))]
+    if wrong.numel():
+        raise InputError(
+            f"{what} hold {int(wrong[0])}; they must be 0 to {num_classes - 1}, or {IGNORED} to skip one."
+        )
+
+
+def widen(logits: Tensor) -> Tensor:
+    """Half precision to float32; float32 and float64 stay. Any shape."""
+    return logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits

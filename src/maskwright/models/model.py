@@ -1,0 +1,279 @@
+"""A model: the encoder, at most one head, and three ways in.
+
+Packed (`encode`, `pool`, `mlm_logits`, `nsp_logits`, `logits`) is what training and inference use. Padded
+(`forward`) takes and returns what transformers does; it packs on entry and spreads on exit, so both give the
+same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..core import registry
+from ..core.errors import InputError
+from ..data.batch import Batch
+from .config import ModelConfig
+from .heads import (
+    Head,
+    MaskedLanguageModelHead,
+    NextSentenceHead,
+    PretrainingHead,
+    SequenceClassificationHead,
+    make_head,
+    require,
+)
+from .initialisation import initialise
+from .losses import IGNORED, cross_entropy, sequence_loss
+from .output import ModelOutput
+from .padded import Layout, pack
+from .transformer import Encoded, Transformer
+
+
+class Model(nn.Module):
+    """An encoder with a head.
+
+    config: its sizes; head_name, head: "mlm", "nsp", "pretraining", "classification", "regression", or None
+    and None for a bare encoder with its pooler; tokenizer: the one it was trained with, or None. Parameters
+    are left unfilled: `build` fills them, `hub.load_model` loads them.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        head_name: str | None = None,
+        *,
+        labels: Sequence[str] | int | None = None,
+        problem_type: str | None = None,
+        with_pooler: bool | None = None,
+    ) -> None:
+        super().__init__()
+        head = make_head(head_name, config, labels, problem_type)
+        if with_pooler is None:
+            with_pooler = head is None or head.needs_pooler
+        self.config = config
+        self.head_name = head_name
+        self.encoder = Transformer(config, with_pooler)
+        self.head: Head | None = head
+        self.tokenizer: Any = None
+        self._compute_dtype: torch.dtype | None = None
+
+    # -- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """The dtype of the hidden states; that of the weights unless set.
+
+        Set it to torch.bfloat16 to compute in bfloat16 over float32 weights, each cast once where it is used.
+        """
+        return self._compute_dtype or self.word_embeddings.dtype
+
+    @compute_dtype.setter
+    def compute_dtype(self, dtype: torch.dtype | None) -> None:
+        self._compute_dtype = dtype
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """The word table: float [vocab, hidden]."""
+        return self.encoder.embeddings.word.weight
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether sequences can be pooled to one vector."""
+        return self.encoder.pooler is not None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the outputs of a sequence head; none for others."""
+        return self.head.labels if isinstance(self.head, SequenceClassificationHead) else ()
+
+    @property
+    def num_labels(self) -> int:
+        """How many outputs a sequence head has; 0 for others."""
+        return len(self.labels)
+
+    @property
+    def problem_type(self) -> str | None:
+        """One of losses.PROBLEM_TYPES, or None when the labels of a loss decide."""
+        return self.head.problem_type if isinstance(self.head, SequenceClassificationHead) else None
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that training can change; a tied decoder counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    # -- packed ----------------------------------------------------------------------------------------------
+
+    def encode(self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False) -> Encoded:
+        """Encode a pack: `.hidden` [tokens, hidden] in compute_dtype; every layer's as well if asked.
+
+        Raises InputError for ids, positions or token types that the tables do not have.
+        """
+        if batch.input_ids.device.type == "cpu":  # on a GPU a check would make every step wait
+            self._check(batch)
+        return self.encoder(batch, self.compute_dtype, hidden_states=hidden_states, attentions=attentions)
+
+    def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """One vector per sequence: tanh(W h + b) of its first token. hidden: [tokens, hidden] of `encode`.
+
+        Returns float [sequences, hidden]. Raises InputError for a sequence without tokens and a model without
+        pooler.
+        """
+        if not self.has_pooler:
+            raise InputError("This model has no pooler: load it with a head that judges whole sequences.")
+        if 0 in batch.lengths:
+            raise InputError(
+                f"Sequence {batch.lengths.index(0)} of the pack is empty: it has no first token to pool."
+            )
+        return self.encoder.pool(hidden[batch.first_tokens])
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
+        head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
+        predictions = head.predictions if isinstance(head, PretrainingHead) else head
+        logits: Tensor = predictions(hidden, self.word_embeddings)
+        return logits
+
+    def nsp_logits(self, pooled: Tensor) -> Tensor:
+        """Logits of 0 = B follows A, 1 = B is random. pooled: [sequences, hidden]. Returns [sequences, 2]."""
+        head = require(self.head, (NextSentenceHead, PretrainingHead), "judge whether a sentence follows")
+        logits: Tensor = (head.seq_relationship if isinstance(head, PretrainingHead) else head)(pooled)
+        return logits
+
+    def logits(self, batch: Batch) -> Tensor:
+        """Logits of a pack by the sequence head: [sequences, num_labels], or 2 columns for next sentence."""
+        head = require(self.head, (SequenceClassificationHead, NextSentenceHead), "classify whole sequences")
+        logits: Tensor = head(self.pool(self.encode(batch).hidden, batch))
+        return logits
+
+    # -- padded ----------------------------------------------------------------------------------------------
+
+    def forward(  # noqa: PLR0917 - the order in which transformers takes them
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        next_sentence_label: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> ModelOutput:
+        """The padded call, in transformers' names and shapes.
+
+        input_ids, attention_mask, token_type_ids: int [batch, seq]; position_ids: default the column. Left
+        and right padding and holes are dropped on entry and come back as zeros; the pooled token is the first
+        one kept. labels: [batch, seq] for mlm and pretraining (with next_sentence_label [batch]), [batch] for
+        nsp, as `sequence_loss` says for sequence heads; -100 and labels of dropped tokens do not count.
+        Raises InputError.
+        """
+        layout = pack(input_ids, attention_mask, token_type_ids, position_ids)
+        self._check(layout.batch)
+        encoded = self.encode(layout.batch, hidden_states=output_hidden_states, attentions=output_attentions)
+        pooled = self.pool(encoded.hidden, layout.batch) if self.has_pooler else None
+        logits = self._all_logits(encoded.hidden, pooled, layout)
+        states, weights = encoded.hidden_states, encoded.attentions
+        heads = self.config.num_attention_heads
+        return ModelOutput(
+            last_hidden_state=layout.spread_tokens(encoded.hidden),
+            pooler_output=None if pooled is None else layout.spread_sequences(pooled),
+            hidden_states=None if states is None else tuple(layout.spread_tokens(state) for state in states),
+            attentions=None
+            if weights is None
+            else tuple(layout.spread_attention(layer, heads) for layer in weights),
+            loss=self._loss(logits, labels, next_sentence_label, layout),
+            **logits,
+        )
+
+    def _all_logits(self, hidden: Tensor, pooled: Tensor | None, layout: Layout) -> dict[str, Tensor]:
+        """Padded logits by transformers' names."""
+        head = self.head
+        if isinstance(head, MaskedLanguageModelHead):
+            return {"logits": layout.spread_tokens(self.mlm_logits(hidden))}
+        if pooled is None or head is None:
+            return {}
+        if isinstance(head, PretrainingHead):
+            return {
+                "prediction_logits": layout.spread_tokens(self.mlm_logits(hidden)),
+                "seq_relationship_logits": layout.spread_sequences(self.nsp_logits(pooled)),
+            }
+        return {"logits": layout.spread_sequences(head(pooled))}
+
+    def _loss(
+        self,
+        logits: dict[str, Tensor],
+        labels: Tensor | None,
+        next_sentence_label: Tensor | None,
+        layout: Layout,
+    ) -> Tensor | None:
+        """The head's loss; None where a label that it needs is not given."""
+        if labels is None:
+            return None
+        if isinstance(self.head, SequenceClassificationHead):
+            return sequence_loss(logits["logits"], labels, self.head.problem_type)
+        if isinstance(self.head, NextSentenceHead):
+            return cross_entropy(logits["logits"], labels.reshape(-1), "labels")
+        if self.head is None:
+            raise InputError("A bare encoder has no loss: build or load it with a head, or leave labels out.")
+        if labels.shape != layout.keep.shape:
+            raise InputError(
+                f"labels have shape {list(labels.shape)}; input_ids have {list(layout.keep.shape)}."
+            )
+        words = labels.masked_fill(~layout.keep, IGNORED).reshape(-1)
+        if isinstance(self.head, MaskedLanguageModelHead):
+            return cross_entropy(logits["logits"].flatten(0, 1), words, "labels")
+        if next_sentence_label is None:
+            return None
+        return cross_entropy(logits["prediction_logits"].flatten(0, 1), words, "labels") + cross_entropy(
+            logits["seq_relationship_logits"], next_sentence_label.reshape(-1), "next_sentence_label"
+        )
+
+    # -- files and checks ------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path, *, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
+        """Write a Hugging Face model folder; see `hub.folders.save_model`."""
+        registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
+
+    def _check(self, batch: Batch) -> None:
+        """Refuse what the tables do not have."""
+        if not batch.num_tokens:
+            return
+        longest, most = max(batch.lengths), self.config.max_position_embeddings
+        if longest > most:
+            raise InputError(
+                f"A sequence has {longest:,} tokens; this model takes at most {most:,}: truncate it "
+                "(max_length), or cut it into windows."
+            )
+        _check_range(batch.input_ids, self.config.vocab_size, "Token id", "vocabulary")
+        _check_range(batch.position_ids, most, "Position", "position table")
+        if batch.token_type_ids is not None:
+            _check_range(batch.token_type_ids, self.config.type_vocab_size, "Token type", "token type table")
+
+
+def build(
+    config: ModelConfig,
+    head: str | None = None,
+    *,
+    labels: Sequence[str] | int | None = None,
+    problem_type: str | None = None,
+    seed: int = 0,
+) -> Model:
+    """A model with random weights, drawn as published; the same seed gives the same weights.
+
+    head: "mlm", "nsp", "pretraining", "classification", "regression", or None for the bare encoder with its
+    pooler; labels: names (or number) of a classifier's outputs. Raises ConfigError for an unknown head.
+    """
+    model = Model(config, head, labels=labels, problem_type=problem_type)
+    initialise(model, config.initializer_range, seed)
+    return model
+
+
+def _check_range(ids: Tensor, size: int, what: str, table: str) -> None:
+    lowest, highest = (int(value) for value in torch.aminmax(ids))
+    if lowest < 0 or highest >= size:
+        wrong = lowest if lowest < 0 else highest
+        raise InputError(f"{what} {wrong:,} is not in the model's {table}, 0 to {size - 1:,}.")

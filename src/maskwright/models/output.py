@@ -1,0 +1,43 @@
+"""What a padded call returns, in transformers' names and shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ModelOutput:
+    """Fields by attribute or by name (`out.logits`, `out["logits"]`); what a head does not have is None.
+
+    last_hidden_state: float [batch, seq, hidden], 0 where the attention mask drops a token;
+    pooler_output: float [batch, hidden]; loss: float [];
+    logits: [batch, seq, vocab] (mlm), [batch, 2] (nsp), [batch, num_labels] (classification, regression);
+    prediction_logits [batch, seq, vocab] and seq_relationship_logits [batch, 2] (pretraining);
+    hidden_states: layers + 1 tensors [batch, seq, hidden], the embeddings first;
+    attentions: per layer [batch, heads, seq, seq].
+    """
+
+    last_hidden_state: Tensor
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    prediction_logits: Tensor | None = None
+    seq_relationship_logits: Tensor | None = None
+    pooler_output: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+    def __getitem__(self, name: str) -> Tensor | tuple[Tensor, ...]:
+        value = getattr(self, name) if name in self.keys() else None
+        if value is None:
+            raise KeyError(f"{name!r}: this output holds {', '.join(self.keys())}.")
+        result: Tensor | tuple[Tensor, ...] = value
+        return result
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def keys(self) -> list[str]:
+        """Names of the fields that are there."""
+        return [field.name for field in fields(self) if getattr(self, field.name) is not None]

@@ -1,0 +1,117 @@
+"""The transformers-shaped edge: padded rows become a pack on entry, packed results become padded on exit.
+
+Nothing between the two sees a padding token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core.errors import InputError
+from ..data.batch import Batch
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each token of a pack stands in the padded rows that it came from.
+
+    Rows are packed shortest first, so that attention finds runs of equal length; rows without a kept token
+    are left out of the pack. batch: the pack; keep: bool [batch, seq]; flat: int64 [tokens], row * seq +
+    column of each packed token; rows: int64 [sequences], the row of each packed sequence.
+    """
+
+    batch: Batch
+    keep: Tensor
+    flat: Tensor
+    rows: Tensor
+
+    def spread_tokens(self, values: Tensor) -> Tensor:
+        """[tokens, ...] to [batch, seq, ...]; dropped tokens are 0."""
+        num_rows, seq = self.keep.shape
+        padded = values.new_zeros((num_rows * seq, *values.shape[1:])).index_copy(0, self.flat, values)
+        return padded.view(num_rows, seq, *values.shape[1:])
+
+    def spread_sequences(self, values: Tensor) -> Tensor:
+        """[sequences, ...] to [batch, ...]; rows without a kept token are 0."""
+        return values.new_zeros((self.keep.shape[0], *values.shape[1:])).index_copy(0, self.rows, values)
+
+    def spread_attention(self, weights: tuple[Tensor, ...], num_heads: int) -> Tensor:
+        """One layer's weights, [heads, length, length] per sequence, to [batch, heads, seq, seq]; else 0."""
+        num_rows, seq = self.keep.shape
+        like = weights[0] if weights else torch.zeros(())
+        padded = like.new_zeros((num_rows, num_heads, seq, seq))
+        for row, one in zip(self.rows.tolist(), weights, strict=True):
+            columns = self.keep[row].nonzero().squeeze(1)
+            padded[row, :, columns[:, None], columns] = one
+        return padded
+
+
+def pack(
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    token_type_ids: Tensor | None = None,
+    position_ids: Tensor | None = None,
+) -> Layout:
+    """Pack padded rows by their mask: left, right and no padding, and holes.
+
+    input_ids, token_type_ids: int [batch, seq]; attention_mask: 1 keeps, 0 drops (default: keep all);
+    position_ids: int [batch, seq], [1, seq] or [seq], default the column. Raises InputError for other shapes.
+    """
+    _check_ids(input_ids)
+    shape = input_ids.shape
+    keep = _keep(attention_mask, input_ids)
+    if token_type_ids is not None:
+        _check_shape("token_type_ids", token_type_ids, shape)
+    if position_ids is None:
+        position_ids = torch.arange(shape[1], device=input_ids.device)
+    elif position_ids.shape not in (shape, (1, shape[1]), (shape[1],)):
+        _check_shape("position_ids", position_ids, shape)
+    lengths = keep.sum(dim=1)  # [batch]
+    rows = torch.argsort(lengths, stable=True)
+    rows = rows[lengths[rows] > 0]  # [sequences]
+    sequence, column = keep[rows].nonzero(as_tuple=True)  # [tokens] each, in pack order
+    flat = rows[sequence] * shape[1] + column
+    cu_seqlens = torch.zeros(len(rows) + 1, dtype=torch.int32)
+    cu_seqlens[1:] = lengths[rows].cumsum(0)
+    batch = Batch(
+        input_ids=input_ids.reshape(-1)[flat].long(),
+        cu_seqlens=cu_seqlens,
+        position_ids=position_ids.expand(shape).reshape(-1)[flat].long(),
+        token_type_ids=None if token_type_ids is None else token_type_ids.reshape(-1)[flat].long(),
+    )
+    return Layout(batch, keep, flat, rows)
+
+
+def _check_ids(input_ids: Tensor) -> None:
+    if not isinstance(input_ids, Tensor) or input_ids.ndim != 2:
+        given = (
+            f"shape {list(input_ids.shape)}" if isinstance(input_ids, Tensor) else type(input_ids).__name__
+        )
+        raise InputError(
+            f"input_ids must be a tensor [batch, seq], not {given}: wrap one text as ids[None, :]."
+        )
+    if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
+        raise InputError(
+            f"input_ids must be whole numbers, not {str(input_ids.dtype).removeprefix('torch.')}."
+        )
+
+
+def _keep(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
+    """The mask as bool [batch, seq]."""
+    if attention_mask is None:
+        return torch.ones_like(input_ids, dtype=torch.bool)
+    _check_shape("attention_mask", attention_mask, input_ids.shape)
+    keep = attention_mask == 1
+    if not torch.equal(keep, attention_mask != 0):
+        raise InputError("attention_mask holds values other than 0 and 1: 1 keeps a token, 0 drops it.")
+    return keep
+
+
+def _check_shape(name: str, tensor: Tensor, shape: torch.Size) -> None:
+    if tensor.shape != shape:
+        raise InputError(
+            f"{name} has shape {list(tensor.shape)}, but input_ids has {list(shape)}: they must agree."
+        )

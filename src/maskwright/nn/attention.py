@@ -1,0 +1,155 @@
+"""Attention: every token looks at every token of its own sequence (Vaswani et al. 2017, section 3.2).
+
+Two executors give the same numbers. The explicit one multiplies, soft-maxes and multiplies again: it can
+return the weights. The fused one calls torch's kernel. Both work on runs, neighbours of equal length in a
+pack, as views of the one q, k, v projection: no mask, no padding, no gather, and no way for one sequence to
+see another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .dropout import dropout
+from .linear import Linear
+
+# Scores of more elements than this are worked on in parts that stay in the processor's cache: 1.7 to 2.5
+# times as fast at 512 tokens.
+CACHED_SCORES = 1 << 21
+
+# On a CPU the explicit product wins below these lengths, forward and backward: float32, and bfloat16 (where
+# the fused kernel's backward pass takes 2 to 5 times as long at every length; from 1,024 tokens the memory of
+# the weights counts).
+FUSED_FROM = 256
+FUSED_FROM_HALF = 1024
+
+
+class Run(NamedTuple):
+    """`count` neighbouring sequences of `length` tokens each; the first token stands at `start`."""
+
+    start: int
+    count: int  # type: ignore[assignment]  # a field, not tuple.count
+    length: int
+
+
+def self_attention(x: Tensor) -> Tensor:
+    """Self-attention without parameters: z_i = sum_j softmax_j(x_i . x_j) x_j.
+
+    x: float [..., tokens, hidden]. Returns the same shape. Permuting the tokens permutes the result: order is
+    unknown to it. There is no scale: q, k and v are x itself.
+    """
+    return torch.softmax(x @ x.mT, dim=-1) @ x
+
+
+def scaled_dot_product(
+    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """softmax(q k^T / sqrt(head_dim)) v, the explicit way (equation 1).
+
+    query, key, value: float [..., tokens, head_dim]. Returns context [..., tokens, head_dim] and weights
+    [..., tokens, tokens], each row of which sums to 1. The scale keeps the variance of a score at 1 whatever
+    head_dim is. Dropout falls on the weights that multiply the values, not on those that are returned.
+    """
+    scores = (query * (1.0 / math.sqrt(query.shape[-1]))) @ key.mT  # [..., tokens, tokens]
+    weights = torch.softmax(scores, dim=-1)
+    return dropout(weights, dropout_probability) @ value, weights
+
+
+def fused_scaled_dot_product(
+    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0
+) -> Tensor:
+    """The same context by torch's fused kernel, which never holds the weights.
+
+    query, key, value: float [count, heads, length, head_dim]. Returns float [count, heads, length, head_dim].
+    """
+    return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_probability)
+
+
+def attend(
+    qkv: Tensor,
+    runs: Sequence[Run],
+    num_heads: int,
+    *,
+    dropout_probability: float = 0.0,
+    want_weights: bool = False,
+    fused: bool | None = None,
+) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+    """Attend inside each sequence of a pack.
+
+    qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; runs: cover every token
+    once, in order; fused: which executor (None lets the length decide). Returns context [tokens, hidden] and,
+    if wanted, one weight tensor [heads, length, length] per sequence, in order.
+    """
+    hidden = qkv.shape[1] // 3
+    pieces: list[tuple[int, int, bool]] = []  # count, length, fused
+    for run in runs:
+        use_fused = not want_weights and (
+            _fused_is_faster(qkv, run.length, dropout_probability) if fused is None else fused
+        )
+        most = run.count if use_fused else max(1, CACHED_SCORES // (num_heads * run.length * run.length))
+        pieces += [(min(most, run.count - done), run.length, use_fused) for done in range(0, run.count, most)]
+    contexts: list[Tensor] = []
+    weights: list[Tensor] = []
+    # One split for all pieces: its backward is one concatenation, where a slice each would fill [tokens, 3 *
+    # hidden].
+    parts = qkv.split([count * length for count, length, _ in pieces])
+    for part, (count, length, use_fused) in zip(parts, pieces, strict=True):
+        heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
+        query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
+        if use_fused:
+            context = fused_scaled_dot_product(query, key, value, dropout_probability)
+        else:
+            context, piece_weights = scaled_dot_product(query, key, value, dropout_probability)
+            if want_weights:
+                weights += piece_weights.unbind()  # each [heads, length, length]
+        contexts.append(context.transpose(1, 2).reshape(count * length, hidden))
+    context = contexts[0] if len(contexts) == 1 else torch.cat(contexts or [qkv[:, :hidden]])
+    return context, tuple(weights) if want_weights else None
+
+
+def _fused_is_faster(qkv: Tensor, length: int, dropout_probability: float) -> bool:
+    """Whether the fused kernel beats the explicit product for sequences of `length` tokens.
+
+    docs/decisions/packed-batches.md has the measurements behind the two lengths.
+    """
+    if qkv.device.type != "cpu":
+        return True
+    if dropout_probability > 0.0:
+        return False  # torch's CPU kernel has no dropout and would fall back to a slower explicit product
+    return length >= (FUSED_FROM_HALF if qkv.dtype in (torch.bfloat16, torch.float16) else FUSED_FROM)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention: project to q, k, v of all heads, attend per head, project back.
+
+    The heads' contexts are concatenated, [tokens, heads * head_dim], and multiplied by W_O (section 3.2.2).
+    """
+
+    def __init__(self, hidden_size: int, num_heads: int, attention_dropout: float) -> None:
+        super().__init__()
+        self.qkv = Linear(hidden_size, 3 * hidden_size)
+        self.out = Linear(hidden_size, hidden_size)
+        self.num_heads = num_heads
+        self.attention_dropout = attention_dropout
+
+    def forward(
+        self, hidden: Tensor, runs: Sequence[Run], want_weights: bool = False
+    ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """hidden: float [tokens, hidden]; runs: as `attend` takes them.
+
+        Returns float [tokens, hidden] and, if wanted, weights [heads, length, length] of each sequence.
+        """
+        context, weights = attend(
+            self.qkv(hidden),
+            runs,
+            self.num_heads,
+            dropout_probability=self.attention_dropout if self.training else 0.0,
+            want_weights=want_weights,
+        )
+        return self.out(context), weights

@@ -1,0 +1,53 @@
+"""Linear layer and layer norm that compute in the dtype of their input.
+
+Training keeps float32 weights; where the hidden states are bfloat16 the weights are cast once, on use. That
+is mixed precision without autocast: the optimiser sees float32 weights and float32 gradients, the products
+run in bfloat16.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Linear(nn.Module):
+    """y = x W^T + b, computed in the dtype of x.
+
+    weight: [out_size, in_size]; bias: [out_size]. Left uninitialised: `models.initialisation` fills every
+    parameter from a keyed generator, so building a model never touches torch's global one.
+    """
+
+    def __init__(self, in_size: int, out_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(out_size, in_size))
+        self.bias = nn.Parameter(torch.empty(out_size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: float [..., in_size]. Returns float [..., out_size]."""
+        return F.linear(x, self.weight.to(x.dtype), self.bias.to(x.dtype))
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[1]} -> {self.weight.shape[0]}"
+
+
+class LayerNorm(nn.Module):
+    """z = (x - mean) / sqrt(var + eps) * weight + bias over each vector (Ba et al. 2016, equation 4).
+
+    Mean and variance belong to one token's vector, never to the batch; the kernel sums them in float32
+    whatever the dtype of x. weight, bias: [size].
+    """
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(size))
+        self.bias = nn.Parameter(torch.empty(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: float [..., size]. Returns the same shape and dtype."""
+        return F.layer_norm(x, self.weight.shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}, eps={self.eps}"
