@@ -1,0 +1,101 @@
+"""One cell of a table as text or as a label, or what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .records import json_kind
+
+LABEL_SEPARATOR = "|"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a label must satisfy.
+
+    need_label: it must be there; numeric: it must be a finite number; labels: the only ones allowed (None:
+    any); multi_label: it may be several, separated by `|`, or none.
+    """
+
+    need_label: bool = True
+    numeric: bool = False
+    labels: Collection[str] | None = None
+    multi_label: bool = False
+
+
+def read_text(cell: Any) -> tuple[str | None, str | None]:
+    """A text cell as (text, None), or as (None, what is wrong with it)."""
+    if cell is None:
+        return None, "the text is missing"
+    if not isinstance(cell, str):
+        return None, f"is {json_kind(cell)}, not text"
+    if not cell.strip():
+        return None, "the text is empty"
+    if "\0" in cell:
+        return None, "the text holds a NUL character"
+    if not cell.isascii():
+        try:
+            cell.encode("utf-8")
+        except UnicodeEncodeError as error:
+            return None, f"character {error.start + 1} is half of a surrogate pair, which is no text"
+    return cell, None
+
+
+def read_label(cell: Any, rules: Rules) -> tuple[str | None, str | None]:
+    """A label cell as (label, None), or (None, what is wrong with it); (None, None) where none is needed."""
+    label, reason = _label_as_text(cell, rules)
+    if reason is not None:
+        return None, reason
+    if not label:
+        if rules.multi_label and cell is not None:
+            return "", None
+        return None, "the label is missing" if rules.need_label else None
+    if rules.numeric:
+        return label, _number_fault(label)
+    if rules.labels is not None:
+        parts = label.split(LABEL_SEPARATOR) if rules.multi_label else [label]
+        unknown = [part for part in parts if part not in rules.labels]
+        if unknown:
+            known = ", ".join(sorted(rules.labels)[:10]) + (", ..." if len(rules.labels) > 10 else "")
+            return None, f"unknown label '{unknown[0][:60]}' (known: {known})"
+    return label, None
+
+
+def _label_as_text(cell: Any, rules: Rules) -> tuple[str, str | None]:
+    """The label as text ("" where it is missing), and what is wrong with it."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return "", None
+    if isinstance(cell, (bool, int, float)):
+        return str(cell).lower() if isinstance(cell, bool) else str(cell), None
+    if isinstance(cell, list) and rules.multi_label:
+        return _joined_labels(cell, rules)
+    if not isinstance(cell, str):
+        return "", f"is {json_kind(cell)}, not a label"
+    parts = [part.strip() for part in cell.split(LABEL_SEPARATOR)] if rules.multi_label else [cell.strip()]
+    if not all(parts):
+        return "", f"a label between two '{LABEL_SEPARATOR}' is empty"
+    return LABEL_SEPARATOR.join(parts), read_text(cell)[1]
+
+
+def _joined_labels(cells: list[Any], rules: Rules) -> tuple[str, str | None]:
+    """A list of labels as one text."""
+    parts = []
+    for cell in cells:
+        part, reason = _label_as_text(cell, replace(rules, multi_label=False))
+        if reason is not None:
+            return "", reason
+        if not part or LABEL_SEPARATOR in part:
+            return "", f"a label in a list must not be empty or hold '{LABEL_SEPARATOR}'"
+        parts.append(part)
+    return LABEL_SEPARATOR.join(parts), None
+
+
+def _number_fault(label: str) -> str | None:
+    try:
+        value = float(label) if "_" not in label else math.nan
+    except ValueError:
+        return f"'{label[:60]}' is not a number"
+    return None if math.isfinite(value) else f"'{label[:60]}' is not a finite number"

@@ -1,0 +1,242 @@
+"""A corpus as a stream of documents, each a tuple of sentences; memory does not grow with the corpus.
+
+In `.txt` a blank line ends a document and each line is a sentence (or a paragraph, cut on request). In
+`.jsonl`, `.parquet`, `.csv`, `.tsv` and in `hub:` data sets each row is a document, whose text field is cut
+by rule. Bad rows are collected and raised together at the end of the pass, or skipped and counted. Two
+limits keep memory bounded whatever the file: a longer sentence is cut at a space, a longer document is
+closed; both are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InputError, RowError, RowErrors
+from .cells import read_text
+from .files import HUB, STDIN, expand, file_format, read_lines
+from .hub_text import hub_rows
+from .records import Record, read_records
+from .sentences import split_sentences
+
+FOLDER_FORMATS = ("txt", "jsonl", "parquet", "csv")
+MAX_SENTENCE_CHARACTERS = 100_000
+MAX_DOCUMENT_CHARACTERS = 4 << 20
+MAX_ROWS_KEPT = 100_000
+
+Source = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document: its sentences, without empty ones, the file and the line (row) where it begins."""
+
+    sentences: tuple[str, ...]
+    file: str
+    line: int
+
+
+@dataclass
+class CorpusFacts:
+    """What was read. bad_rows holds the first `MAX_ROWS_KEPT` of the `skipped_rows`."""
+
+    files: int = 0
+    documents: int = 0
+    sentences: int = 0
+    characters: int = 0
+    skipped_rows: int = 0
+    cut_sentences: int = 0
+    cut_documents: int = 0
+    bad_rows: list[RowError] = field(default_factory=list, repr=False)
+
+    def counts(self) -> dict[str, int]:
+        """The numbers, without the list of bad rows."""
+        return {name: value for name, value in asdict(self).items() if name != "bad_rows"}
+
+    def add_bad(self, errors: Iterable[RowError]) -> None:
+        """Count one bad row and keep its faults, as far as there is room."""
+        self.skipped_rows += 1
+        self.bad_rows += list(errors)[: max(0, MAX_ROWS_KEPT - len(self.bad_rows))]
+
+
+def read_documents(
+    source: Source,
+    *,
+    text_field: str = "text",
+    split_lines: bool = False,
+    skip_bad_rows: bool = False,
+    facts: CorpusFacts | None = None,
+) -> Iterator[Document]:
+    """The documents of a corpus in order.
+
+    source: a file, folder, pattern, `-`, `hub:NAME[/CONFIG]`, or a list of these; text_field: the column with
+    the text of tables; split_lines: cut the lines of `.txt` into sentences by rule; facts: filled in on the
+    way.
+
+    Raises InputError, MissingFileError or MissingExtraError at once for what cannot be read at all, and
+    when the stream ends RowErrors for all bad rows (unless skip_bad_rows), or InputError when there was no
+    document.
+    """
+    facts = CorpusFacts() if facts is None else facts
+    names = corpus_files(source)
+    return _stream(names, text_field, split_lines, skip_bad_rows, facts)
+
+
+def corpus_files(source: Source) -> list[str]:
+    """The files of a corpus in the order in which they are read."""
+    names = expand(source, FOLDER_FORMATS)
+    for name in names:
+        if name != STDIN and not name.startswith(HUB):
+            file_format(name, default="txt")
+    return names
+
+
+def read_file(name: str, text_field: str, split_lines: bool, facts: CorpusFacts) -> Iterator[Document]:
+    """The documents of one file of a corpus; bad rows are added to `facts` and left out."""
+    facts.files += 1
+    kind = "txt" if name == STDIN else "hub" if name.startswith(HUB) else file_format(name, default="txt")
+    if kind == "txt":
+        documents = _read_plain(name, split_lines, facts)
+    else:
+        documents = _read_rows(name, kind, text_field, facts)
+    for document in documents:
+        facts.documents += 1
+        facts.sentences += len(document.sentences)
+        facts.characters += sum(map(len, document.sentences))
+        yield document
+
+
+def finish(facts: CorpusFacts, names: Sequence[str], skip_bad_rows: bool) -> None:
+    """The end of a pass: raise RowErrors or InputError where the corpus cannot be used as it is."""
+    if facts.bad_rows and not skip_bad_rows:
+        raise RowErrors(facts.bad_rows)
+    if facts.documents == 0:
+        good = "good " if facts.skipped_rows else ""
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise InputError(f"The corpus ({shown}) holds no {good}text.")
+
+
+def _stream(
+    names: list[str], text_field: str, split_lines: bool, skip_bad_rows: bool, facts: CorpusFacts
+) -> Iterator[Document]:
+    for name in names:
+        yield from read_file(name, text_field, split_lines, facts)
+    finish(facts, names, skip_bad_rows)
+
+
+# -- plain text --------------------------------------------------------------------------------------------
+
+
+def _read_plain(name: str, split_lines: bool, facts: CorpusFacts) -> Iterator[Document]:
+    shown = "standard input" if name == STDIN else name
+    builder = _Builder(shown, facts)
+    for line in read_lines(name):
+        if line.fault:
+            facts.add_bad([RowError(shown, line.number, None, line.fault)])
+            continue
+        text = line.text.strip()
+        if not text:
+            yield from builder.close()
+        else:
+            yield from builder.add(split_sentences(text) if split_lines else [text], line.number)
+    yield from builder.close()
+
+
+class _Builder:
+    """Collects sentences into documents within the limits."""
+
+    def __init__(self, file: str, facts: CorpusFacts) -> None:
+        self.file, self.facts = file, facts
+        self.sentences: list[str] = []
+        self.line = self.size = 0
+
+    def add(self, sentences: Iterable[str], line: int) -> Iterator[Document]:
+        """Add sentences that stand on `line`; gives a document each time one reaches the limit."""
+        for sentence in sentences:
+            for piece in _cut(sentence, self.facts):
+                if self.size + len(piece) > MAX_DOCUMENT_CHARACTERS:
+                    self.facts.cut_documents += 1
+                    yield from self.close()
+                if not self.sentences:
+                    self.line = line
+                self.sentences.append(piece)
+                self.size += len(piece)
+
+    def close(self) -> Iterator[Document]:
+        """The document in work, if it holds anything."""
+        if self.sentences:
+            yield Document(tuple(self.sentences), self.file, self.line)
+        self.sentences, self.size = [], 0
+
+
+def _cut(sentence: str, facts: CorpusFacts) -> Iterator[str]:
+    """Pieces of at most `MAX_SENTENCE_CHARACTERS`, cut at the last space where there is one."""
+    if len(sentence) <= MAX_SENTENCE_CHARACTERS:
+        yield sentence
+        return
+    facts.cut_sentences += 1
+    start = 0
+    while start < len(sentence):
+        end = start + MAX_SENTENCE_CHARACTERS
+        if end < len(sentence):
+            space = sentence.rfind(" ", start + 1, end + 1)
+            end = space if space > start else end
+        piece = sentence[start:end].strip()
+        if piece:
+            yield piece
+        start = end
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def _read_rows(name: str, kind: str, text_field: str, facts: CorpusFacts) -> Iterator[Document]:
+    builder = _Builder(name, facts)
+    for line, value, faults in _texts(name, kind, text_field):
+        text, reason = read_text(value) if not faults else (None, None)
+        if faults or reason is not None:
+            facts.add_bad(faults or [RowError(name, line, text_field, reason or "")])
+            continue
+        yield from builder.add(split_sentences(text or ""), line)
+        yield from builder.close()
+
+
+def _texts(name: str, kind: str, text_field: str) -> Iterator[tuple[int, Any, list[RowError]]]:
+    """Line, text cell and faults of each row."""
+    if kind == "hub":
+        for row, value in enumerate(hub_rows(name, text_field), start=1):
+            yield row, value, []
+        return
+    records = read_records(name, kind, [text_field])
+    if kind in ("csv", "tsv"):
+        yield from _cells(name, records, text_field)
+        return
+    for record in records:
+        yield record.line, record.named.get(text_field), list(record.faults)
+
+
+def _cells(
+    name: str, records: Iterator[Record], text_field: str
+) -> Iterator[tuple[int, Any, list[RowError]]]:
+    """The same for a table whose first row names the columns."""
+    header = next(records, None)
+    if header is None:
+        return
+    if header.faults:
+        raise RowErrors(header.faults)
+    plain = [cell.strip() for cell in header.cells]
+    if plain.count(text_field) != 1:
+        problem = "no column" if text_field not in plain else "more than one column"
+        shown = ", ".join(f"'{cell[:40]}'" for cell in plain[:20])
+        raise InputError(
+            f"{name} has {problem} '{text_field}': the columns are {shown}; name the one with the text."
+        )
+    place = plain.index(text_field)
+    for record in records:
+        faults = list(record.faults)
+        count = len(record.cells)
+        if not faults and count != len(plain):
+            faults = [record.fault(None, f"has {count} column{'s' * (count != 1)}, not {len(plain)}")]
+        yield record.line, None if faults else record.cells[place], faults

@@ -1,0 +1,310 @@
+"""Opening what a user names: files plain or packed, folders, patterns, standard input; and their lines.
+
+Everything is streamed, so memory does not grow with a file. A line has a number, as an editor shows it, and
+its fault where it has one: invalid UTF-8, a NUL byte, or more than `MAX_LINE_BYTES`. Only a line feed ends
+a line; a carriage return before it and a byte order mark at the start of the file are dropped.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from ..core.errors import InputError, MissingExtraError, MissingFileError, StorageError
+
+STDIN = "-"
+HUB = "hub:"
+MAX_LINE_BYTES = 16 << 20
+FORMATS = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+PACKINGS = (".gz", ".xz", ".zst")
+_REFUSED = {
+    **dict.fromkeys(
+        (".zip", ".tar", ".tgz", ".bz2", ".7z", ".rar"), "unpack it first, or pack it as .gz, .xz or .zst"
+    ),
+    ".json": "write one JSON object per line and name it .jsonl",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the sheet as .csv"),
+    **dict.fromkeys((".doc", ".docx", ".pdf", ".odt", ".html", ".epub"), "save it as plain text (.txt)"),
+}
+_MAGIC = {
+    b"\x1f\x8b": "packed with gzip: name it .gz",
+    b"\xfd7zXZ\x00": "packed with xz: name it .xz",
+    b"\x28\xb5\x2f\xfd": "packed with zstd: name it .zst",
+    b"PAR1": "a Parquet file: name it .parquet",
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"BZh": "packed with bzip2: unpack it first",
+    b"%PDF-": "a PDF: save it as plain text",
+    b"\xff\xfe": "UTF-16 text: save it as UTF-8",
+    b"\xfe\xff": "UTF-16 text: save it as UTF-8",
+}
+_SAMPLE_BYTES = 8192
+_BUFFER_BYTES = 128 << 10
+_ZSTD_SLICE_BYTES = 2048  # what one slice unpacks to is bounded (64 MB), however the file was made
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\b\x1b")) + b"\x7f"
+
+
+class Line(NamedTuple):
+    """One physical line: its number from 1, its text without the line end, and its fault (or None).
+
+    The text of a line with a fault only keeps a reader of quoted fields in step.
+    """
+
+    number: int
+    text: str
+    fault: str | None
+
+
+def expand(source: str | Path | Sequence[str | Path], formats: Collection[str]) -> list[str]:
+    """The files that `source` names, in a fixed order: files, folders, patterns, `-`, `hub:...`, or a list.
+
+    A folder gives all files below it whose format is in `formats` (hidden ones left out), sorted by path; a
+    pattern all files that match, sorted. A file named twice is read once. Raises MissingFileError,
+    InputError.
+    """
+    entries = [source] if isinstance(source, (str, Path)) else list(source)
+    if not entries:
+        raise InputError("No file was named.")
+    found: dict[str, str] = {}
+    for entry in map(str, entries):
+        for name in _expand_one(entry, formats):
+            special = name == STDIN or name.startswith(HUB)
+            found.setdefault(name if special else os.path.realpath(name), name)
+    return list(found.values())
+
+
+def _expand_one(entry: str, formats: Collection[str]) -> list[str]:
+    path = Path(entry)
+    if entry == STDIN or entry.startswith(HUB):
+        return [entry]
+    if path.is_dir():
+        files = [
+            file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path))
+        ]
+        names = sorted(str(file) for file in files if _known_format(file) in formats)
+        if not names:
+            endings = ", ".join(ending for ending, kind in FORMATS.items() if kind in formats)
+            raise InputError(
+                f"The folder {entry} holds no file to read ({endings}, plain or {', '.join(PACKINGS)})."
+            )
+        return names
+    if path.exists():
+        return [entry]
+    if glob.has_magic(entry):
+        names = sorted(name for name in glob.glob(entry, recursive=True) if Path(name).is_file())  # noqa: PTH207
+        if not names:
+            raise MissingFileError(f"No file matches {entry}.")
+        return names
+    raise MissingFileError(f"{entry} does not exist.")
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _bare_suffix(path: Path | str) -> str:
+    """The ending that tells the format: that of `a.csv.gz` is `.csv`."""
+    path = Path(path)
+    if path.suffix.lower() in PACKINGS:
+        path = path.with_suffix("")
+    return path.suffix.lower()
+
+
+def _known_format(path: Path | str) -> str | None:
+    return FORMATS.get(_bare_suffix(path))
+
+
+def file_format(path: Path | str, default: str | None = None) -> str:
+    """The format of a file by its name: "txt", "csv", "tsv", "jsonl", "parquet"; `default` for any other.
+
+    Raises InputError for an ending that is known not to be readable, or unknown where there is no default.
+    """
+    suffix = _bare_suffix(path)
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    if suffix in _REFUSED:
+        raise InputError(f"{path} cannot be read as it is: {_REFUSED[suffix]}.")
+    if default is None:
+        endings = ", ".join(dict.fromkeys(FORMATS))
+        raise InputError(f"The format of {path} is not known by its name: use {endings}, plain or packed.")
+    return default
+
+
+def open_bytes(path: Path | str) -> io.BufferedReader:
+    """The unpacked bytes of a file (`-`: standard input), to be read and closed.
+
+    Raises MissingFileError, StorageError (no permission, disk error), MissingExtraError (zstd) and, while
+    reading, InputError where packed data is cut off or damaged.
+    """
+    if str(path) == STDIN:
+        return io.BufferedReader(_Source(sys.stdin.buffer, "Standard input", keep_open=True), _BUFFER_BYTES)
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; a file is needed here.")
+    try:
+        handle = path.open("rb")
+    except FileNotFoundError:
+        raise MissingFileError(f"{path} does not exist.") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    suffix = path.suffix.lower()
+    if suffix not in PACKINGS:
+        return io.BufferedReader(_Source(handle, str(path)), _BUFFER_BYTES)
+    unpack: dict[str, Callable[[IO[bytes]], Any]] = {".gz": _gzip, ".xz": lzma.LZMAFile, ".zst": _zstd}
+    return io.BufferedReader(_Source(unpack[suffix](handle), str(path), packed=handle), _BUFFER_BYTES)
+
+
+def read_lines(path: Path | str) -> Iterator[Line]:
+    """The physical lines of a text file, one by one. Raises InputError when the file is not text at all."""
+    with open_bytes(path) as handle:
+        refuse_binary(handle.peek(_SAMPLE_BYTES)[:_SAMPLE_BYTES], path)
+        number = 0
+        while raw := handle.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                yield _skip_long_line(handle, raw, number)
+            else:
+                yield _decode(raw, number)
+
+
+def refuse_binary(sample: bytes, path: Path | str) -> None:
+    """Raise InputError when the first bytes of a file show that it is not UTF-8 text.
+
+    Known kinds are named. Otherwise more than a tenth, and at least 32, of the bytes must be control
+    characters or invalid UTF-8; below that the single lines are at fault, and are reported one by one.
+    """
+    for magic, kind in _MAGIC.items():
+        if sample.startswith(magic):
+            raise InputError(f"{path} is {kind}.")
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    if controls >= 32 and controls * 10 > len(sample):
+        raise InputError(f"{path} is not a text file: it holds binary data.")
+    strange = sample.decode("utf-8", errors="replace").count("\ufffd") - sample.count(b"\xef\xbf\xbd")
+    if strange >= 32 and strange * 10 > len(sample):
+        raise InputError(f"{path} is not UTF-8 text: convert it first, for example with iconv -t UTF-8.")
+
+
+def _decode(raw: bytes, number: int) -> Line:
+    fault = None
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        fault = f"byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not valid UTF-8"
+        text = raw.decode("utf-8", errors="replace")
+    if "\0" in text and fault is None:
+        fault = f"character {text.index(chr(0)) + 1} of the line is a NUL byte"
+    if number == 1:
+        text = text.removeprefix("\ufeff")
+    return Line(number, text.removesuffix("\n").removesuffix("\r"), fault)
+
+
+def _skip_long_line(handle: IO[bytes], raw: bytes, number: int) -> Line:
+    """Read to the end of a line beyond the limit; its text tells whether a quote stays open."""
+    size, quotes = len(raw), raw.count(b'"')
+    while not raw.endswith(b"\n") and (raw := handle.readline(_BUFFER_BYTES)):
+        size += len(raw)
+        quotes += raw.count(b'"')
+    return Line(
+        number, '"' * (quotes % 2), f"the line has {size:,} bytes; at most {MAX_LINE_BYTES:,} are read"
+    )
+
+
+# -- unpacking ---------------------------------------------------------------------------------------------
+
+
+class _Source(io.RawIOBase):
+    """A byte source whose failures are sentences that name the file."""
+
+    def __init__(
+        self, inner: Any, name: str, packed: IO[bytes] | None = None, keep_open: bool = False
+    ) -> None:
+        self.inner, self.name, self.packed, self.keep_open = inner, name, packed, keep_open
+        self._read = getattr(inner, "read1", inner.read)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._read(len(buffer))
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, _ZstdDamageError) as error:
+            raise InputError(
+                f"{self.name} is cut off or damaged ({error}): fetch or pack it again."
+            ) from None
+        except OSError as error:
+            raise StorageError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed and not self.keep_open:
+            self.inner.close()
+            if self.packed is not None:
+                self.packed.close()
+        super().close()
+
+
+class _ZstdDamageError(Exception):
+    """Damage inside a zstd file."""
+
+
+def _gzip(handle: IO[bytes]) -> gzip.GzipFile:
+    return gzip.GzipFile(fileobj=handle, mode="rb")
+
+
+def _zstd(handle: IO[bytes]) -> _ZstdSource:
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtraError("Reading .zst files", "data") from None
+    return _ZstdSource(handle, zstandard)
+
+
+class _ZstdSource:
+    """The frames of a zstd file in turn; unlike the library's own reader it notices a cut-off frame."""
+
+    def __init__(self, handle: IO[bytes], library: Any) -> None:
+        self.handle, self.library = handle, library
+        self.frame: Any = None
+        self.packed, self.plain = b"", b""
+
+    def read(self, size: int) -> bytes:
+        while not self.plain:
+            if not self.packed:
+                self.packed = self.handle.read(_BUFFER_BYTES)
+                if not self.packed:
+                    if self.frame is not None:
+                        raise EOFError("the last frame is not complete")
+                    return b""
+            self._unpack_slice()
+        data, self.plain = self.plain[:size], self.plain[size:]
+        return data
+
+    def _unpack_slice(self) -> None:
+        piece, self.packed = self.packed[:_ZSTD_SLICE_BYTES], self.packed[_ZSTD_SLICE_BYTES:]
+        if self.frame is None:
+            self.frame = self.library.ZstdDecompressor().decompressobj()
+        try:
+            self.plain = self.frame.decompress(piece)
+        except self.library.ZstdError as error:
+            raise _ZstdDamageError(str(error)) from None
+        if self.frame.eof:
+            self.packed = self.frame.unused_data + self.packed
+            self.frame = None
+
+    def close(self) -> None:
+        self.plain = self.packed = b""
