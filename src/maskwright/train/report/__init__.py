@@ -1,0 +1,87 @@
+"""The page that every run writes: typed content in, one self-contained HTML file out.
+
+    content.py   the page and its general blocks      charts/    our own small SVG charts
+    findings.py  what a run found                     page.py    content -> HTML, a pure function
+    numbers.py   how numbers are written              style.css  light, dark, narrow, wide, print
+
+The page asks for nothing from outside, holds no script, and shows data as text only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...core import storage
+from .content import (
+    Bar,
+    Bars,
+    Block,
+    Command,
+    Facts,
+    Figure,
+    Health,
+    Histogram,
+    KeyFigures,
+    NextSteps,
+    Paragraph,
+    Report,
+    Section,
+    Table,
+    WhatRan,
+)
+from .findings import (
+    Chart,
+    Checkpoint,
+    Checkpoints,
+    Comparison,
+    Confusion,
+    Curves,
+    MaskExample,
+    MaskExamples,
+    Score,
+    Series,
+    System,
+    Weights,
+    WorstError,
+    WorstErrors,
+)
+from .page import render
+
+__all__ = [
+    "Bar",
+    "Bars",
+    "Block",
+    "Chart",
+    "Checkpoint",
+    "Checkpoints",
+    "Command",
+    "Comparison",
+    "Confusion",
+    "Curves",
+    "Facts",
+    "Figure",
+    "Health",
+    "Histogram",
+    "KeyFigures",
+    "MaskExample",
+    "MaskExamples",
+    "NextSteps",
+    "Paragraph",
+    "Report",
+    "Score",
+    "Section",
+    "Series",
+    "System",
+    "Table",
+    "Weights",
+    "WhatRan",
+    "WorstError",
+    "WorstErrors",
+    "render",
+    "write_report",
+]
+
+
+def write_report(path: Path | str, report: Report) -> None:
+    """Write `report` as one HTML file, complete or not at all. Raises StorageError when the disk refuses."""
+    storage.write_text(path, render(report))

@@ -1,0 +1,75 @@
+"""What the charts share: the drawing with axes, stretched paths, strips that show values under a pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..markup import Markup, element, join
+from .scales import Scale, labels
+from .traces import Line
+
+SPAN = 1000  # units of a stretched path, in both directions
+
+
+def share(place: float) -> str:
+    """A place between 0 and 1 as a per cent coordinate."""
+    return f"{100 * place:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def down(place: float) -> str:
+    """The same for heights, which SVG counts from the top."""
+    return share(1 - place)
+
+
+def drawing(x: Scale, y: Scale, *parts: Markup, x_label: str, unit: str, summary: str) -> Markup:
+    """Axes, grid and `parts`; `summary` is what a reader who cannot see it hears."""
+    y_ticks, x_ticks = y.ticks(4), x.ticks(5)
+    y_names, x_names = labels(y_ticks, unit), labels(x_ticks)
+    grid = [
+        join(
+            element("line", class_="grid", x1=0, x2="100%", y1=down(y.place(tick)), y2=down(y.place(tick))),
+            element("text", name, class_="tick left", x=-8, y=down(y.place(tick)), dy=".32em"),
+        )
+        for tick, name in zip(y_ticks, y_names, strict=True)
+    ]
+    bottom = [
+        element("text", name, class_="tick", x=share(x.place(tick)), y="100%", dy="1.5em")
+        for tick, name in zip(x_ticks, x_names, strict=True)
+    ]
+    axis = element("line", class_="axis", x1=0, x2="100%", y1="100%", y2="100%")
+    label = element("text", x_label, class_="tick name", x="50%", y="100%", dy="3.1em") if x_label else None
+    room = min(max((len(name) for name in y_names), default=1), 9)
+    return element(
+        "div",
+        element("svg", grid, bottom, axis, label, parts, role="img", aria_label=summary),
+        class_=f"plot room-{room}",
+    )
+
+
+def stretched(*parts: Markup) -> Markup:
+    """A layer in which 0 to SPAN fills the drawing; strokes keep their width (see style.css)."""
+    return element("svg", parts, class_="stretch", viewbox=f"0 0 {SPAN} {SPAN}", preserveaspectratio="none")
+
+
+def path(line: Line, x: Scale, y: Scale, class_: str) -> Markup:
+    """A line through all points, for a stretched layer."""
+    points = " ".join(
+        f"{SPAN * x.place(a):.1f},{SPAN * (1 - y.place(b)):.1f}" for a, b in zip(line.x, line.y, strict=True)
+    )
+    return element("polyline", class_=class_, points=points)
+
+
+def probes(places: Sequence[float], contents: Sequence[Markup]) -> list[Markup]:
+    """Invisible strips, one around each place (ascending, 0 to 1); each shows its content when pointed at."""
+    strips = []
+    for number, (place, content) in enumerate(zip(places, contents, strict=True)):
+        left = (places[number - 1] + place) / 2 if number else 0.0
+        right = (place + places[number + 1]) / 2 if number + 1 < len(places) else 1.0
+        strip = element("rect", x=share(left), y=0, width=share(right - left), height="100%")
+        strips.append(element("g", strip, content, class_="probe"))
+    return strips
+
+
+def readout(*parts: Markup | str) -> Markup:
+    """The line of values above the drawing that a probe shows."""
+    return element("text", parts, class_="readout", x="100%", y=0, dy="-9")

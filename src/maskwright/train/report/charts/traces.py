@@ -1,0 +1,101 @@
+"""From series to drawn lines: finite points, smoothing, seeds of one name joined to their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..findings import Series
+
+SMOOTH_FROM = 40  # points; below that every point is worth seeing
+KERNEL_SHARE = 60  # the smoothing kernel's deviation is this part of the points
+MAX_POINTS = 500  # a drawing is a few hundred pixels wide
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points in ascending x: float64 [points] each."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one name draws: the line to read, and the thin ones behind it (raw values, or single seeds)."""
+
+    name: str
+    main: Line
+    behind: tuple[Line, ...]
+    seeds: int
+
+
+def traces(series: Sequence[Series], is_log: bool = False) -> tuple[list[Trace], int]:
+    """One trace for each name in order of appearance, and how many values were not finite and left out."""
+    by_name: dict[str, list[tuple[Line, bool | None]]] = {}
+    dropped = 0
+    for one in series:
+        line, lost = _finite(one, is_log)
+        dropped += lost
+        if len(line.x):
+            by_name.setdefault(one.name, []).append((line, one.smooth))
+    return [_trace(name, lines) for name, lines in by_name.items()], dropped
+
+
+def thin(line: Line, limit: int = MAX_POINTS) -> Line:
+    """At most about `limit` points that keep the lowest and highest of each stretch, so that spikes stay."""
+    if len(line.x) <= limit:
+        return line
+    kept = {0, len(line.x) - 1}
+    for stretch in np.array_split(np.arange(len(line.x)), limit // 2):
+        values = line.y[stretch]
+        kept |= {int(stretch[values.argmin()]), int(stretch[values.argmax()])}
+    order = np.array(sorted(kept))
+    return Line(line.x[order], line.y[order])
+
+
+def smooth(line: Line) -> Line:
+    """Gaussian mean over neighbouring points (by number, not by x), normalised at both ends."""
+    points = len(line.y)
+    deviation = max(points / KERNEL_SHARE, 1.0)
+    reach = int(3 * deviation)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    total = np.convolve(line.y, kernel, mode="full")[reach : reach + points]
+    weight = np.convolve(np.ones(points), kernel, mode="full")[reach : reach + points]
+    return Line(line.x, total / weight)
+
+
+def _trace(name: str, lines: list[tuple[Line, bool | None]]) -> Trace:
+    drawn = []
+    behind: list[Line] = []
+    for line, wanted in lines:
+        is_smooth = len(line.x) >= SMOOTH_FROM if wanted is None else wanted and len(line.x) > 2
+        drawn.append(smooth(line) if is_smooth else line)
+        if is_smooth and len(lines) == 1:
+            behind.append(line)
+    if len(drawn) == 1:
+        return Trace(name, drawn[0], tuple(behind), 1)
+    return Trace(name, _mean(drawn), tuple(drawn), len(drawn))
+
+
+def _mean(lines: list[Line]) -> Line:
+    """The mean of several lines where all of them are defined, at the places of the one with most points."""
+    low, high = max(line.x[0] for line in lines), min(line.x[-1] for line in lines)
+    longest = max(lines, key=lambda line: len(line.x))
+    x = longest.x[(longest.x >= low) & (longest.x <= high)]
+    if not len(x):
+        return longest
+    return Line(x, np.mean([np.interp(x, line.x, line.y) for line in lines], axis=0))
+
+
+def _finite(series: Series, is_log: bool) -> tuple[Line, int]:
+    measured = [(x, y) for x, y in zip(series.x, series.y, strict=True) if y is not None]
+    points = np.array(measured, dtype=np.float64).reshape(-1, 2)
+    fine = np.isfinite(points).all(axis=1)
+    if is_log:
+        fine &= points[:, 1] > 0
+    kept = points[fine]
+    kept = kept[np.argsort(kept[:, 0], kind="stable")]
+    return Line(kept[:, 0], kept[:, 1]), int((~fine).sum())

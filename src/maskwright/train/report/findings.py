@@ -1,0 +1,218 @@
+"""What a run found, as typed values: curves, weights, errors, filled masks, comparisons, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .content import Value
+
+Source = Literal["own", "baseline", "published"]
+Unit = Literal["number", "percent"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line. x and y have the same length. A y of None was not measured; values that are not finite are
+    left out and counted below the chart.
+
+    Series of one chart with the same name are seeds of the same thing: they share a colour, and their mean is
+    drawn above them. smooth: draw a smoothed line above the thin raw one; None decides by the number of
+    points.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    smooth: bool | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise ValueError(f"Series '{self.name}' has {len(self.x)} x for {len(self.y)} y.")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture of lines.
+
+    x_label: what x counts ("step", "tokens"); baselines: label -> height, drawn as dashed lines; unit
+    "percent" shows fractions per cent; log_y: logarithmic, positive values only (others are counted as left
+    out); note: below it.
+    """
+
+    title: str
+    series: Sequence[Series]
+    x_label: str = "step"
+    unit: Unit = "number"
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    log_y: bool = False
+    note: str = ""
+
+    def is_empty(self) -> bool:
+        return not any(len(series.x) for series in self.series)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Charts beside each other, two in a row where there is room."""
+
+    charts: Sequence[Chart]
+    title: str = "Curves"
+    note: str = ""
+
+    def is_empty(self) -> bool:
+        return all(chart.is_empty() for chart in self.charts)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Names of the parameters that were loaded, that start new, and that the file has beyond the model's."""
+
+    loaded: Sequence[str] = ()
+    new: Sequence[str] = ()
+    unused: Sequence[str] = ()
+    title: str = "Weights"
+
+    def is_empty(self) -> bool:
+        return not (self.loaded or self.new or self.unused)
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """counts[gold][predicted]: int [labels, labels], both in the order of `labels`."""
+
+    labels: Sequence[str]
+    counts: Sequence[Sequence[int]]
+    title: str = "Where it confuses classes"
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        size = len(self.labels)
+        if len(self.counts) != size or any(len(row) != size for row in self.counts):
+            raise ValueError(f"A confusion matrix of {size} labels has {size} rows of {size} counts.")
+
+    def is_empty(self) -> bool:
+        return not any(count for row in self.counts for count in row)
+
+
+@dataclass(frozen=True)
+class WorstError:
+    """One wrong row. probability: that of the wrong answer; loss: shown where there is no probability."""
+
+    text: str
+    gold: str
+    predicted: str
+    probability: float | None = None
+    loss: float | None = None
+    text_pair: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class WorstErrors:
+    """The wrong rows, worst first."""
+
+    errors: Sequence[WorstError]
+    title: str = "Worst errors"
+    note: str = ""
+
+    def is_empty(self) -> bool:
+        return not self.errors
+
+
+@dataclass(frozen=True)
+class MaskExample:
+    """A sentence with one place masked: the text `before` and `after` it, and the guesses, the most probable
+    first.
+
+    answer: what stood there, None where nobody knows; rank: its place among all tokens from 1; probability:
+    its own. Both are shown when the answer is not among the guesses.
+    """
+
+    before: str
+    after: str
+    guesses: Sequence[tuple[str, float]]
+    answer: str | None = None
+    rank: int | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class MaskExamples:
+    """Masks filled by the model."""
+
+    examples: Sequence[MaskExample]
+    title: str = "Filled masks"
+    note: str = ""
+
+    def is_empty(self) -> bool:
+        return not self.examples
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean of a metric over seeds; with several, its `deviation`, and the score of each in `runs`."""
+
+    mean: float
+    deviation: float | None = None
+    runs: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class System:
+    """One row of a comparison.
+
+    source: measured here ("own", or "baseline" for a simpler method), or only "published". A score that is
+    text is shown as it is ("41 s").
+    """
+
+    name: str
+    scores: Mapping[str, Score | float | str | None]
+    seeds: int | None = None
+    note: str = ""
+    source: Source = "own"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Systems beside each other: measured rows first, published ones apart. The first metric is drawn as
+    well.
+
+    metrics: names in the order of the columns, [] for those of the rows as they come; unit: how scores are
+    shown; higher_is_better: marks the best measured score of each metric.
+    """
+
+    systems: Sequence[System]
+    metrics: Sequence[str] = ()
+    title: str = "Beside other systems"
+    note: str = ""
+    unit: Unit = "number"
+    higher_is_better: bool = True
+
+    def is_empty(self) -> bool:
+        return not self.systems
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint: where it lies, its step, its scores; `is_best` and `is_kept` mark it."""
+
+    step: int
+    scores: Mapping[str, Value]
+    path: str = ""
+    size_bytes: int | None = None
+    is_best: bool = False
+    is_kept: bool = True
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """All checkpoints of a run, in order."""
+
+    checkpoints: Sequence[Checkpoint]
+    title: str = "Checkpoints"
+    note: str = ""
+
+    def is_empty(self) -> bool:
+        return not self.checkpoints

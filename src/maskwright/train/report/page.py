@@ -1,0 +1,152 @@
+"""Content to HTML: one function, `render`, the same text for the same content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ... import __version__
+from .charts.lines import line_chart
+from .content import (
+    Bars,
+    Block,
+    Facts,
+    Health,
+    Histogram,
+    KeyFigures,
+    NextSteps,
+    Paragraph,
+    Report,
+    Section,
+    Table,
+    WhatRan,
+)
+from .findings import Checkpoints, Comparison, Confusion, Curves, MaskExamples, Weights, WorstErrors
+from .markup import Markup, clean, data_text, element, join
+from .views import answers, comparison, plain, tables
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+LEVELS = {"good": "Healthy", "watch": "Worth a look", "bad": "Not healthy"}
+SIGNS = {"good": "●", "watch": "▲", "bad": "■"}
+
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Crect width='16' height='16' rx='3' fill='%23225ea8'/%3E%3Cpath d='M3 11h3M10 11h3' stroke='white' "
+    "stroke-width='2'/%3E%3Crect x='6' y='5' width='4' height='7' fill='%23f0b429'/%3E%3C/svg%3E"
+)
+
+
+def render(report: Report) -> str:
+    """The whole page as HTML. Pure: it reads nothing but `report` and the style that comes with the package.
+
+    Raises TypeError for a block of an unknown kind.
+    """
+    blocks = [block for block in report.blocks if not block.is_empty()]
+    anchors = _anchors([block.title for block in blocks])
+    contents = [(block.title, anchor) for block, anchor in zip(blocks, anchors, strict=True) if block.title]
+    parts = [_block(block, anchor, 2) for block, anchor in zip(blocks, anchors, strict=True)]
+    body = element(
+        "body",
+        element("div", _header(report), _contents(contents), element("main", parts), class_="page"),
+        _footer(report),
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", report.title),
+        element("link", rel="icon", href=ICON),
+        element("style", _style()),
+    )
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+@cache
+def _style() -> Markup:
+    return Markup(resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8"))
+
+
+def _header(report: Report) -> Markup:
+    made = element("span", report.made, class_="made") if report.made else None
+    return element(
+        "header",
+        element("p", data_text(report.title, class_="name"), made, class_="over"),
+        data_text(report.headline, "h1"),
+        _health(report.health) if report.health else None,
+    )
+
+
+def _health(health: Health) -> Markup:
+    sign = element("span", SIGNS[health.level], class_="sign", aria_hidden="true")
+    reasons = [data_text(reason, "li") for reason in health.reasons]
+    return element(
+        "div",
+        element("p", sign, LEVELS[health.level], class_="level"),
+        element("ul", reasons) if reasons else None,
+        class_=f"health {health.level}",
+    )
+
+
+def _contents(contents: Sequence[tuple[str, str]]) -> Markup | None:
+    if len(contents) < 3:
+        return None
+    links = [element("li", element("a", title, href=f"#{anchor}", dir="auto")) for title, anchor in contents]
+    return element("nav", element("ol", links), aria_label="Contents")
+
+
+def _footer(report: Report) -> Markup:
+    return element("footer", element("p", f"Written by Maskwright {report.version or __version__}."))
+
+
+def _block(block: Block, anchor: str, level: int) -> Markup:
+    """A block under its heading; those inside a Section one level deeper."""
+    heading = element(f"h{min(level, 4)}", block.title, dir="auto") if block.title else None
+    if isinstance(block, Section):
+        inside = [one for one in block.blocks if not one.is_empty()]
+        anchors = [f"{anchor}-{name}" for name in _anchors([one.title for one in inside])]
+        lead = data_text(block.lead, "p", class_="lead") if block.lead else None
+        parts = [_block(one, name, level + 1) for one, name in zip(inside, anchors, strict=True)]
+        return element("section", heading, lead, parts, id=anchor, class_="section")
+    if type(block) not in VIEWS:
+        raise TypeError(f"A report has no block of the kind {type(block).__name__}.")
+    kind = type(block).__name__.lower()
+    return element("section", heading, VIEWS[type(block)](block), id=anchor, class_=f"block {kind}")
+
+
+def _curves(block: Curves) -> Markup:
+    charts = [line_chart(chart) for chart in block.charts if not chart.is_empty()]
+    return join(element("div", charts, class_="charts"), plain.note(block.note))
+
+
+def _anchors(titles: Sequence[str]) -> list[str]:
+    """A distinct name for each title, made of its letters where they are plain."""
+    found: list[str] = []
+    for number, title in enumerate(titles, 1):
+        name = re.sub(r"[^a-z0-9]+", "-", clean(title).lower()).strip("-") or f"part-{number}"
+        found.append(name if name not in found else f"{name}-{number}")
+    return found
+
+
+VIEWS: dict[type, Callable[[Any], Markup]] = {
+    Bars: plain.bars,
+    Checkpoints: tables.checkpoints,
+    Comparison: comparison.comparison,
+    Confusion: answers.confusion,
+    Curves: _curves,
+    Facts: plain.facts,
+    Histogram: plain.histogram,
+    KeyFigures: plain.key_figures,
+    MaskExamples: answers.mask_examples,
+    NextSteps: plain.next_steps,
+    Paragraph: plain.paragraph,
+    Table: tables.table,
+    Weights: tables.weights,
+    WhatRan: plain.what_ran,
+    WorstErrors: answers.worst_errors,
+}

@@ -1,0 +1,127 @@
+"""Systems beside each other: what was measured here first, what others published apart from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .. import numbers
+from ..charts.bars import whisker
+from ..charts.scales import Scale
+from ..findings import Comparison, Score, System
+from ..markup import Markup, element, join
+from .plain import note
+from .tables import cell, head_cell, wide
+
+GROUPS = (("Measured here", ("own", "baseline")), ("Published elsewhere, not measured here", ("published",)))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What all rows share: the columns, the axis of the dots (None without), and the best measured means."""
+
+    block: Comparison
+    metrics: list[str]
+    scale: Scale | None
+    best: dict[str, float]
+    has_seeds: bool
+    has_notes: bool
+
+
+def comparison(block: Comparison) -> Markup:
+    """Rows of systems; the first metric as dots with whiskers, too."""
+    metrics = list(block.metrics) or list(dict.fromkeys(name for row in block.systems for name in row.scores))
+    layout = _Layout(
+        block,
+        metrics,
+        _scale(block, metrics[0]) if metrics else None,
+        {name: mean for name in metrics if (mean := _best(block, name)) is not None},
+        any(row.seeds for row in block.systems),
+        any(row.note for row in block.systems),
+    )
+    columns = list(_head(layout))
+    bodies = []
+    for name, sources in GROUPS:
+        rows = [row for row in block.systems if row.source in sources]
+        if not rows:
+            continue
+        label = element("th", name, colspan=len(columns), scope="rowgroup")
+        is_one = len(rows) == len(block.systems)
+        group = None if is_one and name == GROUPS[0][0] else element("tr", label, class_="group")
+        bodies.append(element("tbody", group, [element("tr", _row(layout, row)) for row in rows]))
+    table = element("table", element("thead", element("tr", columns)), bodies, class_="systems")
+    return join(wide(table), note(block.note))
+
+
+def _head(layout: _Layout) -> Iterator[Markup]:
+    yield head_cell("System")
+    if layout.scale:
+        percent = layout.block.unit == "percent"
+        ends = [numbers.percent(end, 0) if percent else f"{end:.2f}" for end in _ends(layout.scale)]
+        spans = [element("span", end) for end in ends]
+        yield element("th", element("div", spans, class_="ends"), scope="col", aria_label=layout.metrics[0])
+    for name in layout.metrics:
+        yield head_cell(name, True)
+    if layout.has_seeds:
+        yield head_cell("Seeds", True)
+    if layout.has_notes:
+        yield head_cell("Note")
+
+
+def _row(layout: _Layout, row: System) -> Iterator[Markup]:
+    kind = element("span", "simpler method", class_="tag") if row.source == "baseline" else None
+    yield element("th", element("span", row.name, dir="auto"), kind, scope="row")
+    if layout.scale:
+        score = _score(row, layout.metrics[0])
+        yield element("td", whisker(score, layout.scale) if score else None, class_=f"picture {row.source}")
+    for name in layout.metrics:
+        yield _shown(layout, row, name)
+    if layout.has_seeds:
+        yield cell(numbers.show(row.seeds), True)
+    if layout.has_notes:
+        yield element("td", row.note, class_="remark", dir="auto")
+
+
+def _shown(layout: _Layout, row: System, metric: str) -> Markup:
+    value = row.scores.get(metric)
+    if isinstance(value, str):
+        return cell(value, True)
+    score = _score(row, metric)
+    if score is None:
+        return cell(numbers.MISSING, True)
+    text = numbers.plus_minus(score.mean, score.deviation, layout.block.unit)
+    is_best = row.source != "published" and score.mean == layout.best.get(metric)
+    return element("td", element("strong", text) if is_best else text, class_="number")
+
+
+def _score(row: System, metric: str) -> Score | None:
+    """The score as one that can be drawn; None where it is missing, text or NaN."""
+    value = row.scores.get(metric)
+    if value is None or isinstance(value, str):
+        return None
+    score = value if isinstance(value, Score) else Score(float(value))
+    return score if math.isfinite(score.mean) else None
+
+
+def _scale(block: Comparison, metric: str) -> Scale | None:
+    """Room for every mean, deviation and run of `metric`; None with fewer than two systems to compare."""
+    scores = [score for row in block.systems if (score := _score(row, metric)) is not None]
+    if len(scores) < 2:
+        return None
+    ends = [score.mean + sign * (score.deviation or 0.0) for score in scores for sign in (-1, 1)]
+    ends += [run for score in scores for run in score.runs]
+    room = 0.08 * (max(ends) - min(ends)) or 0.05
+    return Scale(min(ends) - room, max(ends) + room)
+
+
+def _best(block: Comparison, metric: str) -> float | None:
+    """The best mean measured here; None where only one system was."""
+    means = [
+        score.mean for row in block.systems if row.source != "published" and (score := _score(row, metric))
+    ]
+    return (max if block.higher_is_better else min)(means) if len(means) > 1 else None
+
+
+def _ends(scale: Scale) -> tuple[float, float]:
+    return scale.low, scale.high

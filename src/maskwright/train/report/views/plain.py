@@ -1,0 +1,88 @@
+"""The general blocks: paragraphs, key figures, facts, what was run, bars, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .. import numbers
+from ..charts.bars import bar_list
+from ..charts.bars import histogram as histogram_chart
+from ..content import Bars, Facts, Histogram, KeyFigures, NextSteps, Paragraph, Value, WhatRan
+from ..markup import Markup, data_text, element, join
+
+
+def note(text: str) -> Markup | None:
+    """A remark below a block."""
+    return data_text(text, "p", class_="note") if text else None
+
+
+def paragraph(block: Paragraph) -> Markup:
+    """Running text."""
+    return data_text(block.text, "p")
+
+
+def key_figures(block: KeyFigures) -> Markup:
+    """Large numerals with a hairline above each."""
+    figures = [
+        element(
+            "div",
+            element("dt", figure.label, dir="auto"),
+            element(
+                "dd",
+                element("span", numbers.show(figure.value), class_="numeral"),
+                element("span", f" {figure.unit}", class_="unit") if figure.unit else None,
+            ),
+            element("dd", figure.note, class_="remark", dir="auto") if figure.note else None,
+        )
+        for figure in block.figures
+    ]
+    return element("dl", figures, class_="figures")
+
+
+def facts(block: Facts) -> Markup:
+    """Names and values in a list."""
+    return join(_list(block.facts), note(block.note))
+
+
+def what_ran(block: WhatRan) -> Markup:
+    """The command above, settings and surroundings beside each other."""
+    lists = [
+        element("div", element("h4", name), _list(values))
+        for name, values in (("Settings", block.settings), ("Where and when", block.environment))
+        if values
+    ]
+    command = element("pre", element("code", block.command)) if block.command else None
+    return join(command, element("div", lists, class_="pair") if lists else None)
+
+
+def bars(block: Bars) -> Markup:
+    """Horizontal bars."""
+    return join(bar_list(block.bars), note(block.note))
+
+
+def histogram(block: Histogram) -> Markup:
+    """Upright bars over a number line."""
+    return join(histogram_chart(block), note(block.note))
+
+
+def next_steps(block: NextSteps) -> Markup:
+    """Each command in a box that one click selects whole."""
+    steps = [
+        element(
+            "li",
+            data_text(step.about, "p") if step.about else None,
+            element("pre", element("code", step.command)),
+        )
+        for step in block.commands
+    ]
+    return element("ol", steps, class_="steps")
+
+
+def _list(values: Mapping[str, Value | tuple[Value, str]]) -> Markup:
+    rows = []
+    for name, value in values.items():
+        shown, remark = value if isinstance(value, tuple) else (value, "")
+        beside = element("span", remark, class_="remark", dir="auto") if remark else None
+        cell = element("dd", element("span", numbers.show(shown), dir="auto"), beside)
+        rows.append(element("div", element("dt", name, dir="auto"), cell))
+    return element("dl", rows, class_="facts")
