@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import nn
 
-
-@dataclass(frozen=True)
-class Row:
-    text: str
-    label: str | None = None
-    text_pair: str | None = None
-    line: int = 0
+from maskwright.text.tables import Row
 
 
-@dataclass(frozen=True)
-class Encoding:
-    ids: list[int]
-    type_ids: list[int]
-    num_truncated: int = 0
+def row(text, label=None, text_pair=None, line=1, file="rows.tsv"):
+    """A row as `read_table` gives it."""
+    return Row(text, text_pair, label, line, file)
 
 
 class Words:
     """One token for each character: 1 + its code modulo 50; 0 opens and separates."""
 
-    def encode_batch(self, texts, max_length=None):
-        return [self._encode(text, max_length) for text in texts]
-
-    def _encode(self, text, max_length):
-        first, second = text if isinstance(text, tuple) else (text, None)
-        ids = [0] + [1 + ord(c) % 50 for c in first]
-        types = [0] * len(ids)
-        if second is not None:
-            more = [0] + [1 + ord(c) % 50 for c in second]
-            ids, types = ids + more, types + [1] * len(more)
-        cut = max(0, len(ids) - (max_length or len(ids)))
-        return Encoding(ids[: len(ids) - cut], types[: len(types) - cut], cut)
+    def encode_ids(self, texts, max_length=None, *, counts=None):
+        all_ids, all_types = [], []
+        for text in texts:
+            first, second = text if isinstance(text, tuple) else (text, None)
+            ids = [0] + [1 + ord(c) % 50 for c in first]
+            types = [0] * len(ids)
+            if second is not None:
+                more = [0] + [1 + ord(c) % 50 for c in second]
+                ids, types = ids + more, types + [1] * len(more)
+            kept = min(len(ids), max_length or len(ids))
+            all_ids.append(ids[:kept])
+            all_types.append(types[:kept])
+            counts.add(kept, len(ids) - kept)
+        return all_ids, all_types
 
 
 class SumModel(nn.Module):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from maskwright.tasks.examples import Examples, map_batches, tokenize_rows
 
-from .standins import Row, SumModel, Words
+from .standins import SumModel, Words, row
 
 texts = st.lists(st.text("abcdefgh", max_size=12), min_size=1, max_size=25)
 CPU = torch.device("cpu")
@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 @given(texts, st.integers(1, 60))
 def test_results_do_not_depend_on_how_the_rows_are_cut_into_batches(words, budget):
     model = SumModel()
-    examples = tokenize_rows([Row(text) for text in words], Words(), None)
+    examples = tokenize_rows([row(text) for text in words], Words(), None)
     together = map_batches(examples, model.logits, device=CPU, batch_tokens=budget)
     for index in range(len(words)):
         alone = model.logits(examples.batch([index]))
@@ -29,7 +29,7 @@ def test_results_do_not_depend_on_how_the_rows_are_cut_into_batches(words, budge
 @given(texts, st.integers(1, 60))
 def test_batches_hold_no_more_tokens_than_asked_unless_one_row_does(words, budget):
     model = SumModel()
-    examples = tokenize_rows([Row(text) for text in words], Words(), None)
+    examples = tokenize_rows([row(text) for text in words], Words(), None)
     map_batches(examples, model.logits, device=CPU, batch_tokens=budget)
     assert all(tokens <= max(budget, examples.lengths.max()) for tokens in model.seen)
     assert sum(model.seen) == examples.lengths.sum()
@@ -37,7 +37,7 @@ def test_batches_hold_no_more_tokens_than_asked_unless_one_row_does(words, budge
 
 @given(texts, st.randoms())
 def test_a_batch_is_sorted_by_length_and_says_which_row_is_which(words, random):
-    examples = tokenize_rows([Row(text) for text in words], Words(), None, torch.arange(len(words)))
+    examples = tokenize_rows([row(text) for text in words], Words(), None, torch.arange(len(words)))
     indices = random.sample(range(len(words)), k=random.randint(1, len(words)))
     batch = examples.batch(indices)
     assert batch.lengths == sorted(batch.lengths)
@@ -48,20 +48,20 @@ def test_a_batch_is_sorted_by_length_and_says_which_row_is_which(words, random):
 
 
 def test_types_are_given_as_soon_as_one_row_is_a_pair():
-    assert tokenize_rows([Row("ab")], Words(), None).batch([0]).token_type_ids is None
-    examples = tokenize_rows([Row("ab", text_pair="c"), Row("d")], Words(), None)
+    assert tokenize_rows([row("ab")], Words(), None).batch([0]).token_type_ids is None
+    examples = tokenize_rows([row("ab", text_pair="c"), row("d")], Words(), None)
     assert examples.batch([0, 1]).token_type_ids.tolist() == [0, 0, 0, 0, 0, 1, 1]
 
 
 def test_cut_rows_are_counted():
-    examples = tokenize_rows([Row("abc"), Row("abcdef"), Row("abcdefgh")], Words(), 5)
+    examples = tokenize_rows([row("abc"), row("abcdef"), row("abcdefgh")], Words(), 5)
     assert examples.num_truncated == 2
     assert examples.lengths.tolist() == [4, 5, 5]
 
 
 def test_results_can_be_used_outside_inference_mode():
     model = SumModel()
-    result = map_batches(tokenize_rows([Row("ab")], Words(), None), model.logits, device=CPU)
+    result = map_batches(tokenize_rows([row("ab")], Words(), None), model.logits, device=CPU)
     result += 1
     assert not result.is_inference()
     assert not result.requires_grad
@@ -74,7 +74,7 @@ def test_examples_without_rows_have_no_length():
 
 @pytest.mark.parametrize("size", [1, 7])
 def test_rows_are_tokenised_alike_in_blocks_of_any_size(monkeypatch, size):
-    rows = [Row("a" * n, text_pair="b" if n % 2 else None) for n in range(20)]
+    rows = [row("a" * n, text_pair="b" if n % 2 else None) for n in range(20)]
     whole = tokenize_rows(rows, Words(), 8)
     monkeypatch.setattr("maskwright.tasks.examples.TOKENIZE_ROWS", size)
     blocks = tokenize_rows(rows, Words(), 8)

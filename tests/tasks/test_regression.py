@@ -9,18 +9,18 @@ from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks import Regression, task_from_json
 from maskwright.tasks.errors import worst_errors
 
-from .standins import Row, SumModel, Words
+from .standins import SumModel, Words, row
 
 
 def rows_of(*labels):
-    return [Row("ab", label, line=number) for number, label in enumerate(labels, start=2)]
+    return [row("ab", label, line=number) for number, label in enumerate(labels, start=2)]
 
 
 @pytest.mark.parametrize("bad", ["nan", "NaN", "inf", "-inf", "1e999", "1e39", "three", "", None])
 def test_what_is_no_finite_number_is_a_bad_row(bad):
     with pytest.raises(RowErrors) as caught:
-        Regression.from_rows(rows_of("1.5", bad, "2"), train_file="train.tsv")
-    assert [(row.file, row.line, row.column) for row in caught.value.rows] == [("train.tsv", 3, "label")]
+        Regression.from_rows(rows_of("1.5", bad, "2"))
+    assert [(bad.file, bad.line, bad.column) for bad in caught.value.rows] == [("rows.tsv", 3, "label")]
 
 
 def test_bad_dev_rows_are_found_before_training():

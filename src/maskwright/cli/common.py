@@ -25,7 +25,10 @@ def _set_quiet(quiet: bool) -> bool:
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else there.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", callback=_set_quiet, help="No notes and no progress.")]
 DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Names every random draw; equal seeds, equal results.")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", help="Names every random draw; equal seeds, equal results.  [default: 0]", show_default=False),
+]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
 PrecisionOption = Annotated[
     Precision, typer.Option("--precision", help="Number format; auto takes bf16 where the processor has it.")

@@ -156,9 +156,9 @@ def remove_folder(path: Path | str) -> None:
 
 
 def remove_leftovers(folder: Path | str) -> None:
-    """Remove what killed writers left in `folder`. Call it only while holding the folder's lock."""
+    """Remove what killed writers left in and below `folder`. Call it only while holding the folder's lock."""
     for pattern in (".*.tmp-*", ".*.old-*"):
-        for path in Path(folder).glob(pattern):
+        for path in list(Path(folder).rglob(pattern)):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 

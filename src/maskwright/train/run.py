@@ -72,7 +72,8 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
     """Hold the run folder `path` for `recipe`: new, continued, or finished.
 
     recipe: plain values, as `core.config.to_dict` gives. Raises RunError when another process holds the folder, when
-    it holds a run with other settings (each difference is named), or something that is no run.
+    it holds a run with other settings (each difference is named), or something that is no run. Input that is refused
+    (InputError, ModelFolderError) before the first step leaves a new folder empty.
     """
     if path.is_file():
         raise RunError(f"{path} is a file: give a folder for the run.")
@@ -82,14 +83,20 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
         storage.remove_leftovers(path)
         if restart:
             _clear(path)
-        if (path / "config.toml").exists():
-            _check_same(path, recipe)
-        else:
+        is_new = not (path / "config.toml").exists()
+        if is_new:
             storage.write_json(path / "run.json", _facts())
             storage.write_text(path / "config.toml", tomli_w.dumps(recipe))
+        else:
+            _check_same(path, recipe)
         run = RunFolder(path, recipe)
         _tell_thread_change(run)
-        yield run
+        try:
+            yield run
+        except ValueError:
+            if is_new and not run.metrics_path.exists():
+                _clear(path)  # the input was refused before anything was learnt: leave nothing half done
+            raise
 
 
 def _check_same(path: Path, recipe: dict[str, Any]) -> None:

@@ -1,0 +1,199 @@
+"""`maskwright pretrain`: raw text in, a pre-trained encoder out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..core import config as configuration
+from .common import (
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    PrecisionOption,
+    QuietFlag,
+    SeedOption,
+    SkipBadRowsFlag,
+    ThreadsOption,
+    print_json,
+    print_metrics,
+    print_text,
+    set_threads,
+)
+
+if TYPE_CHECKING:
+    from ..objectives.audit import AuditedSequence
+    from ..train.pretrain import PretrainResult
+    from ..train.pretrain_config import PretrainConfig
+
+FATE_STYLES = {"masked": "bold cyan", "random": "bold magenta", "kept": "bold yellow", "": ""}
+
+
+def pretrain(
+    corpus: Annotated[
+        list[str] | None, typer.Argument(help="Text: files, folders, globs, or the data/ of an earlier run.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The run folder.")] = None,
+    preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
+    objective: Annotated[str | None, typer.Option(help="mlm or mlm+nsp.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
+    ] = None,
+    vocab_size: Annotated[int | None, typer.Option(help="Pieces of the tokenizer that is trained.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Tokens of one step, at most.")] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens of one sequence, at most.")] = None,
+    accumulation: Annotated[int | None, typer.Option(help="Micro-batches that make a step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    warmup: Annotated[float | None, typer.Option(help="Share of the steps (< 1) or number of steps.")] = None,
+    schedule: Annotated[
+        Literal["linear", "cosine", "constant"] | None, typer.Option(help="How the rate falls.")
+    ] = None,
+    mask_rate: Annotated[float | None, typer.Option(help="Share of the tokens to guess.")] = None,
+    whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask whole words.")] = False,
+    evaluation: Annotated[
+        list[str] | None,
+        typer.Option("--eval", help="Held-out text, or a labelled file for a linear probe. Repeatable."),
+    ] = None,
+    checkpoint_every: Annotated[int | None, typer.Option(help="Steps between checkpoints.")] = None,
+    keep: Annotated[int | None, typer.Option(help="Checkpoints that stay.")] = None,
+    seed: SeedOption = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "auto",
+    threads: ThreadsOption = None,
+    skip_bad_rows: SkipBadRowsFlag = False,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML recipe; it sets anything a flag can, and flags win.")
+    ] = None,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Show the resulting recipe and stop.")] = False,
+    show_batch: Annotated[
+        bool, typer.Option("--show-batch", help="Show the first batch with its masks and pairs and stop.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and stop.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard what the run folder holds.")] = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Pre-train an encoder on your text. The same command goes on with a run that was interrupted.
+
+    Examples:
+
+        maskwright pretrain --preset bert-mini --steps 2000 -o runs/a corpus.txt
+
+        maskwright pretrain --tokenizer tok/ --objective mlm --eval held-out.txt -o runs/b texts/
+
+        maskwright pretrain --config recipes/mini.toml -o runs/c --print-config
+    """
+    from ..train.pretrain_config import PretrainConfig
+
+    flags = {
+        "corpus": tuple(corpus) if corpus else None,
+        "output": output,
+        "preset": preset,
+        "objective": objective,
+        "tokenizer": tokenizer,
+        "vocab_size": vocab_size,
+        "steps": steps,
+        "batch_tokens": batch_tokens,
+        "max_length": max_length,
+        "accumulation": accumulation,
+        "lr": lr,
+        "warmup": warmup,
+        "schedule": schedule,
+        "mask_rate": mask_rate,
+        "whole_words": whole_words or None,
+        "eval": tuple(evaluation) if evaluation else None,
+        "checkpoint_every": checkpoint_every,
+        "keep": keep,
+        "seed": seed,
+        "device": device if device != "auto" else None,
+        "precision": precision if precision != "auto" else None,
+        "skip_bad_rows": skip_bad_rows or None,
+    }
+    recipe = configuration.load(PretrainConfig, config, flags)
+    if print_config:
+        print_json(configuration.to_dict(recipe)) if json else print_text(configuration.to_toml(recipe).rstrip())
+        return
+    set_threads(threads)
+    if dry_run:
+        _show_plan(recipe, json)
+    elif show_batch:
+        _show_batch(recipe, restart, json)
+    else:
+        from ..train.pretrain import pretrain as run_pretraining
+
+        _show_result(run_pretraining(recipe, restart=restart), json)
+
+
+def _show_plan(recipe: PretrainConfig, json: bool) -> None:
+    from ..train.plan import pretraining_plan
+
+    plan = pretraining_plan(recipe)
+    if json:
+        print_json(plan)
+        return
+    for name, value in plan.items():
+        print_text(f"{name.replace('_', ' '):<24}  {value:,}" if isinstance(value, int) else f"{name:<24}  {value}")
+
+
+def _show_batch(recipe: PretrainConfig, restart: bool, json: bool) -> None:
+    from dataclasses import asdict
+
+    from ..train.pretrain import first_batch
+
+    sequences = first_batch(recipe, restart=restart)
+    if json:
+        print_json([asdict(sequence) for sequence in sequences])
+        return
+    _print_audit(sequences)
+
+
+def _print_audit(sequences: list[AuditedSequence]) -> None:
+    import sys
+
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False)
+    counts = {"masked": 0, "random": 0, "kept": 0}
+    for number, sequence in enumerate(sequences, 1):
+        kind = "" if sequence.follows is None else ": B follows A" if sequence.follows else ": B is from elsewhere"
+        line = Text(f"example {number}{kind}\n", style="bold")
+        for token in sequence.tokens:
+            counts[token.fate] = counts.get(token.fate, 0) + 1
+            shown = token.shown if not token.fate else f"{token.shown}<-{token.original}"
+            line.append(shown, style=FATE_STYLES[token.fate]).append(" ")
+        console.print(line, "")
+    selected = counts["masked"] + counts["random"] + counts["kept"]
+    total = sum(counts.values())
+    console.print(
+        f"{selected:,} of {total:,} positions selected (special tokens included in the total): "
+        f"{counts['masked']:,} masked, {counts['random']:,} random, {counts['kept']:,} unchanged."
+    )
+
+
+def _show_result(result: PretrainResult, json: bool) -> None:
+    found: dict[str, Any] = {
+        "run": str(result.output),
+        "model": str(result.model),
+        "report": str(result.report),
+        "steps": result.steps,
+        "metrics": result.scores,
+        "baseline": vars(result.baseline),
+        "health": result.verdict.level,
+        "reasons": list(result.verdict.reasons),
+    }
+    if json:
+        print_json(found)
+        return
+    if result.already_finished:
+        print_text("This run is finished; here is what it found (--restart would start it over).")
+    print_metrics({"steps": result.steps, **result.scores})
+    print_text(f"health: {result.verdict.level}")
+    for reason in result.verdict.reasons:
+        print_text(f"  {reason}")
+    print_text(f"model:  {result.model}\nreport: {result.report}")
+    print_text(f'next:   maskwright fill-mask {result.model} "your text with one [MASK] ."')

@@ -1,0 +1,312 @@
+"""Fine-tuning on labelled text, one seed or several; and the same in memory for the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core import registry
+from ..core.config import to_dict
+from ..core.errors import InputError
+from ..core.progress import note, warn
+from ..core.randomness import generator
+from ..hub.folders import LoadReport, load_model, save_model
+from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..models.model import Model, build
+from ..models.presets import preset
+from ..tasks.base import SequenceTask
+from ..tasks.examples import Examples
+from ..text.tables import Row, Table, read_table
+from ..text.tokenizer import Tokenizer
+from .finetune_config import FinetuneConfig
+from .finetune_job import FinetuneJob, FolderKeeper, MemoryKeeper
+from .finetune_report import write_finetune_report
+from .loop import LoopSettings, train
+from .run import RunFolder, open_run
+
+DEV_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What `fit` did: steps, and the best dev metrics ({} without dev rows)."""
+
+    steps: int
+    best_metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    """Where a run's results are, and its dev figures: mean and deviation over seeds, and each seed's own."""
+
+    output: Path
+    mean: dict[str, float]
+    deviation: dict[str, float]
+    seeds: list[dict[str, Any]]
+    main_metric: str
+    already_finished: bool = False
+
+    @property
+    def model(self) -> Path:
+        """The model folder of the best seed."""
+        return self.output / "model"
+
+    @property
+    def report(self) -> Path:
+        """The page to look at."""
+        return self.output / "report.html"
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """The rows of a run. from_train: dev was set aside from train; skipped: bad rows left out."""
+
+    train: list[Row]
+    dev: list[Row]
+    from_train: bool
+    skipped: int
+
+
+@dataclass
+class Seed:
+    """One finished seed, as its result.json says."""
+
+    seed: int
+    metrics: dict[str, float]
+    best_step: int
+    folder: Path = field(repr=False)
+
+
+def fit(
+    model: Model,
+    task: SequenceTask,
+    train_examples: Examples,
+    dev_examples: Examples | None = None,
+    *,
+    epochs: int = 3,
+    lr: float = 5e-5,
+    batch_size: int = 32,
+    seed: int = 0,
+    freeze_encoder: bool = False,
+    precision: str = "auto",
+    warmup_share: float = 0.1,
+    weight_decay: float = 0.01,
+    patience: int = 0,
+) -> FitResult:
+    """Fine-tune `model` in memory, in place; with dev examples it ends with the weights that scored best on them."""
+    device = next(model.parameters()).device
+    model.compute_dtype = DTYPES[resolve_precision(precision, device, training=True)]
+    job = FinetuneJob(
+        model,
+        task,
+        train_examples,
+        dev_examples,
+        MemoryKeeper(),
+        batch_size=batch_size,
+        seed=seed,
+        device=device,
+        patience=patience,
+        freeze_encoder=freeze_encoder,
+    )
+    settings = LoopSettings(
+        steps=epochs * job.steps_per_epoch,
+        lr=lr,
+        warmup=warmup_share,
+        schedule="linear",
+        weight_decay=weight_decay,
+        clip_norm=1.0,
+        seed=seed,
+        log_every=10,
+        checkpoint_every=job.steps_per_epoch,
+        evaluate_every=job.steps_per_epoch,
+    )
+    steps = train(job, settings, name="fine-tuning")
+    job.conclude()
+    return FitResult(steps, job.best["metrics"])
+
+
+def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
+    """Run `config`, or go on with it where it was cut off; a finished run is not run again.
+
+    Raises RunError when the folder holds another run, RowErrors for bad rows, ModelFolderError for a model that cannot
+    be read, Interrupted after a signal.
+    """
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        if run.result is not None:
+            return _result(run, run.result, already_finished=True)
+        bench = Bench(config, device)
+        seeds = [bench.run_seed(run, config.seed + number) for number in range(config.seeds)]
+        result = bench.conclude(run, seeds)
+        run.finish(result)
+        return _result(run, result)
+
+
+class Bench:
+    """Holds the data of a run and runs its seeds."""
+
+    def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
+        self.config, self.device = config, device
+        self.data = read_data(config)
+        self.task = make_task(config, self.data)
+        model, self.loaded = self._model(config.seed)
+        self.tokenizer = model.tokenizer
+        room = model.config.max_position_embeddings
+        if config.max_length > room:
+            raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {room} positions.")
+        self.train = self._examples(self.data.train, config.train)
+        self.dev = self._examples(self.data.dev, config.dev or config.train)
+        for name, examples in (("train", self.train), ("dev", self.dev)):
+            if examples.num_truncated:
+                warn(f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {config.max_length} tokens.")
+
+    def run_seed(self, run: RunFolder, seed: int) -> Seed:
+        """Train one seed in its own folder, or read what it found when it is finished."""
+        folder = RunFolder(run.path / f"seed-{seed}", run.recipe)
+        folder.path.mkdir(exist_ok=True)
+        if folder.result is None:
+            job, _ = self._job(seed, folder)
+            train(job, self._settings(job, seed), folder, name=f"fine-tuning, seed {seed}")
+            folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
+        found = folder.result or {}
+        return Seed(found["seed"], found["metrics"], found["best_step"], folder.path)
+
+    def conclude(self, run: RunFolder, seeds: Sequence[Seed]) -> dict[str, Any]:
+        """Write the best seed's model and the report; returns the result that marks the run finished."""
+        best = max(seeds, key=lambda seed: seed.metrics[self.task.main_metric])
+        job, model = self._job(best.seed, RunFolder(best.folder, run.recipe))
+        job.conclude()
+        evaluation = self.task.evaluate(model, self.dev)
+        names = list(best.metrics)
+        table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
+        deviation = table.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(names))
+        result = {
+            "mean": dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
+            "deviation": dict(zip(names, deviation.tolist(), strict=True)),
+            "seeds": [{"seed": seed.seed, "best_step": seed.best_step, **seed.metrics} for seed in seeds],
+            "best_seed": best.seed,
+            "main_metric": self.task.main_metric,
+            "dev_from_train": self.data.from_train,
+            "weights": {"loaded": len(self.loaded.loaded), "new": self.loaded.new, "unused": self.loaded.unused},
+        }
+        facts = {**self.task.to_json(), "max_length": self.config.max_length, "training": {**run.recipe, **result}}
+        save_model(model, run.path / "model", facts=facts, replace=True)
+        write_finetune_report(run, self, seeds, evaluation, result)
+        return result
+
+    def _examples(self, rows: list[Row], path: Path) -> Examples:
+        return self.task.examples(rows, self.tokenizer, self.config.max_length, file=str(path))
+
+    def _model(self, seed: int) -> tuple[Model, LoadReport]:
+        """The network at its first step: loaded, or new from a preset; new weights are drawn from `seed`."""
+        config, task = self.config, self.task
+        if config.model is not None:
+            model, report = load_model(config.model, head=task.head, labels=task.labels or None, seed=seed)
+        else:
+            tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
+            network = preset(config.preset, vocab_size=tokenizer.vocab_size)  # type: ignore[arg-type]
+            model = build(network, head=task.head, labels=task.labels or None, seed=seed)
+            model.tokenizer = tokenizer
+            report = LoadReport([], [name for name, _ in model.named_parameters()], [])
+        if model.tokenizer is None:
+            raise InputError(f"{config.model} has no tokenizer: put its tokenizer.json or vocab.txt beside the weights.")
+        model.compute_dtype = DTYPES[config.precision]
+        return model.to(self.device), report
+
+    def _job(self, seed: int, folder: RunFolder) -> tuple[FinetuneJob, Model]:
+        config = self.config
+        model, _ = self._model(seed)
+        job = FinetuneJob(
+            model,
+            self.task,
+            self.train,
+            self.dev,
+            FolderKeeper(folder.path / "best"),
+            batch_size=config.batch_size,
+            seed=seed,
+            device=self.device,
+            accumulation=config.accumulation,
+            patience=config.patience,
+            freeze_encoder=config.freeze_encoder,
+        )
+        return job, model
+
+    def _settings(self, job: FinetuneJob, seed: int) -> LoopSettings:
+        config = self.config
+        return LoopSettings(
+            steps=config.epochs * job.steps_per_epoch,
+            lr=config.lr,
+            warmup=config.warmup,
+            schedule=config.schedule,
+            weight_decay=config.weight_decay,
+            clip_norm=config.clip_norm,
+            seed=seed,
+            log_every=config.log_every,
+            checkpoint_every=config.checkpoint_every or job.steps_per_epoch,
+            evaluate_every=job.steps_per_epoch,
+            keep=1,
+        )
+
+
+def read_data(config: FinetuneConfig) -> LabelledData:
+    """Read train and dev; without dev, set a tenth of train aside, class by class where there are classes."""
+    train_table = _table(config, config.train)
+    if config.dev is not None:
+        dev_table = _table(config, config.dev)
+        return LabelledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
+    rows, labels = train_table.rows, [row.label for row in train_table.rows]
+    if len(rows) < 10:
+        raise InputError(f"{config.train} has {len(rows)} rows, too few to set some aside: give --dev.")
+    dev = _set_aside(labels if config.task == "classification" else [""] * len(rows), config.seed)
+    note(f"No --dev: {len(dev):,} of {len(rows):,} training rows are set aside for it.")
+    return LabelledData(
+        [row for number, row in enumerate(rows) if number not in dev],
+        [row for number, row in enumerate(rows) if number in dev],
+        True,
+        train_table.num_skipped,
+    )
+
+
+def make_task(config: FinetuneConfig, data: LabelledData) -> SequenceTask:
+    """The task with its labels, from the rows. Raises RowErrors for dev labels that training does not know."""
+    options: dict[str, Any] = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
+    if config.task == "classification":
+        options |= {"class_weight": config.class_weight, "multi_label": config.multi_label}
+    task: SequenceTask = registry.resolve("task", config.task).from_rows(data.train, data.dev, **options)
+    return task
+
+
+def _table(config: FinetuneConfig, path: Path) -> Table:
+    table = read_table(
+        path,
+        columns=config.columns or None,
+        numeric=config.task == "regression",
+        multi_label=bool(config.multi_label),
+        skip_bad_rows=config.skip_bad_rows,
+    )
+    if table.num_skipped:
+        warn(f"{path}: {table.num_skipped:,} bad rows are left out.")
+    return table
+
+
+def _set_aside(labels: Sequence[str | None], seed: int) -> set[int]:
+    """Numbers of the rows for dev: a tenth of each label, at least one of a label with two rows or more."""
+    chosen: set[int] = set()
+    for label in sorted(set(labels), key=str):
+        rows = [number for number, other in enumerate(labels) if other == label]
+        count = max(round(len(rows) * DEV_SHARE), 1) if len(rows) > 1 else 0
+        order = generator(seed, f"set aside {label}").permutation(len(rows))
+        chosen.update(rows[place] for place in order[:count].tolist())
+    return chosen
+
+
+def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> FinetuneResult:
+    return FinetuneResult(
+        run.path, result["mean"], result["deviation"], result["seeds"], result["main_metric"], already_finished
+    )

@@ -1,0 +1,84 @@
+"""The recipe of a fine-tuning run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..core import registry
+from ..core.config import check
+from .optimizer import Schedule
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """Everything that decides a fine-tuning run. Validated on construction: ConfigError names the setting.
+
+    model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
+    a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
+    seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
+    None decides by the data.
+    """
+
+    train: Path
+    output: Path
+    task: str = "classification"
+    model: str | None = None
+    preset: str | None = None
+    tokenizer: Path | None = None
+    dev: Path | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    epochs: int = 3
+    lr: float = 5e-5
+    batch_size: int = 32
+    accumulation: int = 1
+    max_length: int = 128
+    warmup: float = 0.1
+    schedule: Schedule = "linear"
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    patience: int = 0
+    seeds: int = 1
+    freeze_encoder: bool = False
+    class_weight: Literal["balanced"] | None = None
+    multi_label: bool | None = None
+    skip_bad_rows: bool = False
+    checkpoint_every: int = 0
+    log_every: int = 10
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+
+    def __post_init__(self) -> None:
+        known = registry.names("task")
+        check(self.task in known, registry.unknown_name("task", self.task, known))
+        check(
+            (self.model is None) != (self.preset is None),
+            "Give either --model (a folder to start from) or --preset with --tokenizer (from scratch).",
+        )
+        check(
+            self.preset is None or self.tokenizer is not None,
+            f"--preset {self.preset} starts from scratch and needs --tokenizer, the folder of a saved tokenizer.",
+        )
+        for name in ("epochs", "batch_size", "accumulation", "seeds", "log_every"):
+            check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
+        for name in ("lr", "clip_norm"):
+            check(getattr(self, name) > 0, f"Setting '{name}' is {getattr(self, name)}; it must be above 0.")
+        for name in ("warmup", "weight_decay", "patience", "checkpoint_every"):
+            check(getattr(self, name) >= 0, f"Setting '{name}' is {getattr(self, name)}; it must not be negative.")
+        check(self.max_length >= 4, f"Setting 'max_length' is {self.max_length}; it must be at least 4.")
+        check(
+            self.class_weight is None or self.task == "classification",
+            f"Setting 'class_weight' is for classification, not {self.task}.",
+        )
+
+    def resolved(self, device: str, precision: str) -> FinetuneConfig:
+        """The same recipe with every automatic setting decided and every path absolute."""
+        changes: dict[str, Any] = {"device": device, "precision": precision}
+        for name in ("train", "dev", "output", "tokenizer"):
+            path = getattr(self, name)
+            changes[name] = None if path is None else path.absolute()
+        if self.model is not None and Path(self.model).is_dir():
+            changes["model"] = str(Path(self.model).absolute())
+        return replace(self, **changes)

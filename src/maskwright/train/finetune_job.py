@@ -1,0 +1,152 @@
+"""Fine-tuning as a job for the loop: batches by step from tokenised rows, dev scores, and the best weights so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from ..core import storage
+from ..core.randomness import generator
+from ..data.batch import Batch
+from ..models.model import Model
+from ..objectives.outcome import Outcome
+from ..tasks.base import SequenceTask
+from ..tasks.examples import Examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Keeper(Protocol):
+    """Where the best weights stay until training has ended."""
+
+    def keep(self, model: Model) -> None: ...
+
+    def bring_back(self, model: Model) -> None: ...
+
+
+class MemoryKeeper:
+    """Keeps a copy in memory."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Tensor] | None = None
+
+    def keep(self, model: Model) -> None:
+        """Copy the weights."""
+        self.weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+    def bring_back(self, model: Model) -> None:
+        """Put the copy back."""
+        if self.weights is not None:
+            model.load_state_dict(self.weights)
+
+
+class FolderKeeper:
+    """Keeps them in a folder, so that an interrupted run still has them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def keep(self, model: Model) -> None:
+        """Write the weights."""
+        tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+        with storage.new_folder(self.folder, replace=True) as new:
+            storage.write_bytes(new / "model.safetensors", safetensors.torch.save(tensors))
+
+    def bring_back(self, model: Model) -> None:
+        """Read them back. Raises CorruptFileError when they changed on disk."""
+        storage.verify_folder(self.folder)
+        model.load_state_dict(safetensors.torch.load(storage.read_bytes(self.folder / "model.safetensors")))
+
+
+class FinetuneJob:
+    """Gives the loop its batches: a drawn order of all rows in each epoch, `batch_size` rows a step.
+
+    dev: None to train all epochs and keep the last weights; patience: stop after so many dev scores without a better
+    one, 0 never; freeze_encoder: only the pooler and the head train.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        task: SequenceTask,
+        train: Examples,
+        dev: Examples | None,
+        keeper: Keeper,
+        *,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        accumulation: int = 1,
+        patience: int = 0,
+        freeze_encoder: bool = False,
+    ) -> None:
+        self.model, self.task, self.train, self.dev, self.keeper = model, task, train, dev, keeper
+        self.batch_size, self.seed, self.device = batch_size, seed, device
+        self.accumulation, self.patience, self.freeze_encoder = accumulation, patience, freeze_encoder
+        self.best: dict[str, Any] = {"score": None, "step": 0, "metrics": {}}
+        self.without_gain = 0
+        self._order: tuple[int, Any] | None = None
+        if freeze_encoder:
+            for part in (model.encoder.embeddings, model.encoder.layers):
+                part.requires_grad_(False)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps that see every row once."""
+        return -(-len(self.train) // self.batch_size)
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """The batches of step `step`, a function of the seed and the step alone."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        if self._order is None or self._order[0] != epoch:
+            self._order = (epoch, generator(self.seed, "order", epoch).permutation(len(self.train)))
+        rows = self._order[1][number * self.batch_size : (number + 1) * self.batch_size]
+        size = -(-len(rows) // self.accumulation)
+        return [self.train.batch(rows[start : start + size]).to(self.device) for start in range(0, len(rows), size)]
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Rows of a batch, under the task's name."""
+        return {self.task.name: len(batch)}
+
+    def outcome(self, batch: Batch) -> Outcome:
+        """Loss and right answers of a batch. A frozen encoder runs without dropout."""
+        if self.freeze_encoder:
+            self.model.encoder.eval()
+        return self.task.outcome(self.model, batch)
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Score the dev rows; keep the weights when they are the best so far."""
+        if self.dev is None:
+            return {}
+        evaluation = self.task.evaluate(self.model, self.dev)
+        scores = {"loss": evaluation.loss, **evaluation.metrics}
+        score = scores[self.task.main_metric]
+        if self.best["score"] is None or score > self.best["score"]:
+            self.best = {"score": score, "step": step, "metrics": scores}
+            self.without_gain = 0
+            self.keeper.keep(self.model)
+        else:
+            self.without_gain += 1
+        return scores
+
+    def should_stop(self) -> bool:
+        """Whether the dev score has not risen for `patience` evaluations."""
+        return bool(self.patience) and self.without_gain >= self.patience
+
+    def conclude(self) -> None:
+        """Leave the model with its best weights, out of training mode."""
+        if self.dev is not None:
+            self.keeper.bring_back(self.model)
+        self.model.eval()
+
+    def state(self) -> dict[str, Any]:
+        """The best score so far; the order of the rows needs no state."""
+        return {"best": self.best, "without_gain": self.without_gain}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where a checkpoint was."""
+        self.best, self.without_gain = state["best"], state["without_gain"]

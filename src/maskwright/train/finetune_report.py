@@ -1,0 +1,211 @@
+"""The page of a fine-tuning run."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..tasks.base import Evaluation
+from ..tasks.classification import Classification
+from .report import (
+    Bar,
+    Bars,
+    Block,
+    Chart,
+    Command,
+    Comparison,
+    Confusion,
+    Curves,
+    Facts,
+    Figure,
+    Health,
+    Histogram,
+    KeyFigures,
+    NextSteps,
+    Report,
+    Score,
+    Series,
+    System,
+    Weights,
+    WhatRan,
+    WorstError,
+    WorstErrors,
+    write_report,
+)
+from .report.numbers import percent, plus_minus
+from .run import RunFolder
+
+if TYPE_CHECKING:
+    from .finetune import Bench, Seed
+
+WORST = 12
+
+
+def write_finetune_report(
+    run: RunFolder, bench: Bench, seeds: Sequence[Seed], evaluation: Evaluation, result: dict[str, Any]
+) -> None:
+    """Write report.html of a run. evaluation: of the best seed's model on the dev rows."""
+    metric = result["main_metric"]
+    deviation = result["deviation"][metric] if len(seeds) > 1 else None
+    dev = "rows set aside from the training file" if result["dev_from_train"] else "the dev rows"
+    over = f" over {len(seeds)} seeds" if len(seeds) > 1 else ""
+    simple, words = _baseline(bench)
+    headline = (
+        f"Dev {metric.replace('_', ' ')} {plus_minus(result['mean'][metric], deviation)}{over}, on "
+        f"{len(bench.dev):,} {dev}; {words} {simple:.3f}."
+    )
+    blocks: list[Block] = [
+        KeyFigures(
+            [
+                Figure(name.replace("_", " "), plus_minus(value, result["deviation"][name] if deviation is not None else None))
+                for name, value in result["mean"].items()
+            ]
+        ),
+        WhatRan(shlex.join(_command(run.recipe)), {key: str(value) for key, value in run.recipe.items()}, run.facts()),
+        *_data(bench),
+        _curves(seeds, bench.task.name, metric),
+        Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
+        *_mistakes(bench, evaluation),
+        _comparison(seeds, metric, simple, words, result),
+        _next(run),
+    ]
+    health = _health(result["mean"][metric], simple, words, result["dev_from_train"])
+    report = Report(f"{bench.task.name} on {bench.config.train.name}", headline, health, blocks, run.facts()["started"])
+    write_report(run.path / "report.html", report)
+
+
+def _baseline(bench: Bench) -> tuple[float, str]:
+    """The main metric of always giving the commonest class, or of a constant, and how to call it."""
+    targets = bench.dev.targets
+    if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
+        commonest = int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
+        return float((targets == commonest).float().mean()), f"always '{bench.task.labels[commonest]}' gets"
+    return 0.0, "a constant gets"
+
+
+def _health(score: float, simple: float, words: str, from_train: bool) -> Health:
+    reasons = []
+    if score <= simple + 0.01:
+        reasons.append(f"It is no better than no model at all: {words} {simple:.3f}. Train longer or raise --lr.")
+        return Health("bad", reasons)
+    reasons.append(f"It is above what no model gets: {words} {simple:.3f}.")
+    if from_train:
+        reasons.append("The dev rows come from the training file; a file of their own would say more.")
+    return Health("watch" if from_train else "good", reasons)
+
+
+def _data(bench: Bench) -> list[Block]:
+    train, dev = bench.train, bench.dev
+    facts = {
+        "training rows": len(train),
+        "dev rows": len(dev),
+        "bad rows left out": bench.data.skipped,
+        "tokens in training rows": int(train.lengths.sum()),
+        f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
+        "dev rows cut": dev.num_truncated,
+    }
+    blocks: list[Block] = [Facts(facts, title="The data")]
+    if bench.task.labels:
+        counts = Counter(str(row.label) for row in bench.data.train)
+        total = sum(counts.values())
+        bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
+        blocks.append(Bars(bars, title="Classes in the training rows"))
+    counts_by_length, edges = np.histogram(train.lengths, bins=min(30, max(int(train.lengths.max()), 2)))
+    blocks.append(
+        Histogram(
+            edges.tolist(),
+            counts_by_length.tolist(),
+            title="Length of the training rows",
+            x_label="tokens",
+            y_label="rows",
+            marks={"max_length": bench.config.max_length},
+        )
+    )
+    return blocks
+
+
+def _curves(seeds: Sequence[Seed], part: str, metric: str) -> Curves:
+    records = [RunFolder(seed.folder, {}).records() for seed in seeds]
+
+    def series(name: str, key: str) -> list[Series]:
+        lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
+        return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
+
+    charts = [
+        Chart("Loss", [*series("training", f"{part}_loss"), *series("dev", "eval_loss")]),
+        Chart(f"Dev {metric.replace('_', ' ')}", series("dev", f"eval_{metric}")),
+        Chart("Learning rate", series("rate", "lr")[:1]),
+        Chart("Tokens per second", series("training", "tokens_per_second")),
+    ]
+    return Curves([chart for chart in charts if not chart.is_empty()])
+
+
+def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
+    """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
+    targets = bench.dev.targets
+    task, rows = bench.task, bench.data.dev
+    if targets is None or (isinstance(task, Classification) and task.multi_label):
+        return []
+    if not isinstance(task, Classification):
+        predicted = evaluation.logits.squeeze(-1)
+        distance = (predicted - targets).abs()
+        worst = distance.argsort(descending=True)[:WORST].tolist()
+        errors = [
+            WorstError(
+                rows[i].text, f"{targets[i]:.2f}", f"{predicted[i]:.2f}", loss=float(distance[i] ** 2),
+                text_pair=rows[i].text_pair, line=rows[i].line,
+            )
+            for i in worst
+        ]  # fmt: skip
+        return [WorstErrors(errors)]
+    shares = task.probabilities(evaluation.logits)
+    guess = shares.argmax(dim=-1)
+    wrong = (guess != targets).nonzero().flatten()
+    order = wrong[shares[wrong, guess[wrong]].argsort(descending=True)][:WORST].tolist()
+    errors = [
+        WorstError(
+            rows[i].text, task.labels[int(targets[i])], task.labels[int(guess[i])], float(shares[i, guess[i]]),
+            text_pair=rows[i].text_pair, line=rows[i].line,
+        )
+        for i in order
+    ]  # fmt: skip
+    counts = torch.zeros(task.num_labels, task.num_labels, dtype=torch.int64)
+    counts.index_put_((targets, guess), torch.ones_like(targets), accumulate=True)
+    return [Confusion(task.labels, counts.tolist()), WorstErrors(errors)]
+
+
+def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, result: dict[str, Any]) -> Comparison:
+    scores = [seed.metrics[metric] for seed in seeds]
+    own = Score(result["mean"][metric], result["deviation"][metric] if len(seeds) > 1 else None, scores)
+    return Comparison(
+        [
+            System("this run", {metric: own}, seeds=len(seeds)),
+            System(words.removesuffix(" gets"), {metric: simple}, source="baseline"),
+        ],
+        note="The dev rows chose the best epoch of each seed, so these scores are a little high; test rows that "
+        "decided nothing tell the rest: maskwright evaluate.",
+    )
+
+
+def _next(run: RunFolder) -> NextSteps:
+    model = run.path / "model"
+    return NextSteps(
+        [
+            Command(f"maskwright evaluate {model} test.tsv", "score it on rows that decided nothing"),
+            Command(f'maskwright predict {model} "your text"', "use it"),
+            Command(f"maskwright predict {model} --input texts.txt --output answers.jsonl", "use it on a file"),
+        ]
+    )
+
+
+def _command(recipe: dict[str, Any]) -> list[str]:
+    words = ["maskwright", "finetune", recipe["task"]]
+    for name in ("model", "preset", "tokenizer", "train", "dev", "epochs", "lr", "batch_size", "max_length", "seeds", "seed"):
+        if name in recipe:
+            words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    return [*words, "-o", recipe["output"]]

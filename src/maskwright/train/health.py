@@ -1,0 +1,57 @@
+"""Is a pre-training run healthy? Its scores beside what needs no network: the unigram baseline and a coin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What counting words achieves on the same masked positions: accuracy of always the commonest, cross-entropy."""
+
+    mlm_accuracy: float
+    mlm_loss: float
+    nsp_accuracy: float = 0.5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`level` is good, watch or bad; `reasons` are sentences, the most important first."""
+
+    level: str
+    reasons: tuple[str, ...]
+
+
+def unigram_baseline(counts: np.ndarray, labels: np.ndarray, special_ids: frozenset[int]) -> Baseline:
+    """Score the unigram model of the corpus, counts int64 [vocab] (plus one each), on labels int64 [labels]."""
+    smoothed = counts.astype(np.float64) + 1
+    smoothed[[index for index in special_ids if index < len(counts)]] = 0
+    share = smoothed / smoothed.sum()
+    accuracy = float((labels == int(share.argmax())).mean())
+    return Baseline(accuracy, float(-np.log(np.maximum(share[labels], 1e-12)).mean()))
+
+
+def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> Verdict:
+    """Compare the final held-out scores with the baseline, and the last losses with those before.
+
+    scores: `mlm_accuracy`, `mlm_loss` and, with pairs, `nsp_accuracy`; losses: the logged losses in order.
+    """
+    bad, watch, good = [], [], []
+    accuracy, gain = scores["mlm_accuracy"], baseline.mlm_loss - scores["mlm_loss"]
+    compared = f"{accuracy:.1%} of the masked tokens right, {baseline.mlm_accuracy:.1%} by always the commonest token"
+    if gain < 0.1:
+        bad.append(f"It has learnt no more than how common each token is: {compared}. Train longer or raise --lr.")
+    elif gain < 1.0:
+        watch.append(f"It is past counting words but early: {compared}. More steps will help.")
+    else:
+        good.append(f"It uses context: {compared}.")
+    if "nsp_accuracy" in scores:
+        pairs = f"{scores['nsp_accuracy']:.1%} of the sentence pairs right, a coin gets 50 %"
+        (good if scores["nsp_accuracy"] > 0.6 else watch).append(f"{pairs[0].upper()}{pairs[1:]}.")
+    tail = losses[-max(len(losses) // 5, 1) :]
+    if len(losses) >= 20 and np.mean(tail) > 1.1 * min(np.convolve(losses, np.ones(5) / 5, mode="valid")):
+        watch.append("The loss rose again towards the end: lower --lr or use more --warmup.")
+    level = "bad" if bad else "watch" if watch else "good"
+    return Verdict(level, (*bad, *watch, *good))

@@ -1,0 +1,40 @@
+"""What a pre-training run would do, said before anything runs or is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..models.describe import parameter_count
+from ..models.device import resolve_device, resolve_precision
+from ..models.presets import preset
+from ..text.files import expand
+from .pretrain_config import PretrainConfig
+
+
+def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
+    """Network, exact parameter count, steps, tokens and corpus of a recipe; reads no text and writes nothing."""
+    device = resolve_device(config.device)
+    if config.tokenizer is not None:
+        from ..text.tokenizer import Tokenizer
+
+        vocab_size = Tokenizer.load(config.tokenizer).vocab_size
+    else:
+        vocab_size = config.vocab_size
+    network = preset(config.preset, vocab_size=vocab_size, **config.model)
+    head = "pretraining" if config.objective == "mlm+nsp" else "mlm"
+    parameters = parameter_count(network, head)
+    files = expand(list(config.corpus))
+    return {
+        "preset": config.preset,
+        "parameters": parameters,
+        "vocab_size": vocab_size,
+        "objective": config.objective,
+        "device": str(device),
+        "precision": resolve_precision(config.precision, device, training=True),
+        "steps": config.steps,
+        "sequences_per_step": config.sequences * config.accumulation,
+        "tokens_at_most": config.steps * config.sequences * config.accumulation * config.max_length,
+        "corpus_files": len(files),
+        "corpus_bytes": sum(path.stat().st_size for path in files if hasattr(path, "stat")),
+        "output": str(config.output),
+    }

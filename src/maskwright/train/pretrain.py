@@ -1,0 +1,247 @@
+"""Pre-training, the whole path: corpus, tokenizer, shards, network, training, model folder, report.
+
+Each stage is complete or absent in the run folder, so the same command goes on wherever it was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core import registry
+from ..core.config import to_dict
+from ..core.errors import InputError
+from ..core.progress import note
+from ..data.prepare import prepare
+from ..data.shards import TokenShards
+from ..hub.folders import save_model
+from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..models.model import Model, build
+from ..models.presets import preset
+from ..objectives.masking import Masker
+from ..objectives.pretraining import MaskedLanguageModelling, Recipe
+from ..objectives.stream import split_documents
+from ..text.tokenizer import Tokenizer
+from .health import Baseline, Verdict, judge, unigram_baseline
+from .loop import LoopSettings, train
+from .pretrain_config import PretrainConfig
+from .pretrain_job import HeldOut, PretrainJob, Probe
+from .pretrain_report import write_pretrain_report
+from .probe import is_labelled, linear_probe
+from .run import RunFolder, open_run
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """Where a run's results are, and its figures. `scores` are of held-out text (or of training where none is)."""
+
+    output: Path
+    scores: dict[str, float]
+    baseline: Baseline
+    verdict: Verdict
+    steps: int
+    already_finished: bool = False
+
+    @property
+    def model(self) -> Path:
+        """The model folder."""
+        return self.output / "model"
+
+    @property
+    def report(self) -> Path:
+        """The page to look at."""
+        return self.output / "report.html"
+
+
+def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
+    """Run `config`, or go on with it where it was cut off; a finished run is not run again.
+
+    Raises RunError when the folder holds another run, InputError for a corpus that cannot be used, Interrupted after a
+    signal.
+    """
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        if run.result is not None:
+            return _result(run, run.result, already_finished=True)
+        workshop = Workshop(config, run, device)
+        job = workshop.job()
+        train(job, workshop.loop_settings(), run, name="pre-training")
+        result = workshop.conclude(job)
+        run.finish(result)
+        return _result(run, result)
+
+
+class Workshop:
+    """Makes the parts of a run from its recipe, each once: tokenizer, shards, objective, network, job."""
+
+    def __init__(self, config: PretrainConfig, run: RunFolder, device: torch.device) -> None:
+        self.config, self.run, self.device = config, run, device
+        self.tokenizer = self._tokenizer()
+        self.shards = self._shards(config.corpus, "data")
+        self.objective = self._objective()
+        self.training, self.held_out = self._split()
+        self.baseline = self._baseline()
+
+    def job(self) -> PretrainJob:
+        """The job of this run, at its first step."""
+        config = self.config
+        network = preset(config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
+        model = build(network, head=self.objective.head, seed=config.seed).to(self.device)
+        model.compute_dtype = DTYPES[config.precision]
+        model.tokenizer = self.tokenizer
+        count = sum(parameter.numel() for parameter in model.parameters())
+        note(
+            f"{config.preset}: {count:,} parameters, {config.precision} on {config.device}, "
+            f"{config.steps:,} steps of {config.sequences * config.accumulation} sequences up to {config.max_length} tokens"
+        )
+        return PretrainJob(
+            model,
+            self.objective,
+            self.shards,
+            self.training,
+            sequences=config.sequences,
+            accumulation=config.accumulation,
+            seed=config.seed,
+            device=self.device,
+            held_out=self.held_out,
+            probes=self._probes(),
+        )
+
+    def loop_settings(self) -> LoopSettings:
+        """What the loop takes from the recipe."""
+        config = self.config
+        return LoopSettings(
+            steps=config.steps,
+            lr=config.lr,
+            warmup=config.warmup,
+            schedule=config.schedule,
+            weight_decay=config.weight_decay,
+            clip_norm=config.clip_norm,
+            seed=config.seed,
+            log_every=config.log_every,
+            checkpoint_every=config.checkpoint_every,
+            evaluate_every=config.evaluate_every,
+            keep=config.keep,
+        )
+
+    def conclude(self, job: PretrainJob) -> dict[str, Any]:
+        """Score the trained model, write its folder and the report; returns the result that marks the run finished."""
+        job.model.eval()
+        scores = job.evaluate(self.config.steps) or _last_training_scores(self.run)
+        losses = [record["loss"] for record in self.run.records() if "loss" in record]
+        verdict = judge(scores, self.baseline, losses)
+        result = {
+            "steps": self.config.steps,
+            "scores": scores,
+            "held_out": self.held_out is not None,
+            "baseline": vars(self.baseline),
+            "verdict": {"level": verdict.level, "reasons": list(verdict.reasons)},
+        }
+        facts = {"task": "pretraining", "objective": self.config.objective, "training": {**self.run.recipe, **result}}
+        save_model(job.model, self.run.path / "model", facts=facts, replace=True)
+        write_pretrain_report(self.run, job, self.baseline, verdict, scores)
+        return result
+
+    # -- stages ----------------------------------------------------------------------------------------------------
+
+    def _tokenizer(self) -> Tokenizer:
+        config, own = self.config, self.run.path / "tokenizer"
+        if config.tokenizer is not None:
+            return Tokenizer.load(config.tokenizer)
+        prepared = _prepared(config.corpus)
+        if prepared is not None:
+            raise InputError(
+                f"{prepared} holds token ids: give the tokenizer that made them with --tokenizer {prepared.parent / 'tokenizer'}."
+            )
+        if not own.exists():
+            note(f"Training a WordPiece tokenizer of {config.vocab_size:,} pieces.")
+            trained = Tokenizer.train(
+                list(config.corpus), kind="wordpiece", vocab_size=config.vocab_size, lowercase=config.lowercase
+            )
+            trained.save(own)
+        return Tokenizer.load(own)
+
+    def _shards(self, sources: Sequence[str], name: str) -> TokenShards:
+        prepared = _prepared(sources)
+        if prepared is not None:
+            return TokenShards.open(prepared, self.tokenizer)
+        return prepare(
+            list(sources),
+            self.tokenizer,
+            self.run.path / name,
+            skip_bad_rows=self.config.skip_bad_rows,
+            keep_duplicates=self.config.keep_duplicates,
+        )
+
+    def _objective(self) -> MaskedLanguageModelling:
+        config, tokenizer = self.config, self.tokenizer
+        for role in ("cls", "sep", "mask"):
+            if getattr(tokenizer, f"{role}_id") is None:
+                raise InputError(f"The tokenizer has no [{role.upper()}] token: train one with maskwright tokenizer train.")
+        masker = Masker(
+            tokenizer.mask_id,
+            tokenizer.special_ids,
+            tokenizer.vocab_size,
+            config.mask_rate,
+            tokenizer.continues_word() if config.whole_words else None,
+        )
+        recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, config.max_length, config.short_share)
+        return registry.resolve("objective", config.objective)(recipe)
+
+    def _split(self) -> tuple[np.ndarray, HeldOut | None]:
+        """The documents to train on, and what is held out: the --eval text, or a share of the corpus."""
+        config = self.config
+        texts = [source for source in config.eval if not is_labelled(source)]
+        lengths = self.shards.document_lengths()
+        if texts:
+            shards, training = self._shards(texts, "eval-data"), np.arange(len(lengths))
+            kept = np.arange(shards.num_documents)
+            self.objective.check(len(kept))
+        else:
+            shards = self.shards
+            training, kept = split_documents(lengths, config.holdout, config.seed)
+        self.objective.check(len(training))
+        if len(kept) == 0:
+            note("No text is held out (the corpus has fewer than 8 documents): the scores are those of training.")
+            return training, None
+        return training, HeldOut(shards, kept, self.objective, config.seed, config.sequences)
+
+    def _baseline(self) -> Baseline:
+        counts = self.shards.unigram_counts()
+        labels = self.held_out.labels if self.held_out is not None else np.repeat(np.arange(len(counts)), counts)
+        return unigram_baseline(counts, labels, self.tokenizer.special_ids)
+
+    def _network_settings(self) -> dict[str, Any]:
+        settings = {"pad_token_id": self.tokenizer.pad_id or 0, **self.config.model}
+        room = settings.get("max_position_embeddings") or preset(self.config.preset).max_position_embeddings
+        return {**settings, "max_position_embeddings": max(room, self.config.max_length)}
+
+    def _probes(self) -> list[Probe]:
+        return [
+            linear_probe(source, self.tokenizer, self.config.max_length, self.config.seed, self.device)
+            for source in self.config.eval
+            if is_labelled(source)
+        ]
+
+
+def _prepared(sources: Sequence[str]) -> Path | None:
+    """The folder of token shards, when the corpus is one."""
+    folder = Path(sources[0])
+    return folder if len(sources) == 1 and (folder / "shards.json").is_file() else None
+
+
+def _last_training_scores(run: RunFolder) -> dict[str, float]:
+    record = next(record for record in reversed(run.records()) if "loss" in record)
+    return {key: value for key, value in record.items() if key.endswith(("loss", "_accuracy"))}
+
+
+def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> PretrainResult:
+    verdict = Verdict(result["verdict"]["level"], tuple(result["verdict"]["reasons"]))
+    baseline = Baseline(**result["baseline"])
+    return PretrainResult(run.path, result["scores"], baseline, verdict, result["steps"], already_finished)

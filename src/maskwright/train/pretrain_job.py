@@ -1,0 +1,116 @@
+"""Pre-training as a job for the loop: batches by step from token shards, and scores on held-out text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.randomness import generator
+from ..data.batch import Batch
+from ..data.shards import TokenShards
+from ..models.model import Model
+from ..objectives.outcome import Outcome
+from ..objectives.pretraining import MaskedLanguageModelling
+from ..objectives.stream import ExampleStream
+from .loop import Window
+
+EVALUATION_SEQUENCES = 256
+
+Probe = Callable[[Model], dict[str, float]]
+
+
+class HeldOut:
+    """A fixed set of masked batches of text that training does not see.
+
+    shards, documents: where the text is; examples and masks are drawn once, from `seed`.
+    """
+
+    def __init__(
+        self, shards: TokenShards, documents: np.ndarray, objective: MaskedLanguageModelling, seed: int, size: int
+    ) -> None:
+        stream = ExampleStream(shards, documents, objective.plan, objective.piece_limit, seed)
+        examples = stream.section(0, 0)[:EVALUATION_SEQUENCES]
+        self.batches = [
+            objective.batch(shards, examples[start : start + size], generator(seed, "held-out masks", start))
+            for start in range(0, len(examples), size)
+        ]
+        self.objective = objective
+        self.tokens = sum(batch.num_tokens for batch in self.batches)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The right ids of all masked positions: int64 [labels]."""
+        return np.concatenate([batch.labels["mlm"].numpy() for batch in self.batches])
+
+    @torch.inference_mode()
+    def score(self, model: Model, device: torch.device) -> dict[str, float]:
+        """Mean losses and accuracies of `model`, which is in evaluation mode."""
+        window = Window()
+        for batch in self.batches:
+            window.add(self.objective.outcome(model, batch.to(device)))
+        return window.means()
+
+
+class PretrainJob:
+    """Gives the loop its batches. One step is `accumulation` micro-batches of `sequences` examples each.
+
+    held_out: None where nothing could be held out; probes: further scores of the model, by name.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        objective: MaskedLanguageModelling,
+        shards: TokenShards,
+        documents: np.ndarray,
+        *,
+        sequences: int,
+        accumulation: int,
+        seed: int,
+        device: torch.device,
+        held_out: HeldOut | None = None,
+        probes: Sequence[Probe] = (),
+    ) -> None:
+        self.model, self.objective, self.shards, self.device = model, objective, shards, device
+        self.sequences, self.accumulation, self.seed = sequences, accumulation, seed
+        self.held_out, self.probes = held_out, probes
+        self.stream = ExampleStream(shards, documents, objective.plan, objective.piece_limit, seed)
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """The masked batches of step `step`; moves the stream on."""
+        return [
+            self.objective.batch(
+                self.shards, self.stream.take(self.sequences), generator(self.seed, "masks", step, number)
+            ).to(self.device)
+            for number in range(self.accumulation)
+        ]
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Labels of each part."""
+        return self.objective.counts(batch)
+
+    def outcome(self, batch: Batch) -> Outcome:
+        """Loss and right answers of a batch."""
+        return self.objective.outcome(self.model, batch)
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Scores on held-out text, and of each probe."""
+        scores = self.held_out.score(self.model, self.device) if self.held_out is not None else {}
+        for probe in self.probes:
+            scores |= probe(self.model)
+        return scores
+
+    def should_stop(self) -> bool:
+        """Pre-training runs to its last step."""
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """Where the stream is."""
+        return {"stream": self.stream.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where a checkpoint was."""
+        self.stream.restore(state["stream"])

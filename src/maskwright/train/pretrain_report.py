@@ -1,0 +1,184 @@
+"""The page of a pre-training run."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .health import Baseline, Verdict
+from .pretrain_job import PretrainJob
+from .report import (
+    Chart,
+    Command,
+    Curves,
+    Facts,
+    Figure,
+    Health,
+    KeyFigures,
+    MaskExample,
+    MaskExamples,
+    NextSteps,
+    Report,
+    Series,
+    WhatRan,
+    write_report,
+)
+from .report.numbers import percent
+from .run import RunFolder
+
+if TYPE_CHECKING:
+    from ..data.batch import Batch
+
+EXAMPLES = 8
+GUESSES = 5
+CONTEXT_TOKENS = 12
+
+
+def write_pretrain_report(
+    run: RunFolder, job: PretrainJob, baseline: Baseline, verdict: Verdict, scores: dict[str, float]
+) -> None:
+    """Write report.html of a run: verdict, figures, recipe, data, curves, filled masks, what to do next."""
+    recipe, facts = run.recipe, run.facts()
+    where = "held-out text" if job.held_out is not None else "the training text (nothing was held out)"
+    headline = (
+        f"{percent(scores['mlm_accuracy'])} of the masked tokens guessed right on {where}; always guessing the "
+        f"commonest token gets {percent(baseline.mlm_accuracy)}."
+    )
+    model = run.path / "model"
+    blocks = [
+        _key_figures(job, baseline, scores, run),
+        WhatRan(shlex.join(_command(recipe)), {key: _shown(value) for key, value in recipe.items()}, facts),
+        Facts({key.replace("_", " "): _shown(value) for key, value in job.shards.facts.items()}, title="The text"),
+        _curves(run.records(), baseline),
+        MaskExamples(mask_examples(job), note="Masked places of " + where + "."),
+        NextSteps(
+            [
+                Command(f'maskwright fill-mask {model} "your text with one [MASK] ."', "see what it learnt"),
+                Command(
+                    f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task",
+                    "teach it a task",
+                ),
+            ]
+        ),
+    ]
+    report = Report(
+        title=f"{recipe['preset']}, {recipe['objective']}",
+        headline=headline,
+        health=Health(verdict.level, verdict.reasons),  # type: ignore[arg-type]
+        blocks=blocks,
+        made=facts["started"],
+    )
+    write_report(run.path / "report.html", report)
+
+
+@torch.inference_mode()
+def mask_examples(job: PretrainJob) -> list[MaskExample]:
+    """Places that were really replaced by [MASK], one for each of the first sequences, with the model's guesses."""
+    if job.held_out is not None:
+        batch = job.held_out.batches[-1].to(job.device)
+    else:
+        batch = job.micro_batches(0)[0]
+    tokenizer = job.model.tokenizer
+    hidden = job.model.encode(batch).hidden  # [tokens, hidden]
+    examples = []
+    for sequence, label in _first_masks(batch, tokenizer.mask_id):
+        position, answer = int(batch.labels["mlm_positions"][label]), int(batch.labels["mlm"][label])
+        share = job.model.mlm_logits(hidden[position : position + 1]).float().softmax(-1)[0]  # [vocab]
+        best = share.topk(GUESSES)
+        start, stop = batch.cu_seqlens[sequence].item(), batch.cu_seqlens[sequence + 1].item()
+        before = batch.input_ids[max(start, position - CONTEXT_TOKENS) : position].tolist()
+        after = batch.input_ids[position + 1 : min(stop, position + 1 + CONTEXT_TOKENS)].tolist()
+        examples.append(
+            MaskExample(
+                before=tokenizer.decode(before, skip_special_tokens=False),
+                after=tokenizer.decode(after, skip_special_tokens=False),
+                guesses=[
+                    (tokenizer.id_to_token(index), value)
+                    for index, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                ],
+                answer=tokenizer.id_to_token(answer),
+                rank=int((share > share[answer]).sum()) + 1,
+                probability=float(share[answer]),
+            )
+        )
+    return examples
+
+
+def _first_masks(batch: Batch, mask_id: int) -> list[tuple[int, int]]:
+    """(sequence, number of the label) of the first [MASK] in each of some sequences, spread over the batch."""
+    positions = batch.labels["mlm_positions"].cpu()
+    is_mask = (batch.input_ids[batch.labels["mlm_positions"]] == mask_id).cpu()
+    owner = torch.searchsorted(batch.cu_seqlens.long(), positions, right=True) - 1
+    firsts = {int(owner[label]): label for label in reversed(is_mask.nonzero().flatten().tolist())}
+    sequences = sorted(firsts)
+    chosen = np.linspace(0, len(sequences) - 1, min(EXAMPLES, len(sequences))).round().astype(int)
+    return [(sequences[place], firsts[sequences[place]]) for place in chosen.tolist()]
+
+
+def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
+    figures = [
+        Figure("Masked tokens right", percent(scores["mlm_accuracy"]), note=f"baseline {percent(baseline.mlm_accuracy)}"),
+        Figure("Cross-entropy", round(scores["mlm_loss"], 3), "nats", f"counting words gives {baseline.mlm_loss:.3f}"),
+    ]
+    if "nsp_accuracy" in scores:
+        figures.append(Figure("Sentence pairs right", percent(scores["nsp_accuracy"]), note="a coin gets 50 %"))
+    if "probe_accuracy" in scores:
+        figures.append(Figure("Linear probe", percent(scores["probe_accuracy"]), note="frozen features, labelled file"))
+    rates = [record["tokens_per_second"] for record in run.records() if "tokens_per_second" in record]
+    seen = sum(record.get("tokens", 0) for record in run.records())
+    figures.append(Figure("Speed", round(float(np.median(rates))), "tokens/s", f"{seen:,} tokens seen"))
+    figures.append(Figure("Parameters", job.model.num_parameters))
+    return KeyFigures(figures)
+
+
+def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
+    """Loss, accuracy, learning rate and speed over the steps."""
+
+    def series(name: str, key: str) -> Series:
+        found = [(record["step"], record[key]) for record in records if key in record]
+        return Series(name, [x for x, _ in found], [y for _, y in found])
+
+    charts = [
+        Chart(
+            "Loss",
+            [series("masked tokens, training", "mlm_loss"), series("masked tokens, held out", "eval_mlm_loss")],
+            baselines={"counting words": baseline.mlm_loss},
+        ),
+        Chart(
+            "Masked tokens guessed right",
+            [series("training", "mlm_accuracy"), series("held out", "eval_mlm_accuracy")],
+            unit="percent",
+            baselines={"commonest token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Sentence pairs judged right",
+            [series("training", "nsp_accuracy"), series("held out", "eval_nsp_accuracy")],
+            unit="percent",
+            baselines={"a coin": 0.5},
+        ),
+        Chart("Linear probe on labelled rows", [series("accuracy", "eval_probe_accuracy")], unit="percent"),
+        Chart("Learning rate", [series("rate", "lr")]),
+        Chart("Tokens per second", [series("training", "tokens_per_second")]),
+    ]
+    return Curves([chart for chart in charts if not chart.is_empty()])
+
+
+def _command(recipe: dict[str, Any]) -> list[str]:
+    flags = ["preset", "objective", "steps", "batch_tokens", "max_length", "lr", "seed", "tokenizer"]
+    words = ["maskwright", "pretrain"]
+    for name in flags:
+        if name in recipe:
+            words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    return [*words, "-o", recipe["output"], *recipe["corpus"]]
+
+
+def _shown(value: Any) -> Any:
+    """A setting as a cell."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return value

@@ -1,0 +1,23 @@
+"""Shared set-up: hypothesis without time limits (the machine may be busy), the data folder, one torch thread count."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "maskwright", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("maskwright")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The real data sets; tests that need them are skipped without them."""
+    folder = os.environ.get("MASKWRIGHT_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("MASKWRIGHT_DATA does not name the folder of data sets")
+    return Path(folder)

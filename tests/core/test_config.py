@@ -1,0 +1,67 @@
+"""Settings: typed, nearest key named, flags over file, the same after a round trip through TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from maskwright.core import config
+from maskwright.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Sample:
+    corpus: tuple[str, ...]
+    output: Path
+    steps: int = 10
+    lr: float = 0.1
+    schedule: Literal["linear", "cosine"] = "linear"
+    tokenizer: Path | None = None
+    quick: bool = False
+
+
+def test_flags_win_over_the_file_and_none_is_not_a_value(tmp_path: Path):
+    path = tmp_path / "run.toml"
+    path.write_text('corpus = ["a.txt"]\noutput = "runs/a"\nsteps = 5\nlr = 1\n')
+    loaded = config.load(Sample, path, {"steps": 7, "lr": None})
+    assert (loaded.steps, loaded.lr, loaded.output) == (7, 1.0, Path("runs/a"))
+
+
+def test_a_round_trip_through_toml_changes_nothing():
+    sample = Sample(("a", "b"), Path("runs/a"), lr=3e-4, quick=True)
+    assert config.from_dict(Sample, tomllib.loads(config.to_toml(sample))) == sample
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"stepz": 3}, "Unknown setting 'stepz'.*Did you mean 'steps'"),
+        ({"steps": "many"}, "Setting 'steps' is 'many'; it must be int"),
+        ({"steps": True}, "Setting 'steps' is True; it must be int"),
+        ({"schedule": "cubic"}, "'linear' | 'cosine'"),
+        ({"corpus": 3}, "Setting 'corpus' is 3"),
+    ],
+)
+def test_wrong_settings_are_named(values: dict[str, object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        config.from_dict(Sample, {"corpus": ["a"], "output": "b", **values})
+
+
+def test_missing_settings_are_named():
+    with pytest.raises(ConfigError, match="Missing.*corpus, output"):
+        config.from_dict(Sample, {})
+
+
+def test_broken_toml_names_file_and_line(tmp_path: Path):
+    path = tmp_path / "bad.toml"
+    path.write_text("steps = \n")
+    with pytest.raises(ConfigError, match=r"bad\.toml is not valid TOML.*line 1"):
+        config.load(Sample, path)
+
+
+def test_differences_name_what_changed():
+    assert config.differences({"a": 1, "b": 2}, {"a": 1, "b": 3}) == ["b (was 2, now 3)"]

@@ -1,0 +1,159 @@
+"""Complete or absent, whatever call fails; a changed file is found and named."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from maskwright.core import storage
+from maskwright.core.errors import CorruptFileError, InputError, RunError, StorageError
+
+
+class FailingFileSystem(storage.FileSystem):
+    """Fails at the n-th call that changes the disk, as a full or broken disk would."""
+
+    def __init__(self, fail_at: int, code: int = errno.ENOSPC) -> None:
+        self.fail_at, self.code, self.calls = fail_at, code, 0
+
+    def _count(self) -> None:
+        self.calls += 1
+        if self.calls == self.fail_at:
+            raise OSError(self.code, "injected")
+
+    def open(self, path: Path, mode: str) -> IO[Any]:
+        self._count()
+        return super().open(path, mode)
+
+    def write(self, handle: IO[Any], data: bytes) -> None:
+        if self.calls + 1 == self.fail_at:
+            handle.write(data[: len(data) // 2])
+        self._count()
+        super().write(handle, data)
+
+    def sync(self, handle: IO[Any]) -> None:
+        self._count()
+        super().sync(handle)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._count()
+        super().rename(source, target)
+
+    def sync_folder(self, folder: Path) -> None:
+        self._count()
+        super().sync_folder(folder)
+
+
+def fill(folder: Path, text: str) -> None:
+    with storage.new_folder(folder, replace=True) as new:
+        storage.write_text(new / "a.txt", text)
+        storage.write_json(new / "b.json", {"text": text})
+
+
+def calls_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    counting = FailingFileSystem(fail_at=0)
+    monkeypatch.setattr(storage, "fs", counting)
+    fill(tmp_path / "count", "x")
+    return counting.calls
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EACCES])
+def test_every_failing_call_leaves_the_old_or_the_new_folder_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+):
+    needed = calls_needed(tmp_path, monkeypatch)
+    assert needed > 10
+    for fail_at in range(1, needed + 1):
+        target = tmp_path / f"at-{fail_at}"
+        monkeypatch.setattr(storage, "fs", storage.FileSystem())
+        fill(target, "old")
+        monkeypatch.setattr(storage, "fs", FailingFileSystem(fail_at, code))
+        with pytest.raises(StorageError, match="Cannot write"):
+            fill(target, "new")
+        assert storage.verify_folder(target)
+        assert (target / "a.txt").read_text() in ("old", "new")
+        assert json.loads((target / "b.json").read_text())["text"] == (target / "a.txt").read_text()
+
+
+def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "file.txt"
+    storage.write_text(path, "old")
+    for fail_at in range(1, 4):
+        monkeypatch.setattr(storage, "fs", FailingFileSystem(fail_at))
+        with pytest.raises(StorageError, match="No space left|injected"):
+            storage.write_text(path, "new")
+        assert path.read_text() == "old"
+        assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_changed_bit_or_cut_is_found_and_named(tmp_path: Path, data: st.DataObject):
+    folder = tmp_path / "folder"
+    fill(folder, "some text that is long enough")
+    victim = folder / data.draw(st.sampled_from(["a.txt", "b.json"]))
+    content = bytearray(victim.read_bytes())
+    if data.draw(st.booleans()):
+        bit = data.draw(st.integers(0, len(content) * 8 - 1))
+        content[bit // 8] ^= 1 << (bit % 8)
+    else:
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    victim.write_bytes(content)
+    with pytest.raises(CorruptFileError, match=victim.name):
+        storage.verify_folder(folder)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    fill(tmp_path / "folder", "x")
+    (tmp_path / "folder" / "a.txt").unlink()
+    with pytest.raises(CorruptFileError, match=r"a\.txt is missing"):
+        storage.verify_folder(tmp_path / "folder")
+
+
+def test_an_existing_folder_is_not_overwritten_silently(tmp_path: Path):
+    fill(tmp_path / "folder", "x")
+    with pytest.raises(RunError, match="exists already"), storage.new_folder(tmp_path / "folder"):
+        raise AssertionError("must not be entered")
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "link/inside"])
+def test_no_path_leads_out_of_its_folder(tmp_path: Path, name: str):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="leads out of"):
+        storage.inside(folder, name)
+
+
+def _hold(folder: str, held: Any, leave: Any) -> None:
+    with storage.lock(folder):
+        held.set()
+        leave.wait(20)
+
+
+def test_a_second_process_is_refused_and_a_killed_holder_leaves_no_lock(tmp_path: Path):
+    context = multiprocessing.get_context("spawn")
+    held, leave = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(str(tmp_path), held, leave))
+    holder.start()
+    assert held.wait(20)
+    with pytest.raises(RunError, match=f"process {holder.pid}"), storage.lock(tmp_path):
+        pass
+    holder.kill()
+    holder.join()
+    with storage.lock(tmp_path):
+        pass
+
+
+def test_leftovers_of_killed_writers_are_removed(tmp_path: Path):
+    (tmp_path / ".step-5.tmp-99").mkdir()
+    (tmp_path / ".file.tmp-7").touch()
+    (tmp_path / "kept").touch()
+    storage.remove_leftovers(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]

@@ -1,0 +1,234 @@
+"""Kill training runs and compare what they end with: `python crash_harness.py pretrain --kills 50 --folder F`.
+
+A warm parent (everything imported, no tensor touched, so that forking is safe) forks the trainer. Half of the kills
+come at a random time, half inside a random disk operation: the child then kills itself at its n-th write, sync or
+rename, which covers tokenizing, sharding, every save, the report and the export. After the kills the same command runs
+to its end, and the SHA-256 of the weights and the log must equal those of a run that nobody disturbed.
+Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from maskwright.core import progress, storage
+from maskwright.train.finetune import finetune
+from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.train.pretrain import pretrain
+from maskwright.train.pretrain_config import PretrainConfig
+
+TINY = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
+TIMES = ("tokens_per_second", "seconds")
+
+
+class KillingFileSystem(storage.FileSystem):
+    """Counts disk operations and ends the process, without any clean-up, at the n-th."""
+
+    def __init__(self, kill_at: int | None) -> None:
+        self.kill_at, self.calls = kill_at, 0
+
+    def _count(self) -> None:
+        self.calls += 1
+        if self.calls == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def write(self, handle: Any, data: bytes) -> None:
+        if self.calls + 1 == self.kill_at:  # tear the write: half of it reaches the disk
+            handle.write(data[: len(data) // 2])
+            handle.flush()
+        self._count()
+        super().write(handle, data)
+
+    def sync(self, handle: Any) -> None:
+        self._count()
+        super().sync(handle)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._count()
+        super().rename(source, target)
+
+
+def make_corpus(path: Path) -> None:
+    """A text with some structure, the same every time."""
+    rng = random.Random(5)
+    words = "the a cat dog bird sees likes finds small red old house tree river and then it was here".split()
+    documents = []
+    for _ in range(120):
+        sentences = [" ".join(rng.choices(words, k=rng.randint(4, 14))) + " ." for _ in range(rng.randint(2, 9))]
+        documents.append("\n".join(sentences))
+    path.write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+
+
+def make_rows(path: Path, count: int, seed: int) -> None:
+    """Labelled rows whose class can be read off their words."""
+    rng = random.Random(seed)
+    lines = ["text\tlabel"]
+    for _ in range(count):
+        label = rng.choice(["animal", "place"])
+        pool = ["cat", "dog", "bird"] if label == "animal" else ["house", "tree", "river"]
+        lines.append(f"the {rng.choice(['old', 'red', 'small'])} {rng.choice(pool)} was here\t{label}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def pretrain_run(folder: Path) -> Callable[[Path], None]:
+    """Pre-training with everything that draws or adds up: dropout, accumulation over 4, bf16 where there is."""
+    corpus = folder / "corpus.txt"
+    make_corpus(corpus)
+
+    def run(output: Path) -> None:
+        pretrain(
+            PretrainConfig(
+                corpus=(str(corpus),), output=output, preset="bert-tiny", model=TINY, vocab_size=120, steps=14,
+                batch_tokens=4 * 4 * 32, accumulation=4, max_length=32, checkpoint_every=3, log_every=2, holdout=0.1,
+            )
+        )  # fmt: skip
+
+    return run
+
+
+def finetune_run(folder: Path) -> Callable[[Path], None]:
+    """Two seeds of a classifier from scratch, with a dev set that chooses the epoch."""
+    make_corpus(folder / "corpus.txt")
+    make_rows(folder / "train.tsv", 96, 1)
+    make_rows(folder / "dev.tsv", 32, 2)
+    from maskwright.text.tokenizer import Tokenizer
+
+    if not (folder / "tok").exists():
+        Tokenizer.train([folder / "corpus.txt"], kind="wordpiece", vocab_size=120).save(folder / "tok")
+
+    def run(output: Path) -> None:
+        finetune(
+            FinetuneConfig(
+                train=folder / "train.tsv", dev=folder / "dev.tsv", output=output, preset="bert-tiny",
+                tokenizer=folder / "tok", epochs=3, lr=1e-3, batch_size=16, accumulation=2, max_length=24, seeds=2,
+                checkpoint_every=4, log_every=2,
+            )
+        )  # fmt: skip
+
+    return run
+
+
+RUNS = {"pretrain": pretrain_run, "finetune": finetune_run}
+
+
+def fingerprint(output: Path) -> dict[str, str]:
+    """SHA-256 of the final weights, and of every logged number but the times."""
+    logs = []
+    for path in sorted(output.rglob("metrics.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = {key: value for key, value in json.loads(line).items() if key not in TIMES}
+            logs.append({key: value for key, value in record.items() if key != "tokens"})
+    return {
+        "weights": storage.sha256(output / "model" / "model.safetensors"),
+        "log": hashlib.sha256(json.dumps(logs).encode()).hexdigest(),
+    }
+
+
+def spawn(run: Callable[[Path], None], output: Path, kill_at: int | None, counted: Path | None = None) -> int:
+    """Fork the trainer. Returns the child's process id."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, 2)
+        progress.set_quiet(True)
+        storage.fs = KillingFileSystem(kill_at)
+        run(output)
+        if counted is not None:
+            counted.write_text(str(storage.fs.calls))
+        os._exit(0)
+    except BaseException as error:
+        (output.parent / "error.txt").write_text(repr(error), encoding="utf-8")
+        os._exit(1)
+
+
+def finish(child: int) -> int:
+    """Wait for a child; its exit code, negative for the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def kill_after(child: int, seconds: float) -> int:
+    """SIGKILL a child after a while, if it still runs."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    return finish(child)
+
+
+def main() -> None:
+    """Run the trials and print what came of them."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=sorted(RUNS))
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    folder = arguments.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    run = RUNS[arguments.kind](folder)
+    began = time.monotonic()
+    if finish(spawn(run, folder / "reference", None, folder / "calls.txt")):
+        sys.exit(f"the undisturbed run failed: {(folder / 'error.txt').read_text()}")
+    seconds, calls = time.monotonic() - began, int((folder / "calls.txt").read_text())
+    wanted = fingerprint(folder / "reference")
+    rng = random.Random(arguments.seed)
+    kills = identical = runs = 0
+    failures: list[str] = []
+    while kills < arguments.kills:
+        output = folder / f"run-{runs}"
+        runs += 1
+        for _ in range(rng.randint(1, 3)):
+            if rng.random() < 0.5:
+                code = finish(spawn(run, output, rng.randint(1, calls)))
+            else:
+                code = kill_after(spawn(run, output, None), rng.uniform(0, seconds))
+            kills += code == -signal.SIGKILL
+            if code > 0:
+                failures.append(f"run {runs}: {(folder / 'error.txt').read_text()}")
+            if code == 0:
+                break
+        code = finish(spawn(run, output, None))
+        if code:
+            failures.append(f"run {runs}, last start: exit {code}, {(folder / 'error.txt').read_text()}")
+        elif fingerprint(output) == wanted:
+            identical += 1
+        else:
+            failures.append(f"run {runs}: {fingerprint(output)} instead of {wanted}")
+        shutil.rmtree(output, ignore_errors=True)
+    print(
+        json.dumps(
+            {
+                "kind": arguments.kind,
+                "kills": kills,
+                "runs": runs,
+                "identical": identical,
+                "disk_operations": calls,
+                "seconds_undisturbed": round(seconds, 2),
+                "threads": torch.get_num_threads(),
+                "weights": wanted["weights"],
+                "failures": failures,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
