@@ -18,7 +18,8 @@ from ..core import registry
 from ..core.errors import ConfigError, InputError, ModelFolderError, RowError, RowErrors
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
-from .examples import Examples, Row, map_batches, tokenize_rows
+from ..text.tables import Row
+from .examples import Examples, map_batches, tokenize_rows
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -50,6 +51,11 @@ class SequenceTask(ABC):
     @abstractmethod
     def num_labels(self) -> int:
         """Outputs of the head."""
+
+    @property
+    @abstractmethod
+    def problem_type(self) -> str:
+        """What the model's config.json calls it, as transformers does."""
 
     @abstractmethod
     def target(self, label: str | None) -> Any:
@@ -86,29 +92,26 @@ class SequenceTask(ABC):
         tokenizer: Tokenizer,
         max_length: int | None = None,
         *,
-        file: str = "the rows",
         skip_bad_rows: bool = False,
     ) -> Examples:
         """Tokenise labelled rows to at most `max_length` tokens.
 
-        file: its name, for messages. Raises RowErrors with every row whose label is unknown or unusable,
-        unless `skip_bad_rows`: then they are left out and counted in `Examples.num_skipped`.
+        Raises RowErrors with every row whose label is unknown or unusable, unless `skip_bad_rows`: then they
+        are left out and counted in `Examples.num_skipped`.
         """
-        good, values = self.check(rows, file, skip_bad_rows=skip_bad_rows)
+        good, values = self.check(rows, skip_bad_rows=skip_bad_rows)
         if not good:
-            raise InputError(f"{file} has no usable row: every task needs at least one labelled text.")
+            raise InputError("No usable row is left: every task needs at least one labelled text.")
         return tokenize_rows(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
 
-    def check(
-        self, rows: Sequence[Row], file: str = "the rows", *, skip_bad_rows: bool = False
-    ) -> tuple[list[Row], list[Any]]:
+    def check(self, rows: Sequence[Row], *, skip_bad_rows: bool = False) -> tuple[list[Row], list[Any]]:
         """The rows whose label is usable, and their targets. Raises RowErrors as `examples` does."""
         good, values, bad = [], [], []
         for row in rows:
             try:
                 values.append(self.target(row.label))
             except ValueError as error:
-                bad.append(RowError(file, row.line, "label", str(error)))
+                bad.append(RowError(row.file, row.line, "label", str(error)))
             else:
                 good.append(row)
         if bad and not skip_bad_rows:
@@ -160,6 +163,22 @@ class SequenceTask(ABC):
         logits = self.logits(model, examples, batch_tokens)
         loss = float(self.loss_of(logits, examples.targets))
         return Evaluation(self.metrics(logits, examples.targets), logits, loss)
+
+
+def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> SequenceTask:
+    """The task of a loaded model: from the facts of its maskwright.json, or from its head where there are
+    none.
+
+    Raises InputError when the model has no head for whole sequences.
+    """
+    if facts and facts.get("task") in registry.names("task"):
+        return task_from_json(facts)
+    if model.head_name not in ("classification", "regression"):
+        raise InputError("This model has no head that answers for whole texts: fine-tune it first.")
+    if model.head_name == "regression" or model.problem_type == "regression":
+        return task_from_json({"task": "regression"})
+    is_multi = model.problem_type == "multi_label_classification"
+    return task_from_json({"task": "classification", "labels": list(model.labels), "multi_label": is_multi})
 
 
 def task_from_json(facts: Mapping[str, Any]) -> SequenceTask:

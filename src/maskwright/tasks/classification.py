@@ -16,11 +16,11 @@ from torch import Tensor
 
 from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
+from ..text.cells import LABEL_SEPARATOR
+from ..text.tables import Row
 from . import metrics as scores
 from .base import SequenceTask
-from .examples import Row
 
-LABEL_SEPARATOR = "|"
 THRESHOLD = 0.5  # a label of several applies from this probability
 
 
@@ -60,8 +60,6 @@ class Classification(SequenceTask):
         *,
         class_weight: str | None = None,
         multi_label: bool | None = None,
-        train_file: str = "the training rows",
-        dev_file: str = "the dev rows",
     ) -> Classification:
         """Take the labels from the training rows, sorted (numbers by value).
 
@@ -70,7 +68,7 @@ class Classification(SequenceTask):
         labels that training does not know, InputError when there is only one class.
         """
         missing = [
-            RowError(train_file, row.line, "label", "is missing") for row in train_rows if row.label is None
+            RowError(row.file, row.line, "label", "is missing") for row in train_rows if row.label is None
         ]
         if missing:
             raise RowErrors(missing)
@@ -82,7 +80,9 @@ class Classification(SequenceTask):
             counts.update(set(split_labels(text)) if multi_label else [text])
         if len(counts) < 2:
             found = f"only the label '{next(iter(counts))}'" if counts else "no label"
-            raise InputError(f"{train_file} has {found}: a classifier needs rows of at least two classes.")
+            raise InputError(
+                f"The training rows have {found}: a classifier needs rows of at least two classes."
+            )
         labels = sort_labels(counts)
         weights = None
         if class_weight == "balanced":
@@ -90,13 +90,18 @@ class Classification(SequenceTask):
         elif class_weight is not None:
             raise InputError(unknown_name("class weight", class_weight, ["balanced"]))
         task = cls(labels, multi_label, weights)
-        task.check(dev_rows, dev_file)
+        task.check(dev_rows)
         return task
 
     @property
     def num_labels(self) -> int:
         """Number of classes."""
         return len(self.labels)
+
+    @property
+    def problem_type(self) -> str:
+        """single_label_classification or multi_label_classification."""
+        return f"{'multi' if self.multi_label else 'single'}_label_classification"
 
     def target(self, label: str | None) -> int | list[float]:
         """The number of a class, or 0.0 / 1.0 for each label. Raises ValueError for an unknown label."""
@@ -206,7 +211,7 @@ class Classification(SequenceTask):
 
 
 def split_labels(text: str) -> list[str]:
-    """The labels of a multi-label cell: `a|b` is a and b, a lone `|` is none."""
+    """The labels of a multi-label cell: `a|b` is a and b, an empty one is none."""
     return [part.strip() for part in text.split(LABEL_SEPARATOR) if part.strip()]
 
 

@@ -6,38 +6,26 @@ label "example" of a batch says which row each sequence is, so results go back t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..text.encoding import TextCounts
+from ..text.inputs import Text, split_pairs
+from ..text.tables import Row
 
 if TYPE_CHECKING:
     from ..text.tokenizer import Tokenizer
 
 BATCH_TOKENS_CPU = 2048  # activations of about this many tokens stay in a processor's cache
 BATCH_TOKENS_GPU = 65536
-TOKENIZE_ROWS = (
-    4096  # rows tokenised at once: bounds the memory of offsets and token texts, which are dropped
-)
-
-
-class Row(Protocol):
-    """One line of a labelled file (text.tables.Row)."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def text_pair(self) -> str | None: ...
-    @property
-    def label(self) -> str | None: ...
-    @property
-    def line(self) -> int: ...
+TOKENIZE_ROWS = 4096  # rows at once: what the library keeps besides the ids goes after each block
 
 
 @dataclass(frozen=True)
@@ -47,18 +35,23 @@ class Examples:
     input_ids: for each row int32 [tokens]; token_types: for each row int8 [tokens], or None where no row has
     a second text; targets: int64 [rows] (class numbers), float32 [rows] (scores) or float32 [rows, labels]
     (1.0 where the label applies), or None for rows without a gold answer; rows: where they came from;
-    num_truncated: rows that were cut to the maximum length; num_skipped: bad rows that were left out.
+    counts: what was cut to the maximum length, or unknown; num_skipped: bad rows that were left out.
     """
 
     input_ids: Sequence[np.ndarray]
     token_types: Sequence[np.ndarray] | None = None
     targets: Tensor | None = None
     rows: Sequence[Row] = field(default=(), repr=False)
-    num_truncated: int = 0
+    counts: TextCounts = field(default_factory=TextCounts)
     num_skipped: int = 0
 
     def __len__(self) -> int:
         return len(self.input_ids)
+
+    @property
+    def num_truncated(self) -> int:
+        """Rows that were cut to the maximum length."""
+        return self.counts.cut_texts
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -89,16 +82,37 @@ def tokenize_rows(
 ) -> Examples:
     """Tokenise `rows` to at most `max_length` tokens each (None: no limit), cutting the longer text first."""
     has_pairs = any(row.text_pair is not None for row in rows)
-    input_ids, token_types, num_truncated = [], [], 0
+    input_ids, token_types, counts = [], [], TextCounts()
     for start in range(0, len(rows), TOKENIZE_ROWS):
         block = rows[start : start + TOKENIZE_ROWS]
         texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
-        for encoding in tokenizer.encode_batch(texts, max_length=max_length):
-            input_ids.append(np.asarray(encoding.ids, dtype=np.int32))
-            num_truncated += encoding.num_truncated > 0
-            if has_pairs:
-                token_types.append(np.asarray(encoding.type_ids, dtype=np.int8))
-    return Examples(input_ids, token_types if has_pairs else None, targets, rows, num_truncated, num_skipped)
+        ids, types = tokenizer.encode_ids(texts, max_length, counts=counts)
+        input_ids += [np.asarray(row, dtype=np.int32) for row in ids]
+        if has_pairs:
+            token_types += [np.asarray(row, dtype=np.int8) for row in types]
+    return Examples(input_ids, token_types if has_pairs else None, targets, rows, counts, num_skipped)
+
+
+def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[Row]:
+    """Texts or (text, second text) pairs from memory as rows; "line" counts them from 1.
+
+    Raises InputError for what is neither text nor pair.
+    """
+    firsts, seconds = split_pairs(texts)
+    gold = [None] * len(firsts) if labels is None else labels
+    return [
+        Row(first, second, label, number, "the texts")
+        for number, (first, second, label) in enumerate(zip(firsts, seconds, gold, strict=True), start=1)
+    ]
+
+
+def packed_batches(
+    examples: Examples, device: torch.device, batch_tokens: int | None = None
+) -> Iterator[Batch]:
+    """All rows, shortest first, in batches of at most `batch_tokens` tokens (None: chosen for the device)."""
+    budget = batch_tokens or (BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU)
+    for chunk in chunks_by_tokens(order_by_length(examples.lengths), examples.lengths.tolist(), budget):
+        yield examples.batch(chunk).to(device)
 
 
 def map_batches(
@@ -113,14 +127,12 @@ def map_batches(
     function: Batch -> float [sequences, ...], called under inference mode; batch_tokens: None chooses for
     the device. Returns float32 [rows, ...] on the CPU. `examples` must not be empty.
     """
-    budget = batch_tokens or (BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU)
     result: Tensor | None = None
     with torch.inference_mode():
-        for chunk in chunks_by_tokens(order_by_length(examples.lengths), examples.lengths.tolist(), budget):
-            batch = examples.batch(chunk)
-            values = function(batch.to(device)).float().cpu()  # [sequences, ...]
+        for batch in packed_batches(examples, device, batch_tokens):
+            values = function(batch).float().cpu()  # [sequences, ...]
             if result is None:
                 result = values.new_empty(len(examples), *values.shape[1:])
-            result[batch.labels["example"]] = values
+            result[batch.labels["example"].cpu()] = values
     assert result is not None, "map_batches needs at least one row"
     return result.clone()  # outside inference mode, so that the caller may do anything with it

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..text.tables import Row
 from . import metrics as scores
 from .base import SequenceTask
-from .examples import Row
 
 
 class Regression(SequenceTask):
@@ -31,22 +31,24 @@ class Regression(SequenceTask):
         cls,
         train_rows: Sequence[Row],
         dev_rows: Sequence[Row] = (),
-        *,
-        train_file: str = "the training rows",
-        dev_file: str = "the dev rows",
     ) -> Regression:
         """Check the targets. Raises RowErrors for any that is no finite number, InputError for no rows."""
         task = cls()
         if not train_rows:
-            raise InputError(f"{train_file} has no row: a regression needs texts with numbers.")
-        task.check(train_rows, train_file)
-        task.check(dev_rows, dev_file)
+            raise InputError("There is no training row: a regression needs texts with numbers.")
+        task.check(train_rows)
+        task.check(dev_rows)
         return task
 
     @property
     def num_labels(self) -> int:
         """Always 1."""
         return 1
+
+    @property
+    def problem_type(self) -> str:
+        """regression."""
+        return "regression"
 
     def target(self, label: str | None) -> float:
         """The number of a cell. Raises ValueError when it is missing, no number, or not finite."""
