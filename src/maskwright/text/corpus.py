@@ -10,7 +10,7 @@ closed; both are counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from .sentences import split_sentences
 FOLDER_FORMATS = ("txt", "jsonl", "parquet", "csv")
 MAX_SENTENCE_CHARACTERS = 100_000
 MAX_DOCUMENT_CHARACTERS = 4 << 20
-MAX_ROWS_KEPT = 100_000
+MAX_ROWS_KEPT = 10_000
 
 Source = str | Path | Sequence[str | Path]
 
@@ -54,6 +54,10 @@ class CorpusFacts:
     def counts(self) -> dict[str, int]:
         """The numbers, without the list of bad rows."""
         return {name: value for name, value in asdict(self).items() if name != "bad_rows"}
+
+    def copy(self) -> CorpusFacts:
+        """The facts of this moment."""
+        return replace(self, bad_rows=list(self.bad_rows))
 
     def add_bad(self, errors: Iterable[RowError]) -> None:
         """Count one bad row and keep its faults, as far as there is room."""
