@@ -15,12 +15,12 @@ from .errors import ConfigError
 
 TABLE: dict[str, dict[str, str]] = {
     "tokenizer": {
-        "wordpiece": "maskwright.text.trainers:train_wordpiece",
-        "wordpiece-score": "maskwright.text.trainers:train_wordpiece_score",
-        "bpe": "maskwright.text.trainers:train_bpe",
-        "byte-bpe": "maskwright.text.trainers:train_byte_bpe",
-        "word": "maskwright.text.trainers:train_word",
-        "char": "maskwright.text.trainers:train_char",
+        "wordpiece": "maskwright.text.trainers.wordpiece:train_wordpiece",
+        "wordpiece-score": "maskwright.text.trainers.score:train_wordpiece_score",
+        "bpe": "maskwright.text.trainers.bpe:train_bpe",
+        "byte-bpe": "maskwright.text.trainers.byte_bpe:train_byte_bpe",
+        "word": "maskwright.text.trainers.whole:train_word",
+        "char": "maskwright.text.trainers.whole:train_char",
     },
     "objective": {
         "mlm": "maskwright.objectives.pretraining:MaskedLanguageModelling",

@@ -45,7 +45,7 @@ def refuse_non_texts(texts: Sequence[Any]) -> None:
         except UnicodeEncodeError as error:
             raise InputError(
                 f"Text {index} has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
-                f"{error.start}, which is half of a character and no valid Unicode: repair the text where it was decoded."
+                f"{error.start}: half of a character, no valid Unicode. Repair the text where it was decoded."
             ) from None
 
 
