@@ -7,6 +7,8 @@ the padding token is 0, as in transformers: it never enters a pack, so nothing w
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import torch
 from torch import nn
 
@@ -16,14 +18,16 @@ from ..nn.linear import LayerNorm
 
 
 @torch.no_grad()
-def initialise(module: nn.Module, initializer_range: float, seed: int, prefix: str = "") -> None:
-    """Fill every parameter of `module`.
+def initialise(module: nn.Module, initializer_range: float, seed: int, only: Container[str] | None = None) -> None:
+    """Fill every parameter of `module`, or those whose names are in `only`.
 
     Each draws from a generator of its own, keyed by the seed and its name: the encoder of a seed is the same
     under every head, and torch's global generator is not touched.
     """
-    for name, part in module.named_modules(prefix=prefix):
+    for name, part in module.named_modules():
         for field, parameter in part.named_parameters(recurse=False):
+            if only is not None and f"{name}.{field}" not in only:
+                continue
             if isinstance(part, LayerNorm) and field == "weight":
                 parameter.fill_(1.0)
             elif parameter.ndim == 1:
@@ -32,5 +36,5 @@ def initialise(module: nn.Module, initializer_range: float, seed: int, prefix: s
                 generator = torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}"))
                 cut = 2 * initializer_range
                 nn.init.trunc_normal_(parameter, std=initializer_range, a=-cut, b=cut, generator=generator)
-        if isinstance(part, Table) and part.padding_id is not None:
-            part.weight[part.padding_id] = 0.0
+                if isinstance(part, Table) and part.padding_id is not None:
+                    parameter[part.padding_id] = 0.0

@@ -61,9 +61,7 @@ def scaled_dot_product(
     return dropout(weights, dropout_probability) @ value, weights
 
 
-def fused_scaled_dot_product(
-    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0
-) -> Tensor:
+def fused_scaled_dot_product(query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0) -> Tensor:
     """The same context by torch's fused kernel, which never holds the weights.
 
     query, key, value: float [count, heads, length, head_dim]. Returns float [count, heads, length, head_dim].

@@ -1,0 +1,187 @@
+"""From the tensors of a file to the parameters of a model: match names and shapes first, allocate and read after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..core.errors import ModelFolderError
+from ..models.config import ModelConfig
+from ..models.initialisation import initialise
+from ..models.model import Model
+from .config_file import FolderConfig
+from .keys import (
+    BUFFERS,
+    DECODER_BIAS,
+    DECODER_WEIGHT,
+    MLM_BIAS,
+    WORDS,
+    canonical,
+    their_names,
+    with_prefix,
+)
+from .weights import Weights
+
+SEQUENCE_HEADS = ("classification", "regression")
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """Where each weight came from, in the names of the file.
+
+    loaded: read from it; new: not in it, drawn at random; unused: in it, but not part of this model.
+    """
+
+    loaded: list[str]
+    new: list[str]
+    unused: list[str]
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.loaded)} tensors loaded"]
+        parts += [f"new: {', '.join(self.new)}"] if self.new else []
+        parts += [f"unused: {', '.join(self.unused)}"] if self.unused else []
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """The head to put on the encoder.
+
+    name, labels, problem_type: as `build` takes them; rows: which rows of the stored classifier make up this one, in
+    order, or None when the head does not come from the file as a classifier.
+    """
+
+    name: str | None
+    labels: Sequence[str] | None = None
+    problem_type: str | None = None
+    rows: list[int] | None = None
+
+
+class Checkpoint:
+    """The tensors of a file by canonical name: no prefix, today's spelling, each bias once."""
+
+    def __init__(self, file: Weights) -> None:
+        self.file = file
+        self.stored: dict[str, str] = {}
+        # Prefixed names first: where a file holds a tensor under both, the prefixed one is the model's.
+        for name in sorted(file.shapes, key=lambda name: canonical(name) == name):
+            self.stored.setdefault(canonical(name), name)
+        self.copies = {name for name in file.shapes if canonical(name) in BUFFERS}
+        if DECODER_BIAS in self.stored and MLM_BIAS in self.stored:
+            self.copies.add(self.stored[MLM_BIAS])
+        if DECODER_BIAS in self.stored:
+            self.stored[MLM_BIAS] = self.stored.pop(DECODER_BIAS)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor by canonical name."""
+        return self.file.shapes[self.stored[name]]
+
+    def read(self, name: str) -> Tensor:
+        """A tensor by canonical name, float32."""
+        return self.file.read(self.stored[name])
+
+    def settle_decoder(self, config: ModelConfig) -> ModelConfig:
+        """Drop a stored decoder that is the word table itself; one that differs is a decoder of its own."""
+        if DECODER_WEIGHT not in self.stored or not config.tie_word_embeddings:
+            return config
+        same_shape = WORDS in self.stored and self.shape(WORDS) == self.shape(DECODER_WEIGHT)
+        if same_shape and torch.equal(self.read(WORDS), self.read(DECODER_WEIGHT)):
+            self.copies.add(self.stored.pop(DECODER_WEIGHT))
+            return config
+        return replace(config, tie_word_embeddings=False)
+
+
+def plan_head(
+    stored: FolderConfig,
+    head: str | None,
+    labels: Sequence[str] | int | None,
+    checkpoint: Checkpoint,
+) -> HeadPlan:
+    """Which head to build, and whether the stored classifier serves it."""
+    if isinstance(labels, int):
+        labels = [f"LABEL_{index}" for index in range(labels)]
+    if head not in SEQUENCE_HEADS or stored.head_or_none() != head or "classifier.weight" not in checkpoint.stored:
+        return HeadPlan(head, labels)
+    count = checkpoint.shape("classifier.weight")[0]
+    generic = tuple(f"LABEL_{index}" for index in range(count))
+    kept = stored.labels or generic
+    if labels is None or tuple(labels) == kept:
+        return HeadPlan(head, kept, stored.problem_type, list(range(len(kept))))
+    if sorted(labels) == sorted(kept):  # the same classes in another order
+        return HeadPlan(head, labels, stored.problem_type, [kept.index(label) for label in labels])
+    if kept == generic and len(labels) == count:  # the file does not name its classes
+        return HeadPlan(head, labels, stored.problem_type, list(range(count)))
+    return HeadPlan(head, labels)
+
+
+def assemble(
+    config: ModelConfig, plan: HeadPlan, checkpoint: Checkpoint, problem_type: str | None, seed: int
+) -> tuple[Model, LoadReport]:
+    """Build the model that `plan` describes and fill it. Nothing is allocated before names and shapes agree.
+
+    Raises ModelFolderError naming the tensor that the file lacks, or whose shape differs.
+    """
+    if plan.name in ("mlm", "pretraining"):
+        config = checkpoint.settle_decoder(config)
+
+    def make() -> Model:
+        return Model(
+            config,
+            plan.name,
+            labels=plan.labels,
+            problem_type=problem_type or plan.problem_type,
+            with_pooler=None if plan.name is not None else "pooler.dense.weight" in checkpoint.stored,
+        )
+
+    with torch.device("meta"):
+        blueprint = make()
+    sources, new = _match(blueprint, plan, checkpoint)
+    model = make()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name in sources:
+                tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
+                reorder = plan.rows is not None and name.startswith("head.classifier.")
+                parameter.copy_(tensor[plan.rows] if reorder else tensor)
+    initialise(model, config.initializer_range, seed, only=set(new))
+    loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
+    unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)
+    fresh = [with_prefix(theirs, plan.name) for name in new for theirs in their_names(name, plan.name)]
+    return model, LoadReport(loaded, fresh, unused)
+
+
+def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[dict[str, list[str]], list[str]]:
+    """Our parameters by the canonical names that fill them, and those that start at random."""
+    sources: dict[str, list[str]] = {}
+    new, missing = [], []
+    for name, parameter in blueprint.named_parameters():
+        theirs = their_names(name, plan.name)
+        is_head = name.startswith(("head.", "encoder.pooler."))
+        is_other_classifier = name.startswith("head.classifier.") and plan.name in SEQUENCE_HEADS and plan.rows is None
+        if all(part in checkpoint.stored for part in theirs) and not is_other_classifier:
+            _check_shapes(theirs, tuple(parameter.shape), checkpoint)
+            sources[name] = theirs
+        elif is_head:
+            new.append(name)
+        else:
+            missing += [part for part in theirs if part not in checkpoint.stored]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ModelFolderError(
+            f"{checkpoint.file.folder} lacks weights of the encoder that its config.json describes: {missing[0]}{more}."
+        )
+    return sources, new
+
+
+def _check_shapes(theirs: list[str], shape: tuple[int, ...], checkpoint: Checkpoint) -> None:
+    wanted = (shape[0] // len(theirs), *shape[1:])
+    for name in theirs:
+        found = checkpoint.shape(name)
+        if found != wanted:
+            raise ModelFolderError(
+                f"{checkpoint.file.folder}: {checkpoint.stored[name]} has shape {list(found)}, but config.json asks "
+                f"for {list(wanted)}: they are not from the same model."
+            )

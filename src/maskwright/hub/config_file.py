@@ -1,0 +1,155 @@
+"""`config.json` in transformers' names: read into a ModelConfig and a head, and written back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core import storage
+from ..core.errors import ConfigError, ModelFolderError
+from ..models.config import ModelConfig
+from ..models.losses import PROBLEM_TYPES
+from .keys import ARCHITECTURES, HEADS
+
+FILE = "config.json"
+SUPPORTED = ("bert",)
+MOST_LABELS = 100_000
+
+# Our name -> theirs, where they differ; the defaults of both sides are equal.
+_THEIR_NAMES = {"hidden_dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob"}
+_FIELDS = tuple(ModelConfig.__dataclass_fields__)
+
+# Settings that change what the network computes, and the values that we compute.
+_UNDERSTOOD: dict[str, tuple[Any, ...]] = {
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "position_embedding_type": ("absolute", None),
+    "quantization_config": (None,),
+    "pruned_heads": ({}, None),
+}
+
+
+@dataclass(frozen=True)
+class FolderConfig:
+    """What config.json says.
+
+    architecture: transformers' class name, or None; labels: names of the outputs, () where none are given.
+    """
+
+    config: ModelConfig
+    architecture: str | None
+    labels: tuple[str, ...]
+    problem_type: str | None
+
+    def head(self) -> str | None:
+        """Our name of the head. Raises ModelFolderError for a class whose head is not ours."""
+        if self.architecture not in ARCHITECTURES:
+            raise ModelFolderError(
+                f"The folder holds a {self.architecture}, whose head is not supported: name another to put on its "
+                f"encoder ({', '.join(name for name in HEADS if name)}). Supported: {', '.join(ARCHITECTURES)}."
+            )
+        return self.head_or_none()
+
+    def head_or_none(self) -> str | None:
+        """Our name of the head, None for a bare encoder and for a head that is not ours."""
+        head = ARCHITECTURES.get(self.architecture or "")
+        return "regression" if head == "classification" and self._is_regression() else head
+
+    def _is_regression(self) -> bool:
+        return self.problem_type == "regression" or (self.problem_type is None and len(self.labels) == 1)
+
+
+def read_config(folder: Path) -> FolderConfig:
+    """Read and check config.json. Code that it may name (`auto_map`) is never run.
+
+    Raises ModelFolderError: no config.json, another model type, settings that we do not compute, absurd sizes.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise ModelFolderError(_not_a_model(folder))
+    values = storage.read_json(path)
+    if not isinstance(values, dict):
+        raise ModelFolderError(f"{path} is not a JSON object: this is no model folder.")
+    _check_supported(path, values)
+    try:
+        config = ModelConfig(**_known(values))
+    except ConfigError as error:
+        raise ModelFolderError(f"{path}: {error}") from None
+    problem_type = values.get("problem_type")
+    if problem_type not in (None, *PROBLEM_TYPES):
+        raise ModelFolderError(
+            f"{path}: problem_type is {problem_type!r}; it must be one of {', '.join(PROBLEM_TYPES)}."
+        )
+    return FolderConfig(config, _architecture(path, values), _labels(path, values), problem_type)
+
+
+def write_config(
+    config: ModelConfig, head: str | None, labels: tuple[str, ...], problem_type: str | None, dtype: str
+) -> dict[str, Any]:
+    """The content of config.json, as transformers reads it."""
+    class_head = "classification" if head == "regression" else head
+    architecture = next(name for name, ours in ARCHITECTURES.items() if ours == class_head)
+    values: dict[str, Any] = {"architectures": [architecture], "model_type": "bert"}
+    values |= {_THEIR_NAMES.get(field, field): getattr(config, field) for field in _FIELDS}
+    values["dtype"] = dtype
+    if labels:
+        values["id2label"] = {str(index): label for index, label in enumerate(labels)}
+        values["label2id"] = {label: index for index, label in enumerate(labels)}
+        values["problem_type"] = problem_type
+    return values
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    """Our fields that the file gives. An explicit null means the default, but for fields that may be None."""
+    found = {}
+    for field in _FIELDS:
+        name = _THEIR_NAMES.get(field, field)
+        may_be_none = field in ("pad_token_id", "classifier_dropout")
+        if name in values and (values[name] is not None or may_be_none):
+            found[field] = values[name]
+    return found
+
+
+def _check_supported(path: Path, values: dict[str, Any]) -> None:
+    model_type = values.get("model_type")
+    if model_type not in SUPPORTED:
+        named = f"a model of type '{model_type}'" if model_type else "a model without a model_type"
+        raise ModelFolderError(f"{path} describes {named}; supported: {', '.join(SUPPORTED)}.")
+    for name, understood in _UNDERSTOOD.items():
+        if values.get(name) not in understood:
+            raise ModelFolderError(f"{path}: {name} is {values[name]!r}, which is not supported.")
+
+
+def _architecture(path: Path, values: dict[str, Any]) -> str | None:
+    names = values.get("architectures")
+    if not names:
+        return None
+    if not isinstance(names, list) or not isinstance(names[0], str):
+        raise ModelFolderError(f"{path}: architectures must be a list of class names, not {names!r}.")
+    return names[0]
+
+
+def _labels(path: Path, values: dict[str, Any]) -> tuple[str, ...]:
+    """Label names by index from id2label (or label2id, or num_labels)."""
+    by_id, by_label = values.get("id2label"), values.get("label2id")
+    if not by_id and isinstance(by_label, dict):
+        by_id = {index: label for label, index in by_label.items()}
+    if not by_id:
+        count = values.get("num_labels")
+        count = count if isinstance(count, int) and 0 < count <= MOST_LABELS else 0
+        return tuple(f"LABEL_{index}" for index in range(count))
+    try:
+        names = {int(index): str(label) for index, label in by_id.items()}
+    except (AttributeError, TypeError, ValueError):
+        names = {}
+    if sorted(names) != list(range(len(names))) or not 0 < len(names) <= MOST_LABELS:
+        raise ModelFolderError(f"{path}: id2label must name the labels 0, 1, 2, ... without a gap.")
+    return tuple(names[index] for index in range(len(names)))
+
+
+def _not_a_model(folder: Path) -> str:
+    """Why `folder` is no model, with the folder that was probably meant."""
+    if (folder / "model" / FILE).is_file():
+        return f"{folder} is not a model folder, but {folder / 'model'} is one: give that."
+    return f"{folder} is not a model folder: it has no {FILE}."

@@ -1,0 +1,139 @@
+"""Model folders in the Hugging Face layout: what transformers writes loads here, what is written here loads there."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_fields
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from ..core import storage
+from ..core.errors import CorruptFileError, ModelFolderError
+from ..models.model import Model
+from ..text.tokenizer import Tokenizer
+from . import config_file, keys, weights
+from .assemble import Checkpoint, LoadReport, assemble, plan_head
+from .card import model_card
+from .config_file import read_config, write_config
+from .download import find_folder
+from .weights import Weights
+
+__all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "verify"]
+
+FACTS = "maskwright.json"
+STORED = "stored"
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+
+
+def load_model(
+    name: str | Path,
+    head: str | None = STORED,
+    *,
+    labels: Sequence[str] | int | None = None,
+    problem_type: str | None = None,
+    seed: int = 0,
+) -> tuple[Model, LoadReport]:
+    """Load a model folder, or a model of the hub by name, in evaluation mode, with its tokenizer if it has one.
+
+    head: "stored" for the one in the folder, a head's name to put that one on the encoder, None for the bare encoder
+    (with a pooler if the folder has one); labels, problem_type: as `build` takes them, default those of the folder. A
+    head that the folder does not hold, or holds for other labels, is drawn from `seed`, and the report names it.
+    Weights become float32.
+    Raises MissingFileError, ModelFolderError (no model, not supported, config and weights that disagree) or
+    CorruptFileError.
+    """
+    folder, root = find_folder(name)
+    verify(folder)
+    stored = read_config(folder)
+    with Weights(folder, root) as file:
+        checkpoint = Checkpoint(file)
+        if stored.architecture is None:
+            stored = replace_fields(stored, architecture=keys.guess_architecture(checkpoint.stored))
+        plan = plan_head(stored, stored.head() if head == STORED else head, labels, checkpoint)
+        model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
+    if any((folder / file_name).is_file() for file_name in _TOKENIZER_FILES):
+        model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
+    return model.eval(), report
+
+
+def save_model(
+    model: Model, folder: str | Path, *, facts: Mapping[str, Any] | None = None, replace: bool = False
+) -> None:
+    """Write a model folder: config.json, model.safetensors, tokenizer files, maskwright.json, README.md, manifest.
+
+    facts: what maskwright.json should say beyond format, versions, head and labels: task, training, and so on. The
+    folder appears complete or not at all. Raises RunError when it exists and is not empty, unless `replace`.
+    """
+    problem_type = _problem_type(model, facts or {})
+    dtype = str(model.word_embeddings.dtype).removeprefix("torch.")
+    config = write_config(model.config, model.head_name, model.labels, problem_type, dtype)
+    all_facts = _facts(model, facts or {})
+    files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
+    with storage.new_folder(folder, replace=replace) as new:
+        storage.write_json(new / config_file.FILE, config)
+        storage.write_bytes(new / weights.FILE, to_safetensors(_their_tensors(model), metadata={"format": "pt"}))
+        for name, data in files.items():
+            storage.write_bytes(storage.inside(new, name), data)
+        storage.write_json(new / FACTS, all_facts)
+        storage.write_text(new / "README.md", model_card(model, all_facts, config["architectures"][0]))
+
+
+def read_facts(folder: str | Path) -> dict[str, Any]:
+    """The content of maskwright.json; empty for a folder that something else wrote. Raises CorruptFileError."""
+    path = Path(folder) / FACTS
+    if not path.is_file():
+        return {}
+    facts = storage.read_json(path)
+    if not isinstance(facts, dict):
+        raise CorruptFileError(f"{path} is not a JSON object: restore it from a copy.")
+    return facts
+
+
+def verify(folder: Path) -> None:
+    """Compare a folder that we wrote with its manifest. Raises CorruptFileError naming the file that changed."""
+    if (folder / FACTS).is_file():
+        storage.verify_folder(folder)
+
+
+def _their_tensors(model: Model) -> dict[str, Tensor]:
+    """The parameters under transformers' names. A tied decoder is not stored; its bias is, once."""
+    tensors: dict[str, Tensor] = {}
+    head = model.head_name
+    for name, parameter in model.named_parameters():
+        theirs = keys.their_names(name, head)
+        parts = parameter.detach().cpu().chunk(len(theirs))
+        tensors |= {keys.with_prefix(key, head): part.clone() for key, part in zip(theirs, parts, strict=True)}
+    if keys.DECODER_WEIGHT in tensors:  # an untied decoder has a bias of its own in transformers; ours is both
+        tensors[keys.DECODER_BIAS] = tensors[keys.MLM_BIAS].clone()
+    return tensors
+
+
+def _problem_type(model: Model, facts: Mapping[str, Any]) -> str | None:
+    """What the outputs mean, for config.json: as the head says, else as the facts of a finished task imply."""
+    if not model.labels or model.problem_type is not None or "multi_label" not in facts:
+        return model.problem_type
+    return "multi_label_classification" if facts["multi_label"] else "single_label_classification"
+
+
+def _facts(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
+    packages = ("maskwright", "torch", "safetensors", "tokenizers")
+    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
+    own: dict[str, Any] = {"format": 1, "version": versions["maskwright"], "head": model.head_name}
+    if model.labels:
+        own["labels"] = list(model.labels)
+    return own | dict(facts) | {"versions": versions}
+
+
+def _tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
+    tokenizer = Tokenizer.load(folder)
+    if tokenizer.vocab_size > vocab_size:
+        raise ModelFolderError(
+            f"{folder}: the tokenizer knows {tokenizer.vocab_size:,} tokens, the model has vectors for {vocab_size:,}: "
+            "they do not belong together."
+        )
+    return tokenizer
