@@ -23,4 +23,4 @@ def modules() -> dict[str, ast.Module]:
 
 def room(module: str) -> str:
     """The first folder (or file) of a module."""
-    return module.split(".")[0]
+    return module.split(".", maxsplit=1)[0]

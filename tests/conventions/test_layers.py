@@ -28,7 +28,13 @@ FLOORS = {
     "__main__": 8,
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them.
-SAME_FLOOR = {("train", "hub"), ("train", "inference"), ("models", "data"), ("api", "estimators"), ("estimators", "api")}
+SAME_FLOOR = {
+    ("train", "hub"),
+    ("train", "inference"),
+    ("models", "data"),
+    ("api", "estimators"),
+    ("estimators", "api"),
+}
 UPWARD = {("text.tokenizer", "data")}  # Tokenizer.batch returns the packed batch
 HEAVY = {"torch", "tokenizers", "sklearn", "numpy", "safetensors", "pandas", "pyarrow"}
 
@@ -41,8 +47,7 @@ def imported_rooms(module: str, tree: ast.Module) -> set[str]:
         if not isinstance(node, ast.ImportFrom):
             continue
         if node.level:
-            is_package = parts[-1] == "__init__"
-            base = parts[: len(parts) - node.level + (0 if not is_package else 0)]
+            base = parts[: len(parts) - node.level]
             target = base + (node.module.split(".") if node.module else [])
             found.update([target[0]] if target else [alias.name for alias in node.names])
         elif node.module and node.module.startswith("maskwright."):
@@ -78,10 +83,7 @@ def test_the_command_line_imports_nothing_heavy(module: str):
 
 
 def test_importing_the_package_and_its_help_loads_no_torch():
-    code = (
-        "import sys, maskwright, maskwright.cli.app; "
-        f"print(sorted({HEAVY!r} & set(sys.modules)))"
-    )
+    code = f"import sys, maskwright, maskwright.cli.app; print(sorted({HEAVY!r} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 

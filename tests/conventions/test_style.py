@@ -73,7 +73,9 @@ def test_forbidden_calls_are_absent(module: str):
     assert not found, f"{module} uses {found[0] if found else ''}"
     if module != "core.storage":
         writes = re.search(r"""(?<!storage)\.write_(text|bytes)\(|\bopen\([^)]*["'][wax]b?\+?["']""", code)
-        assert not writes, f"{module} writes on its own ({writes[0] if writes else ''}): core.storage is the only writer"
+        assert not writes, (
+            f"{module} writes on its own ({writes[0] if writes else ''}): core.storage is the only writer"
+        )
 
 
 def test_no_exception_is_swallowed_in_silence():

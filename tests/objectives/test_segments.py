@@ -40,7 +40,7 @@ def test_single_segments_partition_every_document(corpus: list[list[int]], seed:
 def test_laws_of_pairs(corpus: list[list[int]], seed: int, limit: int):
     bounds = bounds_of(corpus, limit // 2)
     examples = plan_pairs(bounds, limit, 0.1, generator(seed, "examples"))
-    covered = {document: 0 for document in bounds}
+    covered = dict.fromkeys(bounds, 0)
     for example in examples:
         a, b = example.a_stop - example.a_start, example.b_stop - example.b_start
         assert a > 0

@@ -27,14 +27,19 @@ QuietFlag = Annotated[bool, typer.Option("--quiet", callback=_set_quiet, help="N
 DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 SeedOption = Annotated[
     int | None,
-    typer.Option("--seed", help="Names every random draw; equal seeds, equal results.  [default: 0]", show_default=False),
+    typer.Option(
+        "--seed",
+        help="Names every random draw; equal seeds, equal results.  [default: 0]",
+        show_default=False,
+    ),
 ]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
 PrecisionOption = Annotated[
     Precision, typer.Option("--precision", help="Number format; auto takes bf16 where the processor has it.")
 ]
 ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Processor threads.  [default: all]", show_default=False)
+    int | None,
+    typer.Option("--threads", min=1, help="Processor threads.  [default: all]", show_default=False),
 ]
 ColumnsOption = Annotated[
     str | None,

@@ -52,9 +52,7 @@ def finetune(
     freeze_encoder: Annotated[
         bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
     ] = False,
-    class_weight: Annotated[
-        Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")
-    ] = None,
+    class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
     seed: SeedOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",

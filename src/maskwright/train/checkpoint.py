@@ -41,7 +41,12 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any], keep: int
+    folder: Path,
+    step: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: dict[str, Any],
+    keep: int,
 ) -> None:
     """Write `folder/step-N` (complete or absent) and drop all but the newest `keep`."""
     target = folder / f"step-{step}"

@@ -164,7 +164,10 @@ class Bench:
         self.dev = self._examples(self.data.dev, config.dev or config.train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
             if examples.num_truncated:
-                warn(f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {config.max_length} tokens.")
+                warn(
+                    f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to "
+                    f"{config.max_length} tokens."
+                )
 
     def run_seed(self, run: RunFolder, seed: int) -> Seed:
         """Train one seed in its own folder, or read what it found when it is finished."""
@@ -193,9 +196,17 @@ class Bench:
             "best_seed": best.seed,
             "main_metric": self.task.main_metric,
             "dev_from_train": self.data.from_train,
-            "weights": {"loaded": len(self.loaded.loaded), "new": self.loaded.new, "unused": self.loaded.unused},
+            "weights": {
+                "loaded": len(self.loaded.loaded),
+                "new": self.loaded.new,
+                "unused": self.loaded.unused,
+            },
         }
-        facts = {**self.task.to_json(), "max_length": self.config.max_length, "training": {**run.recipe, **result}}
+        facts = {
+            **self.task.to_json(),
+            "max_length": self.config.max_length,
+            "training": {**run.recipe, **result},
+        }
         save_model(model, run.path / "model", facts=facts, replace=True)
         write_finetune_report(run, self, seeds, evaluation, result)
         return result
@@ -215,7 +226,9 @@ class Bench:
             model.tokenizer = tokenizer
             report = LoadReport([], [name for name, _ in model.named_parameters()], [])
         if model.tokenizer is None:
-            raise InputError(f"{config.model} has no tokenizer: put its tokenizer.json or vocab.txt beside the weights.")
+            raise InputError(
+                f"{config.model} has no tokenizer: put its tokenizer.json or vocab.txt beside the weights."
+            )
         model.compute_dtype = DTYPES[config.precision]
         return model.to(self.device), report
 
@@ -308,5 +321,10 @@ def _set_aside(labels: Sequence[str | None], seed: int) -> set[int]:
 
 def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> FinetuneResult:
     return FinetuneResult(
-        run.path, result["mean"], result["deviation"], result["seeds"], result["main_metric"], already_finished
+        run.path,
+        result["mean"],
+        result["deviation"],
+        result["seeds"],
+        result["main_metric"],
+        already_finished,
     )

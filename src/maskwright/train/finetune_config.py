@@ -66,7 +66,10 @@ class FinetuneConfig:
         for name in ("lr", "clip_norm"):
             check(getattr(self, name) > 0, f"Setting '{name}' is {getattr(self, name)}; it must be above 0.")
         for name in ("warmup", "weight_decay", "patience", "checkpoint_every"):
-            check(getattr(self, name) >= 0, f"Setting '{name}' is {getattr(self, name)}; it must not be negative.")
+            check(
+                getattr(self, name) >= 0,
+                f"Setting '{name}' is {getattr(self, name)}; it must not be negative.",
+            )
         check(self.max_length >= 4, f"Setting 'max_length' is {self.max_length}; it must be at least 4.")
         check(
             self.class_weight is None or self.task == "classification",

@@ -62,11 +62,18 @@ def write_finetune_report(
     blocks: list[Block] = [
         KeyFigures(
             [
-                Figure(name.replace("_", " "), plus_minus(value, result["deviation"][name] if deviation is not None else None))
+                Figure(
+                    name.replace("_", " "),
+                    plus_minus(value, result["deviation"][name] if deviation is not None else None),
+                )
                 for name, value in result["mean"].items()
             ]
         ),
-        WhatRan(shlex.join(_command(run.recipe)), {key: str(value) for key, value in run.recipe.items()}, run.facts()),
+        WhatRan(
+            shlex.join(_command(run.recipe)),
+            {key: str(value) for key, value in run.recipe.items()},
+            run.facts(),
+        ),
         *_data(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
@@ -205,7 +212,19 @@ def _next(run: RunFolder) -> NextSteps:
 
 def _command(recipe: dict[str, Any]) -> list[str]:
     words = ["maskwright", "finetune", recipe["task"]]
-    for name in ("model", "preset", "tokenizer", "train", "dev", "epochs", "lr", "batch_size", "max_length", "seeds", "seed"):
+    for name in (
+        "model",
+        "preset",
+        "tokenizer",
+        "train",
+        "dev",
+        "epochs",
+        "lr",
+        "batch_size",
+        "max_length",
+        "seeds",
+        "seed",
+    ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
     return [*words, "-o", recipe["output"]]

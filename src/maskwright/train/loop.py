@@ -75,8 +75,9 @@ class Window:
     def __init__(self, sums: dict[str, float] | None = None) -> None:
         self.sums: defaultdict[str, float] = defaultdict(float, sums or {})
 
-    def add(self, outcome: Outcome) -> None:
-        """Add the sums of a batch."""
+    def add(self, outcome: Outcome, tokens: int = 0) -> None:
+        """Add the sums of a batch, and its tokens."""
+        self.sums["tokens"] += tokens
         for part, count in outcome.counts.items():
             self.sums[f"{part}/count"] += count
             self.sums[f"{part}/loss"] += float(outcome.losses[part].detach())
@@ -104,7 +105,11 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     optimizer = adamw(job.model, settings.lr, settings.weight_decay)
     step, window = _resume(job, optimizer, run)
     job.model.train()
-    with _deterministic(job.model), stop_on_signals() as stop, track(name, settings.steps, "steps") as progress:
+    with (
+        _deterministic(job.model),
+        stop_on_signals() as stop,
+        track(name, settings.steps, "steps") as progress,
+    ):
         clock = _Clock()
         while step < settings.steps and not job.should_stop():
             norm, tokens = _one_step(job, optimizer, settings, step, window)
@@ -112,7 +117,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
             step += 1
             if step % settings.log_every == 0 or step == settings.steps:
                 record = {"step": step, **window.means(), "lr": _rate(settings, step - 1), "grad_norm": norm}
-                record |= clock.read()
+                record |= {"tokens": int(window.sums["tokens"]), **clock.read()}
                 window = Window()
                 progress.update(step, _describe(record))
                 if run is not None:
@@ -143,7 +148,7 @@ def _one_step(
         # Each part is a mean over the whole step, however unevenly its labels fall on the micro-batches.
         parts = [outcome.losses[part] / max(totals[part], 1) for part in outcome.losses]
         torch.stack(parts).sum().backward()
-        window.add(outcome)
+        window.add(outcome, batch.num_tokens)
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
     if not math.isfinite(norm):
@@ -231,7 +236,7 @@ class _Clock:
 
     def read(self) -> dict[str, float]:
         rate = self.tokens / max(self.seconds, 1e-9)
-        result = {"tokens_per_second": round(rate, 1), "tokens": self.tokens, "seconds": round(self.seconds, 3)}
+        result = {"tokens_per_second": round(rate, 1), "seconds": round(self.seconds, 3)}
         self.tokens, self.seconds = 0, 0.0
         return result
 

@@ -6,7 +6,7 @@ Each stage is complete or absent in the run folder, so the same command goes on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ class Workshop:
     def __init__(self, config: PretrainConfig, run: RunFolder, device: torch.device) -> None:
         self.config, self.run, self.device = config, run, device
         self.tokenizer = self._tokenizer()
+        self.network = preset(config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
         self.shards = self._shards(config.corpus, "data")
         self.objective = self._objective()
         self.training, self.held_out = self._split()
@@ -91,14 +92,17 @@ class Workshop:
     def job(self) -> PretrainJob:
         """The job of this run, at its first step."""
         config = self.config
-        network = preset(config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
+        network = self.network
+        if config.dropout is not None:
+            network = replace(network, hidden_dropout=config.dropout, attention_dropout=config.dropout)
         model = build(network, head=self.objective.head, seed=config.seed).to(self.device)
         model.compute_dtype = DTYPES[config.precision]
         model.tokenizer = self.tokenizer
         count = sum(parameter.numel() for parameter in model.parameters())
         note(
             f"{config.preset}: {count:,} parameters, {config.precision} on {config.device}, "
-            f"{config.steps:,} steps of {config.sequences * config.accumulation} sequences up to {config.max_length} tokens"
+            f"{config.steps:,} steps of {config.sequences * config.accumulation} sequences of at "
+            f"most {config.max_length} tokens"
         )
         return PretrainJob(
             model,
@@ -143,10 +147,21 @@ class Workshop:
             "baseline": vars(self.baseline),
             "verdict": {"level": verdict.level, "reasons": list(verdict.reasons)},
         }
-        facts = {"task": "pretraining", "objective": self.config.objective, "training": {**self.run.recipe, **result}}
-        save_model(job.model, self.run.path / "model", facts=facts, replace=True)
+        facts = {
+            "task": "pretraining",
+            "objective": self.config.objective,
+            "training": {**self.run.recipe, **result},
+        }
+        save_model(self._final_model(job.model), self.run.path / "model", facts=facts, replace=True)
         write_pretrain_report(self.run, job, self.baseline, verdict, scores)
         return result
+
+    def _final_model(self, trained: Model) -> Model:
+        """The trained weights in the network as the preset says, whatever dropout this run used."""
+        model = Model(self.network, self.objective.head)
+        model.load_state_dict(trained.state_dict())
+        model.tokenizer = self.tokenizer
+        return model
 
     # -- stages ----------------------------------------------------------------------------------------------------
 
@@ -157,12 +172,16 @@ class Workshop:
         prepared = _prepared(config.corpus)
         if prepared is not None:
             raise InputError(
-                f"{prepared} holds token ids: give the tokenizer that made them with --tokenizer {prepared.parent / 'tokenizer'}."
+                f"{prepared} holds token ids: give the tokenizer that made them, as in "
+                f"--tokenizer {prepared.parent / 'tokenizer'}."
             )
         if not own.exists():
             note(f"Training a WordPiece tokenizer of {config.vocab_size:,} pieces.")
             trained = Tokenizer.train(
-                list(config.corpus), kind="wordpiece", vocab_size=config.vocab_size, lowercase=config.lowercase
+                list(config.corpus),
+                kind="wordpiece",
+                vocab_size=config.vocab_size,
+                lowercase=config.lowercase,
             )
             trained.save(own)
         return Tokenizer.load(own)
@@ -183,7 +202,9 @@ class Workshop:
         config, tokenizer = self.config, self.tokenizer
         for role in ("cls", "sep", "mask"):
             if getattr(tokenizer, f"{role}_id") is None:
-                raise InputError(f"The tokenizer has no [{role.upper()}] token: train one with maskwright tokenizer train.")
+                raise InputError(
+                    f"The tokenizer has no [{role.upper()}] token: train one with maskwright tokenizer train."
+                )
         masker = Masker(
             tokenizer.mask_id,
             tokenizer.special_ids,

@@ -19,7 +19,8 @@ class PretrainConfig:
     output: the run folder; preset: a name of `maskwright presets`, changed by `model` (names of ModelConfig);
     tokenizer: a saved one, else a WordPiece one of `vocab_size` is trained first; batch_tokens: tokens of one step at
     most; accumulation: micro-batches that make a step; warmup: share of the steps below 1, else steps;
-    short_share: examples of random shorter length; holdout: share of the documents kept for evaluation when no
+    short_share: examples of random shorter length; dropout: in this run only (the saved model keeps the network's own
+    for fine-tuning; 0 learns more from a text that is seen about once), None for the network's; holdout: share of the documents kept for evaluation when no
     `eval` text is given; eval: text, or a labelled file (then a linear probe on frozen features is scored);
     checkpoint_every: steps, 0 for about twenty in a run.
     """
@@ -44,6 +45,7 @@ class PretrainConfig:
     mask_rate: float = 0.15
     whole_words: bool = False
     short_share: float = 0.1
+    dropout: float | None = None
     holdout: float = 0.01
     eval: tuple[str, ...] = ()
     checkpoint_every: int = 0
@@ -65,9 +67,16 @@ class PretrainConfig:
         for name in ("lr", "clip_norm"):
             check(getattr(self, name) > 0, f"Setting '{name}' is {getattr(self, name)}; it must be above 0.")
         for name in ("warmup", "weight_decay", "checkpoint_every", "evaluate_every"):
-            check(getattr(self, name) >= 0, f"Setting '{name}' is {getattr(self, name)}; it must not be negative.")
+            check(
+                getattr(self, name) >= 0,
+                f"Setting '{name}' is {getattr(self, name)}; it must not be negative.",
+            )
         for name in ("mask_rate", "short_share", "holdout"):
-            check(0 <= getattr(self, name) < 1, f"Setting '{name}' is {getattr(self, name)}; it must be in [0, 1).")
+            check(
+                0 <= getattr(self, name) < 1,
+                f"Setting '{name}' is {getattr(self, name)}; it must be in [0, 1).",
+            )
+        check(self.dropout is None or 0 <= self.dropout < 1, f"Setting 'dropout' is {self.dropout}; it must be in [0, 1).")
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learnt.")
         check(self.max_length >= 8, f"Setting 'max_length' is {self.max_length}; it must be at least 8.")
         check(self.vocab_size >= 16, f"Setting 'vocab_size' is {self.vocab_size}; it must be at least 16.")

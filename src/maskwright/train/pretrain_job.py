@@ -29,7 +29,12 @@ class HeldOut:
     """
 
     def __init__(
-        self, shards: TokenShards, documents: np.ndarray, objective: MaskedLanguageModelling, seed: int, size: int
+        self,
+        shards: TokenShards,
+        documents: np.ndarray,
+        objective: MaskedLanguageModelling,
+        seed: int,
+        size: int,
     ) -> None:
         stream = ExampleStream(shards, documents, objective.plan, objective.piece_limit, seed)
         examples = stream.section(0, 0)[:EVALUATION_SEQUENCES]

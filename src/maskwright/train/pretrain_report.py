@@ -51,7 +51,10 @@ def write_pretrain_report(
     blocks = [
         _key_figures(job, baseline, scores, run),
         WhatRan(shlex.join(_command(recipe)), {key: _shown(value) for key, value in recipe.items()}, facts),
-        Facts({key.replace("_", " "): _shown(value) for key, value in job.shards.facts.items()}, title="The text"),
+        Facts(
+            {key.replace("_", " "): _shown(value) for key, value in job.shards.counts.items()},
+            title="The text",
+        ),
         _curves(run.records(), baseline),
         MaskExamples(mask_examples(job), note="Masked places of " + where + "."),
         NextSteps(
@@ -120,8 +123,17 @@ def _first_masks(batch: Batch, mask_id: int) -> list[tuple[int, int]]:
 
 def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
     figures = [
-        Figure("Masked tokens right", percent(scores["mlm_accuracy"]), note=f"baseline {percent(baseline.mlm_accuracy)}"),
-        Figure("Cross-entropy", round(scores["mlm_loss"], 3), "nats", f"counting words gives {baseline.mlm_loss:.3f}"),
+        Figure(
+            "Masked tokens right",
+            percent(scores["mlm_accuracy"]),
+            note=f"baseline {percent(baseline.mlm_accuracy)}",
+        ),
+        Figure(
+            "Cross-entropy",
+            round(scores["mlm_loss"], 3),
+            "nats",
+            f"counting words gives {baseline.mlm_loss:.3f}",
+        ),
     ]
     if "nsp_accuracy" in scores:
         figures.append(Figure("Sentence pairs right", percent(scores["nsp_accuracy"]), note="a coin gets 50 %"))
@@ -144,7 +156,10 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
     charts = [
         Chart(
             "Loss",
-            [series("masked tokens, training", "mlm_loss"), series("masked tokens, held out", "eval_mlm_loss")],
+            [
+                series("masked tokens, training", "mlm_loss"),
+                series("masked tokens, held out", "eval_mlm_loss"),
+            ],
             baselines={"counting words": baseline.mlm_loss},
         ),
         Chart(

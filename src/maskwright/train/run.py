@@ -1,9 +1,9 @@
 """A run folder: one owner, one recipe, one log; finished, or able to go on.
 
-    config.toml      the resolved recipe            checkpoints/step-N/   complete or absent
-    run.json         versions, threads, machine     model/                the final model
-    metrics.jsonl    one line per logged step       report.html           the page to look at
-    result.json      written last: the run is finished
+config.toml      the resolved recipe            checkpoints/step-N/   complete or absent
+run.json         versions, threads, machine     model/                the final model
+metrics.jsonl    one line per logged step       report.html           the page to look at
+result.json      written last: the run is finished
 """
 
 from __future__ import annotations
@@ -141,7 +141,10 @@ def _tell_thread_change(run: RunFolder) -> None:
     facts = run.facts()
     for name, now in (("threads", torch.get_num_threads()), ("torch", torch.__version__)):
         if facts.get(name) != now:
-            note(f"This run began with {name} {facts.get(name)}, now it is {now}: the last bits of its result may differ.")
+            note(
+                f"This run began with {name} {facts.get(name)}, now it is {now}: the last bits of "
+                "its result may differ."
+            )
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 Value = str | int | float | bool | None
 
 Level = Literal["good", "watch", "bad"]
 
 
-class Block(Protocol):
-    """A part of a page. `title` is its heading ("" for none); `is_empty` leaves it out."""
+class Block:
+    """A part of a page. title: its heading, "" for none; holds: names of the fields that are its content."""
 
-    @property
-    def title(self) -> str: ...
+    holds: ClassVar[tuple[str, ...]] = ()
+    title: str
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to show."""
-        ...
+        """Whether there is nothing to show, so that the page leaves it out."""
+        return not any(len(getattr(self, name)) for name in self.holds)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Section:
+class Section(Block):
     """Several blocks under one heading; `lead` is a sentence below it."""
 
     title: str
@@ -70,28 +70,30 @@ class Section:
     lead: str = ""
 
     def is_empty(self) -> bool:
+        """Whether none of its blocks has anything to show."""
         return all(block.is_empty() for block in self.blocks)
 
 
 @dataclass(frozen=True)
-class Paragraph:
+class Paragraph(Block):
     """Running text."""
+
+    holds: ClassVar = ("text",)
 
     text: str
     title: str = ""
 
-    def is_empty(self) -> bool:
-        return not self.text
-
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """A plain table. Columns of numbers are set to the right by themselves; `right` names them where that
     guess fails.
 
     rows: one sequence of values per row, as long as `columns`; strong: indices of rows to stress; note: below
     the table.
     """
+
+    holds: ClassVar = ("rows",)
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Value]]
@@ -105,9 +107,6 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"Row {number} has {len(row)} cells for {len(self.columns)} columns.")
 
-    def is_empty(self) -> bool:
-        return not self.rows
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -120,39 +119,36 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class KeyFigures:
+class KeyFigures(Block):
     """The three to six numbers that one would tell a colleague."""
+
+    holds: ClassVar = ("figures",)
 
     figures: Sequence[Figure]
     title: str = ""
 
-    def is_empty(self) -> bool:
-        return not self.figures
-
 
 @dataclass(frozen=True)
-class WhatRan:
+class WhatRan(Block):
     """The command, its settings, and the environment: versions, machine, dates, times, data fingerprint."""
+
+    holds: ClassVar = ("command", "settings", "environment")
 
     command: str = ""
     settings: Mapping[str, Value] = field(default_factory=dict)
     environment: Mapping[str, Value] = field(default_factory=dict)
     title: str = "What was run"
 
-    def is_empty(self) -> bool:
-        return not (self.command or self.settings or self.environment)
-
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(Block):
     """Names and values ("Documents: 1,204"). A value may carry a remark: `(value, "remark")`."""
+
+    holds: ClassVar = ("facts",)
 
     facts: Mapping[str, Value | tuple[Value, str]]
     title: str = ""
     note: str = ""
-
-    def is_empty(self) -> bool:
-        return not self.facts
 
 
 @dataclass(frozen=True)
@@ -165,8 +161,10 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Bars:
+class Bars(Block):
     """Horizontal bars from zero, such as the shares of classes. Values are finite and not negative."""
+
+    holds: ClassVar = ("bars",)
 
     bars: Sequence[Bar]
     title: str = ""
@@ -175,16 +173,11 @@ class Bars:
     def __post_init__(self) -> None:
         for bar in self.bars:
             if not 0 <= bar.value < float("inf"):
-                raise ValueError(
-                    f"Bar '{bar.label}' has the value {bar.value}; it must be finite and not negative."
-                )
-
-    def is_empty(self) -> bool:
-        return not self.bars
+                raise ValueError(f"Bar '{bar.label}' has the value {bar.value}; it must be finite and not negative.")
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Block):
     """How many things lie between neighbouring edges: `len(edges) == len(counts) + 1`, edges ascending.
 
     marks: values worth a line, with their label ("max_length": 128).
@@ -200,11 +193,10 @@ class Histogram:
 
     def __post_init__(self) -> None:
         if self.counts and len(self.edges) != len(self.counts) + 1:
-            raise ValueError(
-                f"{len(self.counts)} counts need {len(self.counts) + 1} edges, not {len(self.edges)}."
-            )
+            raise ValueError(f"{len(self.counts)} counts need {len(self.counts) + 1} edges, not {len(self.edges)}.")
 
     def is_empty(self) -> bool:
+        """Whether it counts nothing."""
         return not any(self.counts)
 
 
@@ -217,11 +209,10 @@ class Command:
 
 
 @dataclass(frozen=True)
-class NextSteps:
+class NextSteps(Block):
     """What to do next."""
+
+    holds: ClassVar = ("commands",)
 
     commands: Sequence[Command]
     title: str = "What to do next"
-
-    def is_empty(self) -> bool:
-        return not self.commands

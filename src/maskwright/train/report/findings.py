@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
-from .content import Value
+from .content import Block, Value
 
 Source = Literal["own", "baseline", "published"]
 Unit = Literal["number", "percent"]
@@ -50,11 +50,12 @@ class Chart:
     note: str = ""
 
     def is_empty(self) -> bool:
+        """Whether no series has a point."""
         return not any(len(series.x) for series in self.series)
 
 
 @dataclass(frozen=True)
-class Curves:
+class Curves(Block):
     """Charts beside each other, two in a row where there is room."""
 
     charts: Sequence[Chart]
@@ -62,24 +63,24 @@ class Curves:
     note: str = ""
 
     def is_empty(self) -> bool:
+        """Whether no chart has a point."""
         return all(chart.is_empty() for chart in self.charts)
 
 
 @dataclass(frozen=True)
-class Weights:
+class Weights(Block):
     """Names of the parameters that were loaded, that start new, and that the file has beyond the model's."""
+
+    holds: ClassVar = ("loaded", "new", "unused")
 
     loaded: Sequence[str] = ()
     new: Sequence[str] = ()
     unused: Sequence[str] = ()
     title: str = "Weights"
 
-    def is_empty(self) -> bool:
-        return not (self.loaded or self.new or self.unused)
-
 
 @dataclass(frozen=True)
-class Confusion:
+class Confusion(Block):
     """counts[gold][predicted]: int [labels, labels], both in the order of `labels`."""
 
     labels: Sequence[str]
@@ -93,6 +94,7 @@ class Confusion:
             raise ValueError(f"A confusion matrix of {size} labels has {size} rows of {size} counts.")
 
     def is_empty(self) -> bool:
+        """Whether it counts nothing."""
         return not any(count for row in self.counts for count in row)
 
 
@@ -110,15 +112,14 @@ class WorstError:
 
 
 @dataclass(frozen=True)
-class WorstErrors:
+class WorstErrors(Block):
     """The wrong rows, worst first."""
+
+    holds: ClassVar = ("errors",)
 
     errors: Sequence[WorstError]
     title: str = "Worst errors"
     note: str = ""
-
-    def is_empty(self) -> bool:
-        return not self.errors
 
 
 @dataclass(frozen=True)
@@ -139,15 +140,14 @@ class MaskExample:
 
 
 @dataclass(frozen=True)
-class MaskExamples:
+class MaskExamples(Block):
     """Masks filled by the model."""
+
+    holds: ClassVar = ("examples",)
 
     examples: Sequence[MaskExample]
     title: str = "Filled masks"
     note: str = ""
-
-    def is_empty(self) -> bool:
-        return not self.examples
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Block):
     """Systems beside each other: measured rows first, published ones apart. The first metric is drawn as
     well.
 
@@ -183,15 +183,14 @@ class Comparison:
     shown; higher_is_better: marks the best measured score of each metric.
     """
 
+    holds: ClassVar = ("systems",)
+
     systems: Sequence[System]
     metrics: Sequence[str] = ()
     title: str = "Beside other systems"
     note: str = ""
     unit: Unit = "number"
     higher_is_better: bool = True
-
-    def is_empty(self) -> bool:
-        return not self.systems
 
 
 @dataclass(frozen=True)
@@ -207,12 +206,11 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class Checkpoints(Block):
     """All checkpoints of a run, in order."""
+
+    holds: ClassVar = ("checkpoints",)
 
     checkpoints: Sequence[Checkpoint]
     title: str = "Checkpoints"
     note: str = ""
-
-    def is_empty(self) -> bool:
-        return not self.checkpoints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from .content import Value
@@ -23,6 +24,26 @@ def show(value: Value) -> str:
     if isinstance(value, float):
         return _float(value)
     return value
+
+
+def setting(value: Value) -> str:
+    """As `show`, but a float keeps no zeros that say nothing: 0.1, 1.442, 5e-4."""
+    if isinstance(value, float) and 1e-3 <= abs(value) < 1000:
+        return _signed(f"{value:.4g}")
+    return show(value)
+
+
+def column(values: Sequence[Value]) -> list[str]:
+    """Values below each other: floats of ordinary size all get three digits, so that their points align."""
+    floats = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
+    if floats and 0.01 <= max(floats) < 1000:
+        return [fraction(value) if isinstance(value, float) else show(value) for value in values]
+    return [show(value) for value in values]
+
+
+def keep_together(text: str) -> str:
+    """No line break between a number and its per cent sign, nor around ±."""
+    return re.sub(r"(?<=\d) (?=%)|(?<=\d) (?=± ?\d)|(?<=±) (?=\d)", NO_BREAK, text)
 
 
 def count(number: int) -> str:
@@ -86,11 +107,6 @@ def short(number: float) -> str:
         if size >= limit:
             return _signed(f"{number / (1e3 if unit == 'k' else limit):.4g}{unit}")
     return count(int(number)) if number == int(number) else _float(number)
-
-
-def number_list(numbers: Sequence[float]) -> str:
-    """0.891, 0.894, 0.899."""
-    return ", ".join(fraction(number) for number in numbers)
 
 
 def _float(value: float) -> str:

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from ... import __version__
+from . import numbers
 from .charts.lines import line_chart
 from .content import (
     Bars,
@@ -77,14 +78,14 @@ def _header(report: Report) -> Markup:
     return element(
         "header",
         element("p", data_text(report.title, class_="name"), made, class_="over"),
-        data_text(report.headline, "h1"),
+        data_text(numbers.keep_together(report.headline), "h1"),
         _health(report.health) if report.health else None,
     )
 
 
 def _health(health: Health) -> Markup:
     sign = element("span", SIGNS[health.level], class_="sign", aria_hidden="true")
-    reasons = [data_text(reason, "li") for reason in health.reasons]
+    reasons = [data_text(numbers.keep_together(reason), "li") for reason in health.reasons]
     return element(
         "div",
         element("p", sign, LEVELS[health.level], class_="level"),
@@ -116,7 +117,7 @@ def _block(block: Block, anchor: str, level: int) -> Markup:
     if type(block) not in VIEWS:
         raise TypeError(f"A report has no block of the kind {type(block).__name__}.")
     kind = type(block).__name__.lower()
-    return element("section", heading, VIEWS[type(block)](block), id=anchor, class_=f"block {kind}")
+    return element("section", heading, VIEWS[type(block)](block), id=anchor, class_=f"block of-{kind}")
 
 
 def _curves(block: Curves) -> Markup:

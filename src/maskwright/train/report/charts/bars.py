@@ -9,7 +9,7 @@ from ..content import Bar, Histogram
 from ..findings import Score
 from ..markup import Markup, element, join
 from .frame import down, drawing, readout, share
-from .scales import Scale
+from .scales import Scale, labels
 
 
 def bar_list(bars: Sequence[Bar]) -> Markup:
@@ -29,9 +29,7 @@ def bar_list(bars: Sequence[Bar]) -> Markup:
 
 def track(part: float, class_: str = "track") -> Markup:
     """One bar that fills `part` (0 to 1) of its room."""
-    return element(
-        "span", element("span", style=f"width:{100 * min(max(part, 0.0), 1.0):.1f}%"), class_=class_
-    )
+    return element("span", element("span", style=f"width:{100 * min(max(part, 0.0), 1.0):.1f}%"), class_=class_)
 
 
 def histogram(block: Histogram) -> Markup:
@@ -47,9 +45,7 @@ def histogram(block: Histogram) -> Markup:
         shown = f"{numbers.short(low)} to {numbers.short(high)}"
         bar = element("rect", class_="bar", y=down(height), height=share(height), **place) if amount else None
         strip = element("rect", y=0, height="100%", **place)
-        value = readout(
-            shown, element("tspan", f"{numbers.count(amount)} ({numbers.percent(amount / total)})", dx=10)
-        )
+        value = readout(shown, element("tspan", f"{numbers.count(amount)} ({numbers.percent(amount / total)})", dx=10))
         bars.append(element("g", bar, strip, value, class_="probe"))
     marks = [_mark(name, x.place(value)) for name, value in block.marks.items() if x.low <= value <= x.high]
     summary = f"{block.title or 'Histogram'}: {numbers.count(total)} in {len(block.counts)} bins."
@@ -64,20 +60,31 @@ def _mark(name: str, place: float) -> Markup:
     side = "left" if place > 0.6 else "right"
     return join(
         element("line", class_="baseline", x1=at, x2=at, y1=0, y2="100%"),
-        element(
-            "text", name, class_=f"tick mark {side}", x=at, y=0, dy="1em", dx=-6 if side == "left" else 6
-        ),
+        element("text", name, class_=f"tick mark {side}", x=at, y=0, dy="1em", dx=-6 if side == "left" else 6),
     )
 
 
-def whisker(score: Score, scale: Scale) -> Markup:
-    """A dot at the mean, a line of one deviation to each side, a small stroke for each run."""
-    parts = [
-        element("line", class_="run", x1=share(scale.place(run)), x2=share(scale.place(run)), y1=5, y2=15)
-        for run in score.runs
-    ]
-    if score.deviation:
-        ends = [share(scale.place(score.mean + sign * score.deviation)) for sign in (-1, 1)]
-        parts.append(element("line", class_="whisker", x1=ends[0], x2=ends[1], y1=10, y2=10))
-    parts.append(element("circle", class_="mean", cx=share(scale.place(score.mean)), cy=10, r=4.5))
+def whisker(score: Score | None, scale: Scale) -> Markup:
+    """A dot at the mean, a line of one deviation to each side, a small stroke for each run; None: only the grid."""
+    parts = [_upright(scale.place(tick), "grid") for tick in scale.ticks(3)]
+    if score is not None:
+        parts += [_upright(scale.place(run), "run", 5, 15) for run in score.runs]
+        if score.deviation:
+            ends = [share(scale.place(score.mean + sign * score.deviation)) for sign in (-1, 1)]
+            parts.append(element("line", class_="whisker", x1=ends[0], x2=ends[1], y1=10, y2=10))
+        parts.append(element("circle", class_="mean", cx=share(scale.place(score.mean)), cy=10, r=4.5))
     return element("svg", parts, class_="whiskers", aria_hidden="true")
+
+
+def whisker_axis(scale: Scale, unit: str) -> Markup:
+    """The labels of the grid that `whisker` draws."""
+    ticks = scale.ticks(3)
+    parts = [
+        element("text", name, class_="tick", x=share(scale.place(tick)), y=12)
+        for tick, name in zip(ticks, labels(ticks, unit), strict=True)
+    ]
+    return element("svg", parts, class_="whiskers", aria_hidden="true")
+
+
+def _upright(place: float, class_: str, top: int | str = -8, bottom: int | str = "100%") -> Markup:
+    return element("line", class_=class_, x1=share(place), x2=share(place), y1=top, y2=bottom)

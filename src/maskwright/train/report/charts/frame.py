@@ -23,7 +23,7 @@ def down(place: float) -> str:
 
 def drawing(x: Scale, y: Scale, *parts: Markup, x_label: str, unit: str, summary: str) -> Markup:
     """Axes, grid and `parts`; `summary` is what a reader who cannot see it hears."""
-    y_ticks, x_ticks = y.ticks(4), x.ticks(5)
+    y_ticks, x_ticks = y.ticks(5), x.ticks(5)
     y_names, x_names = labels(y_ticks, unit), labels(x_ticks)
     grid = [
         join(

@@ -39,23 +39,19 @@ def line_chart(chart: Chart) -> Markup:
 
 def _height(chart: Chart, drawn: list[Trace]) -> Scale:
     values = [float(value) for trace in drawn for line in (trace.main, *trace.behind) for value in line.y]
-    baselines = [
-        value for value in chart.baselines.values() if np.isfinite(value) and (value > 0 or not chart.log_y)
-    ]
+    baselines = [value for value in chart.baselines.values() if np.isfinite(value) and (value > 0 or not chart.log_y)]
     return data_scale(values + baselines, from_zero=True, is_log=chart.log_y)
 
 
 def _picture(chart: Chart, drawn: list[Trace], x: Scale, y: Scale) -> Markup:
     behind = [
-        path(thin(line), x, y, f"raw {_colour(number)}")
-        for number, trace in enumerate(drawn)
-        for line in trace.behind
+        path(thin(line), x, y, f"raw {_colour(number)}") for number, trace in enumerate(drawn) for line in trace.behind
     ]
-    mains = [path(thin(trace.main), x, y, f"main {_colour(number)}") for number, trace in enumerate(drawn)]
+    mains = [path(thin(trace.main), x, y, _stroke(number, trace)) for number, trace in enumerate(drawn)]
     dots = [
         element("circle", class_=f"dot {_colour(number)}", cx=share(x.place(a)), cy=down(y.place(b)), r=3)
         for number, trace in enumerate(drawn)
-        if len(trace.main.x) <= DOTS_TO
+        if _is_dotted(trace)
         for a, b in zip(trace.main.x, trace.main.y, strict=True)
     ]
     baselines = [
@@ -70,10 +66,10 @@ def _picture(chart: Chart, drawn: list[Trace], x: Scale, y: Scale) -> Markup:
 def _legend(chart: Chart, drawn: list[Trace]) -> Markup:
     entries = []
     for number, trace in enumerate(drawn):
-        name = f"{trace.name} (mean of {trace.seeds} seeds)" if trace.seeds > 1 else trace.name
+        name = f"{trace.name}, mean of {trace.seeds} seeds" if trace.seeds > 1 else trace.name
         last = element("span", _shown(chart, float(trace.main.y[-1])), class_="last")
         entries.append(
-            element("li", _key(f"main {_colour(number)}"), element("span", name, dir="auto"), last)
+            element("li", _key(_stroke(number, trace), _is_dotted(trace)), element("span", name, dir="auto"), last)
         )
     for name, value in chart.baselines.items():
         last = element("span", _shown(chart, value), class_="last")
@@ -81,9 +77,10 @@ def _legend(chart: Chart, drawn: list[Trace]) -> Markup:
     return element("ul", entries, class_="legend")
 
 
-def _key(class_: str) -> Markup:
-    line = element("line", class_=class_, x1=0, x2=22, y1=5, y2=5)
-    return element("svg", line, class_="key", width=22, height=10, aria_hidden="true")
+def _key(class_: str, has_dot: bool = False) -> Markup:
+    line = element("line", class_=class_, x1=1, x2=23, y1=5, y2=5)
+    dot = element("circle", class_=f"dot {class_.rsplit(maxsplit=1)[-1]}", cx=12, cy=5, r=3) if has_dot else None
+    return element("svg", line, dot, class_="key", width=24, height=10, aria_hidden="true")
 
 
 def _probes(chart: Chart, drawn: list[Trace], x: Scale, y: Scale) -> list[Markup]:
@@ -94,9 +91,7 @@ def _probes(chart: Chart, drawn: list[Trace], x: Scale, y: Scale) -> list[Markup
         shown: list[Markup | str] = [f"{chart.x_label} {numbers.short(value)}"]
         marks = [element("line", class_="rule", x1=at, x2=at, y1=0, y2="100%")]
         for number, height in _heights(drawn, value):
-            marks.append(
-                element("circle", class_=f"dot {_colour(number)}", cx=at, cy=down(y.place(height)), r=4)
-            )
+            marks.append(element("circle", class_=f"dot {_colour(number)}", cx=at, cy=down(y.place(height)), r=4))
             shown.append(element("tspan", _shown(chart, height), class_=_colour(number), dx=10))
         contents.append(join(marks, readout(*shown)))
     return probes([x.place(value) for value in values], contents)
@@ -112,9 +107,7 @@ def _values(chart: Chart, drawn: list[Trace]) -> Markup:
         cells += [_shown(chart, found[number]) if number in found else "" for number in range(len(drawn))]
         rows.append(element("tr", [element("td", cell, class_="number") for cell in cells]))
     table = element("table", element("thead", head), element("tbody", rows))
-    return element(
-        "details", element("summary", "Values"), element("div", table, class_="wide"), class_="values"
-    )
+    return element("details", element("summary", "Values"), element("div", table, class_="wide"), class_="values")
 
 
 def _samples(drawn: list[Trace], limit: int) -> list[float]:
@@ -134,9 +127,7 @@ def _heights(drawn: list[Trace], value: float) -> list[tuple[int, float]]:
 
 
 def _summary(chart: Chart, drawn: list[Trace]) -> str:
-    ends = [
-        (_shown(chart, float(trace.main.y[0])), _shown(chart, float(trace.main.y[-1]))) for trace in drawn
-    ]
+    ends = [(_shown(chart, float(trace.main.y[0])), _shown(chart, float(trace.main.y[-1]))) for trace in drawn]
     told = [f"{trace.name} from {first} to {last}" for trace, (first, last) in zip(drawn, ends, strict=True)]
     return f"{chart.title} by {chart.x_label}: {'; '.join(told)}."
 
@@ -155,3 +146,12 @@ def _shown(chart: Chart, value: float) -> str:
 
 def _colour(number: int) -> str:
     return f"s{number % COLOURS}"
+
+
+def _stroke(number: int, trace: Trace) -> str:
+    """Dots tell lines apart as dashes do; both together would be a mess."""
+    return f"main {'solid ' if _is_dotted(trace) else ''}{_colour(number)}"
+
+
+def _is_dotted(trace: Trace) -> bool:
+    return len(trace.main.x) <= DOTS_TO

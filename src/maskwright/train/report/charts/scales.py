@@ -51,10 +51,14 @@ def data_scale(values: Sequence[float], *, from_zero: bool = False, is_log: bool
 
 
 def exact_scale(values: Sequence[float]) -> Scale:
-    """An axis from the smallest to the largest value; a single one gets room on both sides."""
+    """An axis from the smallest to the largest value; a single one gets room on both sides.
+
+    It begins at 0 where the smallest value is less than a twentieth of the largest.
+    """
     if not values or max(values) == min(values):
         return data_scale(values)
-    return Scale(min(values), max(values))
+    low, high = min(values), max(values)
+    return Scale(0.0 if 0 < low < high / 20 else low, high)
 
 
 def labels(ticks: Sequence[float], unit: str = "number") -> list[str]:
@@ -76,9 +80,7 @@ def _ticks(low: float, high: float, wanted: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(step * power for step in STEPS if step * power >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [
-        round(number * step, 12 - math.floor(math.log10(step))) + 0.0 for number in range(first, last + 1)
-    ]
+    return [round(number * step, 12 - math.floor(math.log10(step))) + 0.0 for number in range(first, last + 1)]
 
 
 def _log_ticks(low: float, high: float, wanted: int) -> list[float]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..findings import Series
 
 SMOOTH_FROM = 40  # points; below that every point is worth seeing
-KERNEL_SHARE = 60  # the smoothing kernel's deviation is this part of the points
+KERNEL_SHARE = 32  # the smoothing kernel's deviation is this part of the points
 MAX_POINTS = 500  # a drawing is a few hundred pixels wide
 
 
@@ -57,14 +57,25 @@ def thin(line: Line, limit: int = MAX_POINTS) -> Line:
 
 
 def smooth(line: Line) -> Line:
-    """Gaussian mean over neighbouring points (by number, not by x), normalised at both ends."""
+    """Local linear regression with Gaussian weights over the number of each point (not over x).
+
+    Unlike a moving mean it does not bend at the two ends (Fan and Gijbels 1996, chapter 3).
+    """
     points = len(line.y)
     deviation = max(points / KERNEL_SHARE, 1.0)
-    reach = int(3 * deviation)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
-    total = np.convolve(line.y, kernel, mode="full")[reach : reach + points]
-    weight = np.convolve(np.ones(points), kernel, mode="full")[reach : reach + points]
-    return Line(line.x, total / weight)
+    reach = min(int(3.5 * deviation), points - 1)
+    offsets = np.arange(-reach, reach + 1)
+    weight = np.exp(-0.5 * (offsets / deviation) ** 2)
+
+    def moment(values: np.ndarray, power: int) -> np.ndarray:
+        """Sum over neighbours of weight * offset**power * value: [points]."""
+        kernel = (weight * offsets**power)[::-1]
+        return np.convolve(values, kernel, mode="full")[reach : reach + points]
+
+    ones = np.ones(points)
+    sizes = [moment(ones, power) for power in range(3)]
+    heights = [moment(line.y, power) for power in range(2)]
+    return Line(line.x, (sizes[2] * heights[0] - sizes[1] * heights[1]) / (sizes[0] * sizes[2] - sizes[1] ** 2))
 
 
 def _trace(name: str, lines: list[tuple[Line, bool | None]]) -> Trace:

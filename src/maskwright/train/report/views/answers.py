@@ -43,9 +43,7 @@ def confusion(block: Confusion) -> Markup:
         cells = [_heat(amount, totals[index], column == index) for column, amount in enumerate(row)]
         found = element("td", _share(row[index], totals[index]), class_="margin")
         rows.append(element("tr", element("th", name, scope="row", dir="auto"), cells, found))
-    right = [
-        element("td", _share(block.counts[i][i], predicted[i]), class_="margin") for i in range(len(names))
-    ]
+    right = [element("td", _share(block.counts[i][i], predicted[i]), class_="margin") for i in range(len(names))]
     last = element("tr", element("th", "Right", scope="row"), right, element("td"))
     table = element("table", head, element("tbody", rows), element("tfoot", last), class_="matrix")
     about = (
@@ -64,10 +62,7 @@ def worst_errors(block: WorstErrors) -> Markup:
     names = [*["Line"] * has_line, "Text", "Gold", "Predicted", how_sure]
     head = element(
         "tr",
-        [
-            element("th", name, scope="col", class_="number" if name in {"Line", how_sure} else None)
-            for name in names
-        ],
+        [element("th", name, scope="col", class_="number" if name in {"Line", how_sure} else None) for name in names],
     )
     rows = [element("tr", _error(one, how_sure, has_line)) for one in errors]
     table = element("table", element("thead", head), element("tbody", rows), class_="errors")
@@ -83,20 +78,14 @@ def _error(one: WorstError, how_sure: str, has_line: bool) -> list[Markup]:
     text = data_text(one.text, "p")
     pair = data_text(one.text_pair, "p", class_="second") if one.text_pair is not None else None
     sure = one.probability if how_sure == "Probability" else one.loss
-    shown = (
-        numbers.MISSING
-        if sure is None
-        else numbers.percent(sure)
-        if how_sure == "Probability"
-        else f"{sure:.3f}"
-    )
-    cells = [element("td", numbers.show(one.line), class_="number")] if has_line else []
+    shown = numbers.MISSING if sure is None else numbers.percent(sure) if how_sure == "Probability" else f"{sure:.3f}"
+    cells = [element("td", numbers.show(one.line), class_="number", data_label="Line")] if has_line else []
     return [
         *cells,
         element("td", text, pair, class_="text"),
-        element("td", one.gold, dir="auto"),
-        element("td", one.predicted, dir="auto", class_="wrong"),
-        element("td", shown, class_="number"),
+        element("td", one.gold, dir="auto", data_label="Gold"),
+        element("td", one.predicted, dir="auto", class_="wrong", data_label="Predicted"),
+        element("td", shown, class_="number", data_label=how_sure),
     ]
 
 
@@ -119,9 +108,7 @@ def _guess(token: str, probability: float, is_right: bool) -> Markup:
         data_text(token, class_="label"),
         track(probability),
         element("span", _chance(probability), class_="amount"),
-        element(
-            "span", "✓" if is_right else "", class_="tick-mark", aria_label="right" if is_right else None
-        ),
+        element("span", "✓" if is_right else "", class_="tick-mark", aria_label="right" if is_right else None),
         class_="right" if is_right else None,
     )
 
@@ -132,7 +119,7 @@ def _chance(probability: float) -> str:
 
 def _heat(amount: int, total: int, is_diagonal: bool) -> Markup:
     share = amount / total if total else 0.0
-    step = 0 if not amount else max(1, round(share * HEATS))
+    step = 0 if not amount else min(max(1, round(share * HEATS * (1 if is_diagonal else 2))), HEATS)
     small = element("span", numbers.percent(share, 0), class_="share") if amount else None
     return element(
         "td",
@@ -156,13 +143,9 @@ def _pairs(block: Confusion) -> Markup:
     found.sort(key=lambda one: (-one[0], one[1], one[2]))
     if not found:
         return element("p", f"None of the {len(block.labels)} labels was taken for another.")
-    head = element(
-        "tr", [element("th", name, scope="col") for name in ("Gold", "Predicted", "Rows", "Of the gold")]
-    )
+    head = element("tr", [element("th", name, scope="col") for name in ("Gold", "Predicted", "Rows", "Of the gold")])
     rows = [_pair(block.labels, block.counts, one) for one in found[:PAIRS]]
-    about = (
-        f"The pairs most often confused, of {numbers.count(len(found))}, among {len(block.labels)} labels."
-    )
+    about = f"The pairs most often confused, of {numbers.count(len(found))}, among {len(block.labels)} labels."
     return join(
         wide(element("table", element("thead", head), element("tbody", rows))),
         element("p", about, class_="note"),

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import numbers
-from ..charts.bars import whisker
+from ..charts.bars import whisker, whisker_axis
 from ..charts.scales import Scale
 from ..findings import Comparison, Score, System
-from ..markup import Markup, element, join
+from ..markup import Markup, data_text, element, join
 from .plain import note
 from .tables import cell, head_cell, wide
 
@@ -26,7 +26,6 @@ class _Layout:
     scale: Scale | None
     best: dict[str, float]
     has_seeds: bool
-    has_notes: bool
 
 
 def comparison(block: Comparison) -> Markup:
@@ -38,7 +37,6 @@ def comparison(block: Comparison) -> Markup:
         _scale(block, metrics[0]) if metrics else None,
         {name: mean for name in metrics if (mean := _best(block, name)) is not None},
         any(row.seeds for row in block.systems),
-        any(row.note for row in block.systems),
     )
     columns = list(_head(layout))
     bodies = []
@@ -57,30 +55,25 @@ def comparison(block: Comparison) -> Markup:
 def _head(layout: _Layout) -> Iterator[Markup]:
     yield head_cell("System")
     if layout.scale:
-        percent = layout.block.unit == "percent"
-        ends = [numbers.percent(end, 0) if percent else f"{end:.2f}" for end in _ends(layout.scale)]
-        spans = [element("span", end) for end in ends]
-        yield element("th", element("div", spans, class_="ends"), scope="col", aria_label=layout.metrics[0])
+        axis = whisker_axis(layout.scale, layout.block.unit)
+        yield element("th", axis, scope="col", class_="picture", aria_label=layout.metrics[0])
     for name in layout.metrics:
         yield head_cell(name, True)
     if layout.has_seeds:
         yield head_cell("Seeds", True)
-    if layout.has_notes:
-        yield head_cell("Note")
 
 
 def _row(layout: _Layout, row: System) -> Iterator[Markup]:
     kind = element("span", "simpler method", class_="tag") if row.source == "baseline" else None
-    yield element("th", element("span", row.name, dir="auto"), kind, scope="row")
+    about = data_text(row.note, class_="tag") if row.note else None
+    yield element("th", element("span", row.name, dir="auto"), kind, about, scope="row")
     if layout.scale:
         score = _score(row, layout.metrics[0])
-        yield element("td", whisker(score, layout.scale) if score else None, class_=f"picture {row.source}")
+        yield element("td", whisker(score, layout.scale), class_=f"picture {row.source}")
     for name in layout.metrics:
         yield _shown(layout, row, name)
     if layout.has_seeds:
         yield cell(numbers.show(row.seeds), True)
-    if layout.has_notes:
-        yield element("td", row.note, class_="remark", dir="auto")
 
 
 def _shown(layout: _Layout, row: System, metric: str) -> Markup:
@@ -117,11 +110,5 @@ def _scale(block: Comparison, metric: str) -> Scale | None:
 
 def _best(block: Comparison, metric: str) -> float | None:
     """The best mean measured here; None where only one system was."""
-    means = [
-        score.mean for row in block.systems if row.source != "published" and (score := _score(row, metric))
-    ]
+    means = [score.mean for row in block.systems if row.source != "published" and (score := _score(row, metric))]
     return (max if block.higher_is_better else min)(means) if len(means) > 1 else None
-
-
-def _ends(scale: Scale) -> tuple[float, float]:
-    return scale.low, scale.high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from .. import numbers
@@ -13,12 +14,12 @@ from ..markup import Markup, data_text, element, join
 
 def note(text: str) -> Markup | None:
     """A remark below a block."""
-    return data_text(text, "p", class_="note") if text else None
+    return data_text(numbers.keep_together(text), "p", class_="note") if text else None
 
 
 def paragraph(block: Paragraph) -> Markup:
     """Running text."""
-    return data_text(block.text, "p")
+    return data_text(numbers.keep_together(block.text), "p")
 
 
 def key_figures(block: KeyFigures) -> Markup:
@@ -29,10 +30,10 @@ def key_figures(block: KeyFigures) -> Markup:
             element("dt", figure.label, dir="auto"),
             element(
                 "dd",
-                element("span", numbers.show(figure.value), class_="numeral"),
+                element("span", _numeral(numbers.show(figure.value)), class_="numeral"),
                 element("span", f" {figure.unit}", class_="unit") if figure.unit else None,
             ),
-            element("dd", figure.note, class_="remark", dir="auto") if figure.note else None,
+            element("dd", numbers.keep_together(figure.note), class_="remark", dir="auto") if figure.note else None,
         )
         for figure in block.figures
     ]
@@ -51,7 +52,7 @@ def what_ran(block: WhatRan) -> Markup:
         for name, values in (("Settings", block.settings), ("Where and when", block.environment))
         if values
     ]
-    command = element("pre", element("code", block.command)) if block.command else None
+    command = _command(block.command) if block.command else None
     return join(command, element("div", lists, class_="pair") if lists else None)
 
 
@@ -71,11 +72,25 @@ def next_steps(block: NextSteps) -> Markup:
         element(
             "li",
             data_text(step.about, "p") if step.about else None,
-            element("pre", element("code", step.command)),
+            _command(step.command),
         )
         for step in block.commands
     ]
     return element("ol", steps, class_="steps")
+
+
+def _command(text: str) -> Markup:
+    """A command line; its options do not break at their dashes."""
+    words = [
+        element("span", word, class_="option") if word.startswith("-") else word for word in re.split(r"(\s+)", text)
+    ]
+    return element("pre", element("code", words))
+
+
+def _numeral(text: str) -> Markup:
+    """A large number, its deviation smaller behind it."""
+    mean, sign, deviation = text.partition(" ± ")
+    return join(mean, element("span", f" ± {deviation}", class_="deviation") if sign else None)
 
 
 def _list(values: Mapping[str, Value | tuple[Value, str]]) -> Markup:
@@ -83,6 +98,6 @@ def _list(values: Mapping[str, Value | tuple[Value, str]]) -> Markup:
     for name, value in values.items():
         shown, remark = value if isinstance(value, tuple) else (value, "")
         beside = element("span", remark, class_="remark", dir="auto") if remark else None
-        cell = element("dd", element("span", numbers.show(shown), dir="auto"), beside)
+        cell = element("dd", element("span", numbers.setting(shown), dir="auto"), beside)
         rows.append(element("div", element("dt", name, dir="auto"), cell))
     return element("dl", rows, class_="facts")

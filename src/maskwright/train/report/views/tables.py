@@ -16,7 +16,8 @@ _NUMBER = re.compile(r"[–−+]?|[−+]?[\d.,]+(e[−+]?\d+)?(\s?(%|[kMG]?B|ms|
 
 def table(block: Table) -> Markup:
     """A plain table in a box that scrolls by itself when it is too wide."""
-    cells = [[numbers.show(value) for value in row] for row in block.rows]
+    columns = [numbers.column(values) for values in zip(*block.rows, strict=True)]
+    cells = [list(row) for row in zip(*columns, strict=True)]
     right = _right_columns(block, cells)
     head = element("tr", [head_cell(name, number in right) for number, name in enumerate(block.columns)])
     rows = [
@@ -48,7 +49,7 @@ def checkpoints(block: Checkpoints) -> Markup:
         row += [one.path] * has_path
         rows.append([*row, "best" if one.is_best else "" if one.is_kept else "removed"])
     strong = [number for number, one in enumerate(block.checkpoints) if one.is_best]
-    return table(Table(columns, rows, note=block.note, strong=strong, right=["Step", *scores, "Size"]))
+    return table(Table(columns, rows, note=block.note, strong=strong, right=[*scores, "Size"]))
 
 
 def weights(block: Weights) -> Markup:
@@ -61,18 +62,19 @@ def weights(block: Weights) -> Markup:
     parts = []
     for key, about, found in kinds:
         amount = element("span", numbers.count(len(found)), class_="amount")
+        words = element("span", about)
         if not found:
-            parts.append(element("p", amount, about, class_=f"weights {key}"))
+            parts.append(element("p", amount, words, class_=f"weights {key}"))
             continue
         listed = element("ul", [element("li", element("code", name)) for name in found])
-        parts.append(element("details", element("summary", amount, about), listed, class_=f"weights {key}"))
+        parts.append(element("details", element("summary", amount, words), listed, class_=f"weights {key}"))
     return join(parts)
 
 
 def _right_columns(block: Table, cells: list[list[str]]) -> set[int]:
     if block.right is not None:
         return {number for number, name in enumerate(block.columns) if name in block.right}
-    columns = range(len(block.columns))
+    columns = range(1, len(block.columns))  # the first column names the row, number or not
     return {number for number in columns if all(_NUMBER.fullmatch(row[number].strip()) for row in cells)}
 
 

