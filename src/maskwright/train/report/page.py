@@ -26,7 +26,7 @@ from .content import (
     WhatRan,
 )
 from .findings import Checkpoints, Comparison, Confusion, Curves, MaskExamples, Weights, WorstErrors
-from .markup import Markup, clean, data_text, element, join
+from .markup import Markup, clean, data_text, element, escape, join
 from .views import answers, comparison, plain, tables
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -78,9 +78,17 @@ def _header(report: Report) -> Markup:
     return element(
         "header",
         element("p", data_text(report.title, class_="name"), made, class_="over"),
-        data_text(numbers.keep_together(report.headline), "h1"),
+        element("h1", _headline(report.headline), dir="auto"),
         _health(report.health) if report.health else None,
     )
+
+
+def _headline(text: str) -> list[Markup]:
+    """The words; short ones with a hyphen (TF-IDF) are kept in one line."""
+    words = re.split(r"(\s+)", numbers.keep_together(text))
+    return [
+        element("span", word, class_="together") if "-" in word and len(word) < 16 else escape(word) for word in words
+    ]
 
 
 def _health(health: Health) -> Markup:

@@ -65,10 +65,11 @@ def _mark(name: str, place: float) -> Markup:
 
 
 def whisker(score: Score | None, scale: Scale) -> Markup:
-    """A dot at the mean, a line of one deviation to each side, a small stroke for each run; None: only the grid."""
-    parts = [_upright(scale.place(tick), "grid") for tick in scale.ticks(3)]
+    """A dot at the mean, a line of one deviation to each side, a small stroke for each run; None: only the axis."""
+    parts = [element("line", class_="grid", x1=0, x2="100%", y1=10, y2=10)]
+    parts += [_upright(scale.place(tick), "grid", 6, 14) for tick in scale.ticks(4)]
     if score is not None:
-        parts += [_upright(scale.place(run), "run", 5, 15) for run in score.runs]
+        parts += [_upright(scale.place(run), "run", 4, 16) for run in score.runs]
         if score.deviation:
             ends = [share(scale.place(score.mean + sign * score.deviation)) for sign in (-1, 1)]
             parts.append(element("line", class_="whisker", x1=ends[0], x2=ends[1], y1=10, y2=10))
@@ -77,14 +78,14 @@ def whisker(score: Score | None, scale: Scale) -> Markup:
 
 
 def whisker_axis(scale: Scale, unit: str) -> Markup:
-    """The labels of the grid that `whisker` draws."""
-    ticks = scale.ticks(3)
+    """The labels of the axis that `whisker` draws."""
+    ticks = scale.ticks(4)
     parts = [
-        element("text", name, class_="tick", x=share(scale.place(tick)), y=12)
+        element("text", name, class_="tick", x=share(scale.place(tick)), y=16)
         for tick, name in zip(ticks, labels(ticks, unit), strict=True)
     ]
     return element("svg", parts, class_="whiskers", aria_hidden="true")
 
 
-def _upright(place: float, class_: str, top: int | str = -8, bottom: int | str = "100%") -> Markup:
+def _upright(place: float, class_: str, top: int, bottom: int) -> Markup:
     return element("line", class_=class_, x1=share(place), x2=share(place), y1=top, y2=bottom)

@@ -135,8 +135,9 @@ def _summary(chart: Chart, drawn: list[Trace]) -> str:
 def _note(chart: Chart, dropped: int) -> Markup | None:
     parts: list[str] = [chart.note] if chart.note else []
     if dropped:
-        what = "not finite, or not positive," if chart.log_y else "not finite"
-        parts.append(f"{numbers.count(dropped)} {'value' if dropped == 1 else 'values'} {what} left out.")
+        what = "finite and positive" if chart.log_y else "finite"
+        noun = "value that is" if dropped == 1 else "values that are"
+        parts.append(f"Without {numbers.count(dropped)} {noun} not {what}.")
     return element("p", " ".join(parts), class_="note", dir="auto") if parts else None
 
 

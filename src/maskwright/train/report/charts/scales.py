@@ -68,7 +68,7 @@ def labels(ticks: Sequence[float], unit: str = "number") -> list[str]:
         return [numbers.percent(tick, _digits(step * 100)) for tick in ticks]
     if not ticks or max(abs(tick) for tick in ticks) >= 10_000:
         return [numbers.short(tick) for tick in ticks]
-    step = min((b - a for a, b in pairwise(ticks)), default=1.0)
+    step = min((b - a for a, b in pairwise(ticks)), default=ticks[0] or 1.0)
     if max(abs(tick) for tick in ticks) < 1e-3 or ticks[-1] > 100 * step * len(ticks):
         return [numbers.show(float(tick)) if tick else "0" for tick in ticks]
     digits = _digits(step)

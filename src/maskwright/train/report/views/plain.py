@@ -82,7 +82,7 @@ def next_steps(block: NextSteps) -> Markup:
 def _command(text: str) -> Markup:
     """A command line; its options do not break at their dashes."""
     words = [
-        element("span", word, class_="option") if word.startswith("-") else word for word in re.split(r"(\s+)", text)
+        element("span", word, class_="together") if word.startswith("-") else word for word in re.split(r"(\s+)", text)
     ]
     return element("pre", element("code", words))
 

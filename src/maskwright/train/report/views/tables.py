@@ -79,8 +79,12 @@ def _right_columns(block: Table, cells: list[list[str]]) -> set[int]:
 
 
 def head_cell(name: str, is_right: bool = False) -> Markup:
+    """A column's heading."""
     return element("th", name, class_="number" if is_right else None, scope="col", dir="auto")
 
 
 def cell(text: str, is_right: bool) -> Markup:
-    return element("td", text, class_="number") if is_right else element("td", text, dir="auto")
+    """A cell: a number on the right, or text, of which a single short word (a path) is not broken."""
+    if is_right:
+        return element("td", text, class_="number")
+    return element("td", text, dir="auto", class_="together" if len(text) < 40 and " " not in text else None)
