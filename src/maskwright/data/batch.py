@@ -107,9 +107,7 @@ def order_by_length(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.argsort(np.asarray(lengths), kind="stable")
 
 
-def chunks_by_tokens(
-    order: Sequence[int] | np.ndarray, lengths: Sequence[int], budget: int
-) -> Iterator[list[int]]:
+def chunks_by_tokens(order: Sequence[int] | np.ndarray, lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Cut `order` into chunks of at most `budget` tokens (a longer sequence stands alone)."""
     chunk: list[int] = []
     tokens = 0

@@ -72,8 +72,7 @@ class ModelConfig:
             )
         pad = self.pad_token_id
         check(
-            pad is None
-            or (isinstance(pad, int) and not isinstance(pad, bool) and 0 <= pad < self.vocab_size),
+            pad is None or (isinstance(pad, int) and not isinstance(pad, bool) and 0 <= pad < self.vocab_size),
             f"pad_token_id is {pad!r}; it must lie inside the vocabulary of {self.vocab_size:,}, or be None.",
         )
         _check_activation(self.hidden_act)

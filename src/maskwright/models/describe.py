@@ -10,9 +10,7 @@ from .config import ModelConfig
 from .model import Model
 
 
-def parameter_count(
-    config: ModelConfig, head: str | None = None, labels: Sequence[str] | int | None = None
-) -> int:
+def parameter_count(config: ModelConfig, head: str | None = None, labels: Sequence[str] | int | None = None) -> int:
     """Parameters of `build(config, head, labels=labels)`, counted without allocating any."""
     with torch.device("meta"):
         return Model(config, head, labels=labels).num_parameters

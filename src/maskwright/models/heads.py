@@ -102,9 +102,7 @@ class SequenceClassificationHead(nn.Module):
         )
         self.labels = tuple(labels)
         self.problem_type = problem_type
-        self.dropout = (
-            config.hidden_dropout if config.classifier_dropout is None else config.classifier_dropout
-        )
+        self.dropout = config.hidden_dropout if config.classifier_dropout is None else config.classifier_dropout
         self.classifier = Linear(config.hidden_size, len(self.labels))
 
     def forward(self, pooled: Tensor) -> Tensor:
@@ -132,9 +130,7 @@ def make_head(
         names = default if labels is None else labels
         if isinstance(names, int):
             names = [f"LABEL_{index}" for index in range(names)]
-        return SequenceClassificationHead(
-            config, names, "regression" if name == "regression" else problem_type
-        )
+        return SequenceClassificationHead(config, names, "regression" if name == "regression" else problem_type)
     check(labels is None, f"Head {name or 'none'} takes no labels: only classification and regression do.")
     if name is None:
         return None

@@ -54,9 +54,7 @@ def check_labels(labels: Tensor, num_classes: int, what: str) -> None:
         raise InputError(f"{what} must be whole numbers, not {str(labels.dtype).removeprefix('torch.')}.")
     wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= num_classes))]
     if wrong.numel():
-        raise InputError(
-            f"{what} hold {int(wrong[0])}; they must be 0 to {num_classes - 1}, or {IGNORED} to skip one."
-        )
+        raise InputError(f"{what} hold {int(wrong[0])}; they must be 0 to {num_classes - 1}, or {IGNORED} to skip one.")
 
 
 def widen(logits: Tensor) -> Tensor:

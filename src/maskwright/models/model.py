@@ -28,9 +28,9 @@ from .heads import (
     require,
 )
 from .initialisation import initialise
-from .losses import IGNORED, cross_entropy, sequence_loss
 from .output import ModelOutput
-from .padded import Layout, pack
+from .padded import PaddedRows
+from .padded_call import padded_call
 from .transformer import Encoded, Transformer
 
 
@@ -114,7 +114,7 @@ class Model(nn.Module):
         Raises InputError for ids, positions or token types that the tables do not have.
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU a check would make every step wait
-            self._check(batch)
+            self.check(batch)
         return self.encoder(batch, self.compute_dtype, hidden_states=hidden_states, attentions=attentions)
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
@@ -126,9 +126,7 @@ class Model(nn.Module):
         if not self.has_pooler:
             raise InputError("This model has no pooler: load it with a head that judges whole sequences.")
         if 0 in batch.lengths:
-            raise InputError(
-                f"Sequence {batch.lengths.index(0)} of the pack is empty: it has no first token to pool."
-            )
+            raise InputError(f"Sequence {batch.lengths.index(0)} of the pack is empty: it has no first token to pool.")
         return self.encoder.pool(hidden[batch.first_tokens])
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
@@ -150,96 +148,8 @@ class Model(nn.Module):
         logits: Tensor = head(self.pool(self.encode(batch).hidden, batch))
         return logits
 
-    # -- padded ----------------------------------------------------------------------------------------------
-
-    def forward(  # noqa: PLR0917 - the order in which transformers takes them
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        next_sentence_label: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-    ) -> ModelOutput:
-        """The padded call, in transformers' names and shapes.
-
-        input_ids, attention_mask, token_type_ids: int [batch, seq]; position_ids: default the column. Left
-        and right padding and holes are dropped on entry and come back as zeros; the pooled token is the first
-        one kept. labels: [batch, seq] for mlm and pretraining (with next_sentence_label [batch]), [batch] for
-        nsp, as `sequence_loss` says for sequence heads; -100 and labels of dropped tokens do not count.
-        Raises InputError.
-        """
-        layout = pack(input_ids, attention_mask, token_type_ids, position_ids)
-        self._check(layout.batch)
-        encoded = self.encode(layout.batch, hidden_states=output_hidden_states, attentions=output_attentions)
-        pooled = self.pool(encoded.hidden, layout.batch) if self.has_pooler else None
-        logits = self._all_logits(encoded.hidden, pooled, layout)
-        states, weights = encoded.hidden_states, encoded.attentions
-        heads = self.config.num_attention_heads
-        return ModelOutput(
-            last_hidden_state=layout.spread_tokens(encoded.hidden),
-            pooler_output=None if pooled is None else layout.spread_sequences(pooled),
-            hidden_states=None if states is None else tuple(layout.spread_tokens(state) for state in states),
-            attentions=None
-            if weights is None
-            else tuple(layout.spread_attention(layer, heads) for layer in weights),
-            loss=self._loss(logits, labels, next_sentence_label, layout),
-            **logits,
-        )
-
-    def _all_logits(self, hidden: Tensor, pooled: Tensor | None, layout: Layout) -> dict[str, Tensor]:
-        """Padded logits by transformers' names."""
-        head = self.head
-        if isinstance(head, MaskedLanguageModelHead):
-            return {"logits": layout.spread_tokens(self.mlm_logits(hidden))}
-        if pooled is None or head is None:
-            return {}
-        if isinstance(head, PretrainingHead):
-            return {
-                "prediction_logits": layout.spread_tokens(self.mlm_logits(hidden)),
-                "seq_relationship_logits": layout.spread_sequences(self.nsp_logits(pooled)),
-            }
-        return {"logits": layout.spread_sequences(head(pooled))}
-
-    def _loss(
-        self,
-        logits: dict[str, Tensor],
-        labels: Tensor | None,
-        next_sentence_label: Tensor | None,
-        layout: Layout,
-    ) -> Tensor | None:
-        """The head's loss; None where a label that it needs is not given."""
-        if labels is None:
-            return None
-        if isinstance(self.head, SequenceClassificationHead):
-            return sequence_loss(logits["logits"], labels, self.head.problem_type)
-        if isinstance(self.head, NextSentenceHead):
-            return cross_entropy(logits["logits"], labels.reshape(-1), "labels")
-        if self.head is None:
-            raise InputError("A bare encoder has no loss: build or load it with a head, or leave labels out.")
-        if labels.shape != layout.keep.shape:
-            raise InputError(
-                f"labels have shape {list(labels.shape)}; input_ids have {list(layout.keep.shape)}."
-            )
-        words = labels.masked_fill(~layout.keep, IGNORED).reshape(-1)
-        if isinstance(self.head, MaskedLanguageModelHead):
-            return cross_entropy(logits["logits"].flatten(0, 1), words, "labels")
-        if next_sentence_label is None:
-            return None
-        return cross_entropy(logits["prediction_logits"].flatten(0, 1), words, "labels") + cross_entropy(
-            logits["seq_relationship_logits"], next_sentence_label.reshape(-1), "next_sentence_label"
-        )
-
-    # -- files and checks ------------------------------------------------------------------------------------
-
-    def save(self, folder: str | Path, *, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
-        """Write a Hugging Face model folder; see `hub.folders.save_model`."""
-        registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
-
-    def _check(self, batch: Batch) -> None:
-        """Refuse what the tables do not have."""
+    def check(self, batch: Batch) -> None:
+        """Raise InputError for ids, positions, token types or a length that the tables do not have."""
         if not batch.num_tokens:
             return
         longest, most = max(batch.lengths), self.config.max_position_embeddings
@@ -252,6 +162,42 @@ class Model(nn.Module):
         _check_range(batch.position_ids, most, "Position", "position table")
         if batch.token_type_ids is not None:
             _check_range(batch.token_type_ids, self.config.type_vocab_size, "Token type", "token type table")
+
+    # -- padded ----------------------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        next_sentence_label: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> ModelOutput:
+        """The padded call, in transformers' names and shapes.
+
+        input_ids, attention_mask, token_type_ids: int [batch, seq]; position_ids: default the column. Left and right
+        padding and holes are dropped on entry and come back as zeros; the pooled token is that of column 0.
+        labels: [batch, seq] for mlm and pretraining (with next_sentence_label [batch]), [batch] for nsp, as
+        `sequence_loss` says for sequence heads; -100 and labels of dropped tokens do not count. Raises InputError.
+        """
+        rows = PaddedRows(input_ids, attention_mask, token_type_ids, position_ids)
+        return padded_call(
+            self,
+            rows,
+            labels,
+            next_sentence_label,
+            hidden_states=output_hidden_states,
+            attentions=output_attentions,
+        )
+
+    # -- files ----------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path, *, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
+        """Write a Hugging Face model folder; see `hub.folders.save_model`."""
+        registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
 
 
 def build(

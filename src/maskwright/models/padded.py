@@ -5,8 +5,6 @@ Nothing between the two sees a padding token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -14,19 +12,44 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where each token of a pack stands in the padded rows that it came from.
+class PaddedRows:
+    """Padded rows, checked, and where each of their kept tokens stands in the pack.
 
-    Rows are packed shortest first, so that attention finds runs of equal length; rows without a kept token
-    are left out of the pack. batch: the pack; keep: bool [batch, seq]; flat: int64 [tokens], row * seq +
-    column of each packed token; rows: int64 [sequences], the row of each packed sequence.
+    Rows are packed shortest first, so that attention finds runs of equal length; rows without a kept token are left out
+    of the pack. input_ids, token_type_ids (or None), position_ids: int64 [batch, seq]; keep: bool [batch, seq];
+    rows: int64 [sequences], the row of each packed sequence; flat: int64 [tokens], row * seq + column of each packed
+    token; batch: the pack.
     """
 
-    batch: Batch
-    keep: Tensor
-    flat: Tensor
-    rows: Tensor
+    def __init__(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> None:
+        """input_ids, token_type_ids: int [batch, seq]; attention_mask: 1 keeps, 0 drops (default: keep all);
+        position_ids: int [batch, seq], [1, seq] or [seq], default the column. Raises InputError for other shapes.
+        """
+        _check_ids(input_ids)
+        self.input_ids = input_ids.long()
+        self.keep = _keep(attention_mask, input_ids)
+        self.token_type_ids = _token_types(token_type_ids, input_ids)
+        self.position_ids = _positions(position_ids, input_ids)
+        lengths = self.keep.sum(dim=1)  # [batch]
+        rows = torch.argsort(lengths, stable=True)
+        self.rows = rows[lengths[rows] > 0]  # [sequences]
+        sequence, column = self.keep[self.rows].nonzero(as_tuple=True)  # [tokens] each, in pack order
+        self.flat = self.rows[sequence] * input_ids.shape[1] + column
+        cu_seqlens = torch.zeros(len(self.rows) + 1, dtype=torch.int32)
+        cu_seqlens[1:] = lengths[self.rows].cumsum(0)
+        types = self.token_type_ids
+        self.batch = Batch(
+            input_ids=self.input_ids.reshape(-1)[self.flat],
+            cu_seqlens=cu_seqlens,
+            position_ids=self.position_ids.reshape(-1)[self.flat],
+            token_type_ids=None if types is None else types.reshape(-1)[self.flat],
+        )
 
     def spread_tokens(self, values: Tensor) -> Tensor:
         """[tokens, ...] to [batch, seq, ...]; dropped tokens are 0."""
@@ -49,54 +72,12 @@ class Layout:
         return padded
 
 
-def pack(
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
-    token_type_ids: Tensor | None = None,
-    position_ids: Tensor | None = None,
-) -> Layout:
-    """Pack padded rows by their mask: left, right and no padding, and holes.
-
-    input_ids, token_type_ids: int [batch, seq]; attention_mask: 1 keeps, 0 drops (default: keep all);
-    position_ids: int [batch, seq], [1, seq] or [seq], default the column. Raises InputError for other shapes.
-    """
-    _check_ids(input_ids)
-    shape = input_ids.shape
-    keep = _keep(attention_mask, input_ids)
-    if token_type_ids is not None:
-        _check_shape("token_type_ids", token_type_ids, shape)
-    if position_ids is None:
-        position_ids = torch.arange(shape[1], device=input_ids.device)
-    elif position_ids.shape not in (shape, (1, shape[1]), (shape[1],)):
-        _check_shape("position_ids", position_ids, shape)
-    lengths = keep.sum(dim=1)  # [batch]
-    rows = torch.argsort(lengths, stable=True)
-    rows = rows[lengths[rows] > 0]  # [sequences]
-    sequence, column = keep[rows].nonzero(as_tuple=True)  # [tokens] each, in pack order
-    flat = rows[sequence] * shape[1] + column
-    cu_seqlens = torch.zeros(len(rows) + 1, dtype=torch.int32)
-    cu_seqlens[1:] = lengths[rows].cumsum(0)
-    batch = Batch(
-        input_ids=input_ids.reshape(-1)[flat].long(),
-        cu_seqlens=cu_seqlens,
-        position_ids=position_ids.expand(shape).reshape(-1)[flat].long(),
-        token_type_ids=None if token_type_ids is None else token_type_ids.reshape(-1)[flat].long(),
-    )
-    return Layout(batch, keep, flat, rows)
-
-
 def _check_ids(input_ids: Tensor) -> None:
     if not isinstance(input_ids, Tensor) or input_ids.ndim != 2:
-        given = (
-            f"shape {list(input_ids.shape)}" if isinstance(input_ids, Tensor) else type(input_ids).__name__
-        )
-        raise InputError(
-            f"input_ids must be a tensor [batch, seq], not {given}: wrap one text as ids[None, :]."
-        )
+        given = f"shape {list(input_ids.shape)}" if isinstance(input_ids, Tensor) else type(input_ids).__name__
+        raise InputError(f"input_ids must be a tensor [batch, seq], not {given}: wrap one text as ids[None, :].")
     if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
-        raise InputError(
-            f"input_ids must be whole numbers, not {str(input_ids.dtype).removeprefix('torch.')}."
-        )
+        raise InputError(f"input_ids must be whole numbers, not {str(input_ids.dtype).removeprefix('torch.')}.")
 
 
 def _keep(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
@@ -110,8 +91,23 @@ def _keep(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
     return keep
 
 
+def _token_types(token_type_ids: Tensor | None, input_ids: Tensor) -> Tensor | None:
+    if token_type_ids is None:
+        return None
+    _check_shape("token_type_ids", token_type_ids, input_ids.shape)
+    return token_type_ids.long()
+
+
+def _positions(position_ids: Tensor | None, input_ids: Tensor) -> Tensor:
+    """Positions as int64 [batch, seq]."""
+    shape = input_ids.shape
+    if position_ids is None:
+        position_ids = torch.arange(shape[1], device=input_ids.device)
+    elif position_ids.shape not in (shape, (1, shape[1]), (shape[1],)):
+        _check_shape("position_ids", position_ids, shape)
+    return position_ids.long().expand(shape)
+
+
 def _check_shape(name: str, tensor: Tensor, shape: torch.Size) -> None:
     if tensor.shape != shape:
-        raise InputError(
-            f"{name} has shape {list(tensor.shape)}, but input_ids has {list(shape)}: they must agree."
-        )
+        raise InputError(f"{name} has shape {list(tensor.shape)}, but input_ids has {list(shape)}: they must agree.")

@@ -38,9 +38,7 @@ class Layer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.attention = SelfAttention(
-            config.hidden_size, config.num_attention_heads, config.attention_dropout
-        )
+        self.attention = SelfAttention(config.hidden_size, config.num_attention_heads, config.attention_dropout)
         self.attention_norm = LayerNorm(config.hidden_size, config.layer_norm_eps)
         self.ffn = FeedForward(config.hidden_size, config.intermediate_size, config.hidden_act)
         self.ffn_norm = LayerNorm(config.hidden_size, config.layer_norm_eps)
@@ -51,9 +49,13 @@ class Layer(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
         """hidden: float [tokens, hidden]. Returns the same shape, and the attention weights if wanted."""
         attended, weights = self.attention(hidden, runs, want_weights)
+        return self.add(hidden, attended), weights
+
+    def add(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """What follows the attention: add and norm, feed-forward, add and norm. All [tokens, hidden]."""
         hidden = self.attention_norm(hidden + dropout(attended, self.hidden_dropout, self.training))
         hidden = self.ffn_norm(hidden + dropout(self.ffn(hidden), self.hidden_dropout, self.training))
-        return hidden, weights
+        return hidden
 
 
 class Transformer(nn.Module):
@@ -84,9 +86,7 @@ class Transformer(nn.Module):
             weights.append(layer_weights)
             if hidden_states:
                 states.append(hidden)
-        return Encoded(
-            hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None
-        )
+        return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
 
     def pool(self, first: Tensor) -> Tensor:
         """tanh(W h + b) of each sequence's first token. first: [sequences, hidden], as is the result."""
