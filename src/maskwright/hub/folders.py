@@ -58,7 +58,7 @@ def load_model(
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
     if any((folder / file_name).is_file() for file_name in _TOKENIZER_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
-    return model.eval(), report
+    return model.train(False), report
 
 
 def save_model(

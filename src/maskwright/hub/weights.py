@@ -19,7 +19,7 @@ from ..core.errors import CorruptFileError, ModelFolderError
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 HEADER_LIMIT_BYTES = 100_000_000
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 
@@ -74,10 +74,10 @@ def _weight_files(folder: Path, root: Path) -> list[Path]:
         return [folder / FILE]
     if (folder / INDEX).is_file():
         return _shards(folder, root)
-    pickles = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
-    if pickles:
+    unsafe = sorted(file.name for pattern in UNSAFE for file in folder.glob(pattern))
+    if unsafe:
         raise ModelFolderError(
-            f"{folder} holds its weights as a pickle ({pickles[0]}), which can run code when it is opened: get the "
+            f"{folder} holds its weights as a pickle ({unsafe[0]}), which can run code when it is opened: get the "
             f"model with {FILE} instead."
         )
     raise ModelFolderError(f"{folder} has no {FILE}: the weights are missing.")
@@ -105,8 +105,8 @@ def _check_file(path: Path) -> None:
         start = handle.read(8)
     size = path.stat().st_size
     is_zip = start[:4] == b"PK\x03\x04"
-    is_plain_pickle = start[:1] == b"\x80" and start[1:2] in b"\x02\x03\x04\x05" and start[3:8] != bytes(5)
-    if is_zip or is_plain_pickle:
+    is_bare = start[:1] == b"\x80" and start[1:2] in b"\x02\x03\x04\x05" and start[3:8] != bytes(5)
+    if is_zip or is_bare:
         raise ModelFolderError(
             f"{path} is a pickle, not safetensors, whatever its name says: opening it could run code, so it is refused."
         )

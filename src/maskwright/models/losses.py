@@ -42,14 +42,14 @@ def sequence_loss(logits: Tensor, labels: Tensor, problem_type: str | None) -> T
 
 
 def infer_problem_type(num_labels: int, labels: Tensor) -> str:
-    """The problem that these labels pose, by transformers' rule."""
+    """The problem that these labels, [sequences] or [sequences, num_labels], pose by transformers' rule."""
     if num_labels == 1:
         return "regression"
     return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
 
 
 def check_labels(labels: Tensor, num_classes: int, what: str) -> None:
-    """Raise InputError when a label is neither -100 nor a class."""
+    """Raise InputError when a label, int of any shape [...], is neither -100 nor a class."""
     if labels.is_floating_point():
         raise InputError(f"{what} must be whole numbers, not {str(labels.dtype).removeprefix('torch.')}.")
     wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= num_classes))]
@@ -58,5 +58,5 @@ def check_labels(labels: Tensor, num_classes: int, what: str) -> None:
 
 
 def widen(logits: Tensor) -> Tensor:
-    """Half precision to float32; float32 and float64 stay. Any shape."""
+    """Half precision to float32; float32 and float64 stay. logits: any shape [...]."""
     return logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits

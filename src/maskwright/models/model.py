@@ -74,6 +74,7 @@ class Model(nn.Module):
 
     @compute_dtype.setter
     def compute_dtype(self, dtype: torch.dtype | None) -> None:
+        """None goes back to the dtype of the weights."""
         self._compute_dtype = dtype
 
     @property

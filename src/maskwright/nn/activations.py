@@ -10,12 +10,12 @@ from torch import Tensor
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x * Phi(x) with the exact error function (Hendrycks and Gimpel 2016, equation 1). Any shape."""
+    """x * Phi(x) with the exact error function (Hendrycks and Gimpel 2016, equation 1). x: any shape [...]."""
     return F.gelu(x)
 
 
 def gelu_new(x: Tensor) -> Tensor:
-    """GELU by its tanh approximation (Hendrycks and Gimpel 2016, section 2). Any shape."""
+    """GELU by its tanh approximation (Hendrycks and Gimpel 2016, section 2). x: any shape [...]."""
     return F.gelu(x, approximate="tanh")
 
 

@@ -21,7 +21,7 @@ _INT64 = torch.iinfo(torch.int64)
 def dropout(x: Tensor, probability: float, training: bool = True) -> Tensor:
     """Zero each element with `probability` and scale the others, so that the expectation stays x.
 
-    x: float, any shape; the result has the same shape. Off when not `training` or `probability` is 0.
+    x: float of any shape [...]; the result has the same. Off when not `training` or `probability` is 0.
     """
     if not training or probability == 0.0 or x.numel() == 0:
         return x
@@ -36,6 +36,7 @@ class _CpuDropout(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, x: Tensor, probability: float) -> Tensor:
+        """x: any shape [...]; the result has the same."""
         threshold = min(max(round(probability * _LEVELS), 1), _LEVELS - 1)
         words = torch.randint(_INT64.min, _INT64.max, (-(-x.numel() // 4),), dtype=torch.int64)
         # int16 runs from -32,768: an element is dropped when its 16 bits lie among the lowest `threshold`
@@ -47,5 +48,6 @@ class _CpuDropout(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """Gradients pass where elements were kept; same shape [...]."""
         (keep,) = context.saved_tensors
         return (gradients[0] * keep).mul_(context.scale), None

@@ -23,6 +23,7 @@ class Table(nn.Module):
         return F.embedding(ids, self.weight, self.padding_id)
 
     def extra_repr(self) -> str:
+        """Sizes, for print."""
         return f"{self.weight.shape[0]} x {self.weight.shape[1]}"
 
 

@@ -29,6 +29,7 @@ class Linear(nn.Module):
         return F.linear(x, self.weight.to(x.dtype), self.bias.to(x.dtype))
 
     def extra_repr(self) -> str:
+        """Sizes, for print."""
         return f"{self.weight.shape[1]} -> {self.weight.shape[0]}"
 
 
@@ -50,4 +51,5 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.weight.shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
 
     def extra_repr(self) -> str:
+        """Sizes, for print."""
         return f"{self.weight.shape[0]}, eps={self.eps}"
