@@ -57,9 +57,10 @@ class SeenDigests:
     def _in_runs(self, digests: list[bytes]) -> list[bool]:
         known = np.zeros(len(digests), dtype=bool)
         wanted = _halves(b"".join(digests))
+        order = np.argsort(wanted[0])  # neighbours in a file are looked up together
         for path in self.runs:  # one map at a time, so that resident memory stays that of one file
             ordered = np.memmap(path, _HALF, mode="r").view(np.ndarray).reshape(2, -1)
-            known |= _contains(ordered, wanted)
+            known[order] |= _contains(ordered, wanted[:, order])
         return known.tolist()
 
     def _flush(self) -> None:

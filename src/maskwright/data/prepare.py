@@ -19,7 +19,7 @@ from ..core import storage
 from ..core.config import differences
 from ..core.errors import CorruptFileError, InputError, RunError
 from ..core.progress import Track, note, track
-from ..text.corpus import Source, corpus_files
+from ..text.corpus import Source, corpus_files, file_size
 from ..text.files import HUB, STDIN
 from .duplicates import SeenDigests
 from .reading import Batch, Reader
@@ -176,7 +176,8 @@ class _Preparation:
 
     def run(self) -> None:
         """Read, tokenise and write until the corpus ends; then seal the folder."""
-        with track("Preparing the corpus", unit="documents") as progress, ThreadPoolExecutor(1) as pool:
+        megabytes = sum(map(file_size, self.reader.names)) / 1e6 or None
+        with track("Preparing the corpus", megabytes, "MB") as progress, ThreadPoolExecutor(1) as pool:
             waiting: tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]] | None = None
             for batch in self.reader.batches():
                 ahead = (batch, pool.submit(self._encode, batch))
@@ -200,7 +201,8 @@ class _Preparation:
         if waiting is not None:
             batch, future = waiting
             self.writer.add(batch, *future.result())
-            progress.update(self.reader.facts.documents, f"{self.writer.num_tokens:,} tokens")
+            facts = self.reader.facts
+            progress.update(facts.file_bytes / 1e6, f"{facts.documents:,} documents, {self.writer.num_tokens:,} tokens")
 
 
 def _flat(ids: list[list[int]]) -> Iterator[int]:

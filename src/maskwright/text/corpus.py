@@ -16,7 +16,7 @@ from typing import Any
 
 from ..core.errors import InputError, RowError, RowErrors
 from .cells import read_text
-from .files import HUB, STDIN, expand, file_format, read_lines
+from .files import HUB, STDIN, Line, Meter, expand, file_format, read_lines
 from .hub_text import hub_rows
 from .records import Record, read_records
 from .sentences import split_sentences
@@ -40,9 +40,14 @@ class Document:
 
 @dataclass
 class CorpusFacts:
-    """What was read. bad_rows holds the first `MAX_ROWS_KEPT` of the `skipped_rows`."""
+    """What was read.
+
+    file_bytes: as the files are on disk, packed or not; cut_sentences, cut_documents: how many were over the limit;
+    bad_rows: the faults of the first `MAX_ROWS_KEPT` of the `skipped_rows`.
+    """
 
     files: int = 0
+    file_bytes: int = 0
     documents: int = 0
     sentences: int = 0
     characters: int = 0
@@ -101,15 +106,26 @@ def read_file(name: str, text_field: str, split_lines: bool, facts: CorpusFacts)
     """The documents of one file of a corpus; bad rows are added to `facts` and left out."""
     facts.files += 1
     kind = "txt" if name == STDIN else "hub" if name.startswith(HUB) else file_format(name, default="txt")
+    before = facts.file_bytes
+
+    def meter(position: int) -> None:
+        facts.file_bytes = before + position
+
     if kind == "txt":
-        documents = _read_plain(name, split_lines, facts)
+        documents = _read_plain(name, read_lines(name, meter), split_lines, facts)
     else:
-        documents = _read_rows(name, kind, text_field, facts)
+        documents = _read_rows(name, kind, text_field, facts, meter)
     for document in documents:
         facts.documents += 1
         facts.sentences += len(document.sentences)
         facts.characters += sum(map(len, document.sentences))
         yield document
+    facts.file_bytes = before + file_size(name)
+
+
+def file_size(name: str) -> int:
+    """Bytes of a file of a corpus; 0 for standard input and data sets of the hub, where it is not known."""
+    return 0 if name == STDIN or name.startswith(HUB) else Path(name).stat().st_size
 
 
 def finish(facts: CorpusFacts, names: Sequence[str], skip_bad_rows: bool) -> None:
@@ -133,10 +149,10 @@ def _stream(
 # -- plain text --------------------------------------------------------------------------------------------
 
 
-def _read_plain(name: str, split_lines: bool, facts: CorpusFacts) -> Iterator[Document]:
+def _read_plain(name: str, lines: Iterator[Line], split_lines: bool, facts: CorpusFacts) -> Iterator[Document]:
     shown = "standard input" if name == STDIN else name
     builder = _Builder(shown, facts)
-    for line in read_lines(name):
+    for line in lines:
         if line.fault:
             facts.add_bad([RowError(shown, line.number, None, line.fault)])
             continue
@@ -196,9 +212,9 @@ def _cut(sentence: str, facts: CorpusFacts) -> Iterator[str]:
 # -- tables ------------------------------------------------------------------------------------------------
 
 
-def _read_rows(name: str, kind: str, text_field: str, facts: CorpusFacts) -> Iterator[Document]:
+def _read_rows(name: str, kind: str, text_field: str, facts: CorpusFacts, meter: Meter) -> Iterator[Document]:
     builder = _Builder(name, facts)
-    for line, value, faults in _texts(name, kind, text_field):
+    for line, value, faults in _texts(name, kind, text_field, meter):
         text, reason = read_text(value) if not faults else (None, None)
         if faults or reason is not None:
             facts.add_bad(faults or [RowError(name, line, text_field, reason or "")])
@@ -207,13 +223,13 @@ def _read_rows(name: str, kind: str, text_field: str, facts: CorpusFacts) -> Ite
         yield from builder.close()
 
 
-def _texts(name: str, kind: str, text_field: str) -> Iterator[tuple[int, Any, list[RowError]]]:
+def _texts(name: str, kind: str, text_field: str, meter: Meter) -> Iterator[tuple[int, Any, list[RowError]]]:
     """Line, text cell and faults of each row."""
     if kind == "hub":
         for row, value in enumerate(hub_rows(name, text_field), start=1):
             yield row, value, []
         return
-    records = read_records(name, kind, [text_field])
+    records = read_records(name, kind, [text_field], meter)
     if kind in ("csv", "tsv"):
         yield from _cells(name, records, text_field)
         return
@@ -221,9 +237,7 @@ def _texts(name: str, kind: str, text_field: str) -> Iterator[tuple[int, Any, li
         yield record.line, record.named.get(text_field), list(record.faults)
 
 
-def _cells(
-    name: str, records: Iterator[Record], text_field: str
-) -> Iterator[tuple[int, Any, list[RowError]]]:
+def _cells(name: str, records: Iterator[Record], text_field: str) -> Iterator[tuple[int, Any, list[RowError]]]:
     """The same for a table whose first row names the columns."""
     header = next(records, None)
     if header is None:
@@ -234,9 +248,7 @@ def _cells(
     if plain.count(text_field) != 1:
         problem = "no column" if text_field not in plain else "more than one column"
         shown = ", ".join(f"'{cell[:40]}'" for cell in plain[:20])
-        raise InputError(
-            f"{name} has {problem} '{text_field}': the columns are {shown}; name the one with the text."
-        )
+        raise InputError(f"{name} has {problem} '{text_field}': the columns are {shown}; name the one with the text.")
     place = plain.index(text_field)
     for record in records:
         faults = list(record.faults)

@@ -32,11 +32,10 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
+Meter = Callable[[int], None]
 PACKINGS = (".gz", ".xz", ".zst")
 _REFUSED = {
-    **dict.fromkeys(
-        (".zip", ".tar", ".tgz", ".bz2", ".7z", ".rar"), "unpack it first, or pack it as .gz, .xz or .zst"
-    ),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".bz2", ".7z", ".rar"), "unpack it first, or pack it as .gz, .xz or .zst"),
     ".json": "write one JSON object per line and name it .jsonl",
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the sheet as .csv"),
     **dict.fromkeys((".doc", ".docx", ".pdf", ".odt", ".html", ".epub"), "save it as plain text (.txt)"),
@@ -53,6 +52,7 @@ _MAGIC = {
     b"\xfe\xff": "UTF-16 text: save it as UTF-8",
 }
 _SAMPLE_BYTES = 8192
+_LINES_PER_REPORT = 256
 _BUFFER_BYTES = 128 << 10
 _ZSTD_SLICE_BYTES = 2048  # what one slice unpacks to is bounded (64 MB), however the file was made
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\b\x1b")) + b"\x7f"
@@ -92,15 +92,11 @@ def _expand_one(entry: str, formats: Collection[str]) -> list[str]:
     if entry == STDIN or entry.startswith(HUB):
         return [entry]
     if path.is_dir():
-        files = [
-            file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path))
-        ]
+        files = [file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path))]
         names = sorted(str(file) for file in files if _known_format(file) in formats)
         if not names:
             endings = ", ".join(ending for ending, kind in FORMATS.items() if kind in formats)
-            raise InputError(
-                f"The folder {entry} holds no file to read ({endings}, plain or {', '.join(PACKINGS)})."
-            )
+            raise InputError(f"The folder {entry} holds no file to read ({endings}, plain or {', '.join(PACKINGS)}).")
         return names
     if path.exists():
         return [entry]
@@ -144,7 +140,7 @@ def file_format(path: Path | str, default: str | None = None) -> str:
     return default
 
 
-def open_bytes(path: Path | str) -> io.BufferedReader:
+def open_bytes(path: Path | str) -> io.BufferedReader[_Source]:
     """The unpacked bytes of a file (`-`: standard input), to be read and closed.
 
     Raises MissingFileError, StorageError (no permission, disk error), MissingExtraError (zstd) and, while
@@ -168,13 +164,18 @@ def open_bytes(path: Path | str) -> io.BufferedReader:
     return io.BufferedReader(_Source(unpack[suffix](handle), str(path), packed=handle), _BUFFER_BYTES)
 
 
-def read_lines(path: Path | str) -> Iterator[Line]:
-    """The physical lines of a text file, one by one. Raises InputError when the file is not text at all."""
+def read_lines(path: Path | str, meter: Meter | None = None) -> Iterator[Line]:
+    """The physical lines of a text file, one by one; `meter` is told now and then how far the file is read.
+
+    Raises InputError when the file is not text at all.
+    """
     with open_bytes(path) as handle:
         refuse_binary(handle.peek(_SAMPLE_BYTES)[:_SAMPLE_BYTES], path)
         number = 0
         while raw := handle.readline(MAX_LINE_BYTES + 1):
             number += 1
+            if meter is not None and number % _LINES_PER_REPORT == 0:
+                meter(handle.raw.position())
             if len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
                 yield _skip_long_line(handle, raw, number)
             else:
@@ -218,9 +219,7 @@ def _skip_long_line(handle: IO[bytes], raw: bytes, number: int) -> Line:
     while not raw.endswith(b"\n") and (raw := handle.readline(_BUFFER_BYTES)):
         size += len(raw)
         quotes += raw.count(b'"')
-    return Line(
-        number, '"' * (quotes % 2), f"the line has {size:,} bytes; at most {MAX_LINE_BYTES:,} are read"
-    )
+    return Line(number, '"' * (quotes % 2), f"the line has {size:,} bytes; at most {MAX_LINE_BYTES:,} are read")
 
 
 # -- unpacking ---------------------------------------------------------------------------------------------
@@ -229,11 +228,10 @@ def _skip_long_line(handle: IO[bytes], raw: bytes, number: int) -> Line:
 class _Source(io.RawIOBase):
     """A byte source whose failures are sentences that name the file."""
 
-    def __init__(
-        self, inner: Any, name: str, packed: IO[bytes] | None = None, keep_open: bool = False
-    ) -> None:
+    def __init__(self, inner: Any, name: str, packed: IO[bytes] | None = None, keep_open: bool = False) -> None:
         self.inner, self.name, self.packed, self.keep_open = inner, name, packed, keep_open
         self._read = getattr(inner, "read1", inner.read)
+        self._delivered = 0
 
     def readable(self) -> bool:
         return True
@@ -242,13 +240,16 @@ class _Source(io.RawIOBase):
         try:
             data = self._read(len(buffer))
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, _ZstdDamageError) as error:
-            raise InputError(
-                f"{self.name} is cut off or damaged ({error}): fetch or pack it again."
-            ) from None
+            raise InputError(f"{self.name} is cut off or damaged ({error}): fetch or pack it again.") from None
         except OSError as error:
             raise StorageError(f"{self.name} cannot be read: {error.strerror or error}.") from error
         buffer[: len(data)] = data
+        self._delivered += len(data)
         return len(data)
+
+    def position(self) -> int:
+        """Bytes of the file read so far, as it is on disk."""
+        return self._delivered if self.packed is None else self.packed.tell()
 
     def close(self) -> None:
         if not self.closed and not self.keep_open:
@@ -280,10 +281,10 @@ class _ZstdSource:
     def __init__(self, handle: IO[bytes], library: Any) -> None:
         self.handle, self.library = handle, library
         self.frame: Any = None
-        self.packed, self.plain = b"", b""
+        self.packed, self.plain, self.given = b"", b"", 0  # of `plain`, `given` bytes are handed out
 
     def read(self, size: int) -> bytes:
-        while not self.plain:
+        while self.given == len(self.plain):
             if not self.packed:
                 self.packed = self.handle.read(_BUFFER_BYTES)
                 if not self.packed:
@@ -291,7 +292,8 @@ class _ZstdSource:
                         raise EOFError("the last frame is not complete")
                     return b""
             self._unpack_slice()
-        data, self.plain = self.plain[:size], self.plain[size:]
+        data = self.plain[self.given : self.given + size]
+        self.given += len(data)
         return data
 
     def _unpack_slice(self) -> None:
@@ -299,7 +301,7 @@ class _ZstdSource:
         if self.frame is None:
             self.frame = self.library.ZstdDecompressor().decompressobj()
         try:
-            self.plain = self.frame.decompress(piece)
+            self.plain, self.given = self.frame.decompress(piece), 0
         except self.library.ZstdError as error:
             raise _ZstdDamageError(str(error)) from None
         if self.frame.eof:
@@ -307,4 +309,4 @@ class _ZstdSource:
             self.frame = None
 
     def close(self) -> None:
-        self.plain = self.packed = b""
+        self.packed, self.plain, self.given = b"", b"", 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError, MissingExtraError, RowError
-from .files import MAX_LINE_BYTES, PACKINGS, Line, open_bytes, read_lines
+from .files import MAX_LINE_BYTES, PACKINGS, Line, Meter, open_bytes, read_lines
 
 _PARQUET_ROWS = 1024
 _COPY_BYTES = 1 << 20
@@ -38,26 +38,26 @@ class Record:
         return RowError(self.file, self.line, column, reason)
 
 
-def read_records(path: Path | str, kind: str, columns: Sequence[str] | None = None) -> Iterator[Record]:
+def read_records(
+    path: Path | str, kind: str, columns: Sequence[str] | None = None, meter: Meter | None = None
+) -> Iterator[Record]:
     """The rows of a file of format `kind` ("csv", "tsv", "jsonl", "parquet"); blank lines are no rows.
 
-    columns: those to read from Parquet (default: all); other formats are read whole.
+    columns: those to read from Parquet (default: all); other formats are read whole; meter: is told now and
+    then how many bytes of the file are read.
     """
-    if kind == "csv":
-        return _read_csv(path)
-    if kind == "tsv":
-        return _read_tsv(path)
-    if kind == "jsonl":
-        return _read_jsonl(path)
-    return _read_parquet(path, columns)
+    if kind == "parquet":
+        return _read_parquet(path, columns)
+    read = {"csv": _read_csv, "tsv": _read_tsv, "jsonl": _read_jsonl}[kind]
+    return read(path, read_lines(path, meter))
 
 
 def _faulty(path: Path | str, line: Line) -> RowError:
     return RowError(str(path), line.number, None, line.fault or "")
 
 
-def _read_tsv(path: Path | str) -> Iterator[Record]:
-    for line in read_lines(path):
+def _read_tsv(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
+    for line in lines:
         if line.fault:
             yield Record(str(path), line.number, faults=(_faulty(path, line),))
         elif line.text.strip(" \r"):
@@ -86,7 +86,7 @@ class _LineFeed:
         self.returned.extendleft(reversed(self.taken[1:]))
 
 
-def _read_csv(path: Path | str) -> Iterator[Record]:
+def _read_csv(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
     """Rows of a comma-separated file.
 
     A quoted field that is not closed properly swallows lines up to the next quote. It is reported where it
@@ -95,7 +95,7 @@ def _read_csv(path: Path | str) -> Iterator[Record]:
     """
     if csv.field_size_limit() < MAX_LINE_BYTES:
         csv.field_size_limit(MAX_LINE_BYTES)
-    feed = _LineFeed(read_lines(path))
+    feed = _LineFeed(lines)
     reader = csv.reader(feed, strict=True)
     while True:
         feed.taken = []
@@ -130,8 +130,8 @@ def _csv_reason(message: str, lines: Sequence[Line]) -> str:
 # -- JSON lines --------------------------------------------------------------------------------------------
 
 
-def _read_jsonl(path: Path | str) -> Iterator[Record]:
-    for line in read_lines(path):
+def _read_jsonl(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
+    for line in lines:
         if line.fault:
             yield Record(str(path), line.number, faults=(_faulty(path, line),))
         elif line.text.strip():
@@ -201,9 +201,7 @@ def _read_parquet(path: Path | str, columns: Sequence[str] | None) -> Iterator[R
                     row += 1
                     yield Record(str(path), row, named=named)
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"{path} is damaged after row {row} ({_first_line(error)}): fetch it again."
-            ) from None
+            raise InputError(f"{path} is damaged after row {row} ({_first_line(error)}): fetch it again.") from None
 
 
 def _open_parquet(path: Path | str) -> Any:
