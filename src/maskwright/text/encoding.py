@@ -27,22 +27,27 @@ class Pieces:
 
     @cached_property
     def ids(self) -> list[int]:
+        """Vocabulary ids."""
         return self._raw.ids
 
     @cached_property
     def tokens(self) -> list[str]:
+        """Token strings."""
         return self._raw.tokens
 
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
+        """Start and end character of each token in its text."""
         return self._raw.offsets
 
     @cached_property
     def word_ids(self) -> list[int | None]:
+        """Index of the word in its text."""
         return self._raw.word_ids
 
     @cached_property
     def special_tokens_mask(self) -> list[int]:
+        """1 for special tokens."""
         return self._raw.special_tokens_mask
 
 
@@ -112,40 +117,46 @@ class Encoding:
 
     @cached_property
     def ids(self) -> list[int]:
+        """Vocabulary ids."""
         return self._frame(
             [piece.ids for piece in self.pieces], [gap[0] for gap in self.template.gaps], self.padding.id
         )
 
     @cached_property
     def tokens(self) -> list[str]:
+        """Token strings."""
         own = [piece.tokens for piece in self.pieces]
         return self._frame(own, [gap[1] for gap in self.template.gaps], self.padding.token)
 
     @cached_property
     def type_ids(self) -> list[int]:
-        own = [
-            [type_id] * len(piece) for type_id, piece in zip(self.template.type_ids, self.pieces, strict=True)
-        ]
+        """0 for the first text and its frame, 1 for the second."""
+        own = [[type_id] * len(piece) for type_id, piece in zip(self.template.type_ids, self.pieces, strict=True)]
         return self._frame(own, [gap[2] for gap in self.template.gaps], self.padding.type_id)
 
     @cached_property
     def offsets(self) -> list[tuple[int, int]]:
+        """Start and end character of each token in its text."""
         return self._frame_all([piece.offsets for piece in self.pieces], (0, 0), (0, 0))
 
     @cached_property
     def special_tokens_mask(self) -> list[int]:
+        """1 for special tokens."""
         return self._frame_all([piece.special_tokens_mask for piece in self.pieces], 1, 1)
 
     @cached_property
     def attention_mask(self) -> list[int]:
+        """1 for tokens, 0 for padding."""
         return self._frame_all([[1] * len(piece) for piece in self.pieces], 1, 0)
 
     @cached_property
     def word_ids(self) -> list[int | None]:
+        """Index of the word in its text."""
         return self._frame_all([piece.word_ids for piece in self.pieces], None, None)
 
     @cached_property
     def sequence_ids(self) -> list[int | None]:
+        """0 or 1: the text that a token comes from."""
         return self._frame_all([[index] * len(piece) for index, piece in enumerate(self.pieces)], None, None)
 
     @property
@@ -215,9 +226,7 @@ class TextCounts:
         """One sentence on what was cut or not known; empty when nothing was."""
         parts = []
         if self.cut_texts:
-            parts.append(
-                f"{self.cut_texts:,} of {self.texts:,} texts were cut ({self.cut_tokens:,} tokens left out)"
-            )
+            parts.append(f"{self.cut_texts:,} of {self.texts:,} texts were cut ({self.cut_tokens:,} tokens left out)")
         if self.unknown_tokens:
             parts.append(f"{self.unknown_tokens:,} of {self.tokens:,} tokens are unknown to the vocabulary")
         return "; ".join(parts) + ("." if parts else "")

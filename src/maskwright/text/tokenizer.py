@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core import registry, storage
-from ..core.errors import InputError
+from ..core.errors import ConfigError, InputError
 from .encoding import (
     TRUNCATIONS,
     Cut,
@@ -58,12 +59,24 @@ class Tokenizer:
 
     @classmethod
     def train(
-        cls, files: PathOrPaths, kind: str = "wordpiece", vocab_size: int = 8000, **options: Any
+        cls,
+        files: PathOrPaths,
+        kind: str = "wordpiece",
+        vocab_size: int = 8000,
+        *,
+        skip_bad_rows: bool = False,
+        **options: Any,
     ) -> Tokenizer:
-        """Train on corpus files, folders or globs; options as in `train_from_iterator`."""
+        """Train on corpus files, folders or patterns; options as in `train_from_iterator`.
+
+        Raises what `text.corpus.read_documents` raises, RowErrors for bad rows unless `skip_bad_rows`.
+        """
         from .trainers.texts import read_texts
 
-        return cls.train_from_iterator(read_texts(files), kind, vocab_size, **options)
+        skipped: dict[str, int] = {}
+        tokenizer = cls.train_from_iterator(read_texts(files, skip_bad_rows, skipped), kind, vocab_size, **options)
+        tokenizer.facts.update(skipped)
+        return tokenizer
 
     @classmethod
     def train_from_iterator(
@@ -76,7 +89,12 @@ class Tokenizer:
         the kind (see `maskwright.text.trainers`). Raises ConfigError for an unknown kind, InputError for
         empty text.
         """
-        trained = registry.resolve("tokenizer", kind)(texts, vocab_size, **options)
+        trainer = registry.resolve("tokenizer", kind)
+        known = [name for name in signature(trainer).parameters if name not in ("texts", "vocab_size")]
+        for name in options:
+            if name not in known:
+                raise ConfigError(f"A tokenizer of kind '{kind}' takes no {name}; it takes {', '.join(known)}.")
+        trained = trainer(texts, vocab_size, **options)
         return cls(trained.backend, trained.config)
 
     @classmethod
@@ -126,10 +144,7 @@ class Tokenizer:
         strategy = _strategy(truncation)
         check_choice("truncation_side", truncation_side, ("right", "left"))
         check_choice("padding_side", padding_side, ("right", "left"))
-        encoded = [
-            Pieces(raw)
-            for raw in self._encode_raw([*firsts, *(text for text in seconds if text is not None)])
-        ]
+        encoded = [Pieces(raw) for raw in self._encode_raw([*firsts, *(text for text in seconds if text is not None)])]
         pairs = iter(encoded[len(firsts) :])
         result = []
         for first, second in zip(encoded, seconds, strict=False):
@@ -171,9 +186,7 @@ class Tokenizer:
             lengths = tuple(len(ids) for ids in own)
             kept = kept_lengths(lengths, Cut(room, strategy or "longest_first"))
             ids, types = list(template.gaps[0][0]), list(template.gaps[0][2])
-            for entries, keep, type_id, gap in zip(
-                own, kept, template.type_ids, template.gaps[1:], strict=True
-            ):
+            for entries, keep, type_id, gap in zip(own, kept, template.type_ids, template.gaps[1:], strict=True):
                 ids += entries[:keep]
                 ids += gap[0]
                 types += [type_id] * keep
@@ -242,22 +255,27 @@ class Tokenizer:
 
     @cached_property
     def cls_id(self) -> int | None:
+        """Id of the token that opens a text; None where there is none."""
         return self._role_id("cls")
 
     @cached_property
     def sep_id(self) -> int | None:
+        """Id of the token that closes a text; None where there is none."""
         return self._role_id("sep")
 
     @cached_property
     def mask_id(self) -> int | None:
+        """Id of the mask; None where there is none."""
         return self._role_id("mask")
 
     @cached_property
     def pad_id(self) -> int | None:
+        """Id of padding; None where there is none."""
         return self._role_id("pad")
 
     @cached_property
     def unk_id(self) -> int | None:
+        """Id of the unknown token; None where there is none."""
         return self._role_id("unk")
 
     @cached_property
@@ -265,15 +283,17 @@ class Tokenizer:
         """Ids that stand for no text: those of the roles and every token marked special."""
         added = self.backend.get_added_tokens_decoder().items()
         roles = (self.backend.token_to_id(token) for token in self.special_tokens.values())
-        return frozenset(
-            {id for id, token in added if token.special} | {id for id in roles if id is not None}
-        )
+        return frozenset({id for id, token in added if token.special} | {id for id in roles if id is not None})
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is known of the training: kind, settings, texts, words; empty for a tokenizer made elsewhere."""
+        return self.config.get("maskwright", {})
 
     @cached_property
     def kind(self) -> str:
         """What it is: as trained here, else wordpiece, byte-bpe, bpe, word or unigram, by its model."""
-        named = self.config.get("maskwright", {}).get("kind")
-        if named:
+        if named := self.facts.get("kind"):
             return named
         model = type(self.backend.model).__name__
         if model == "BPE":
@@ -292,9 +312,7 @@ class Tokenizer:
         if type(self.backend.model).__name__ != "WordPiece":
             return np.zeros(self.vocab_size, dtype=bool)
         prefix = self.backend.model.continuing_subword_prefix
-        return np.array(
-            [id not in special and t.startswith(prefix) for id, t in enumerate(self.tokens)], dtype=bool
-        )
+        return np.array([id not in special and t.startswith(prefix) for id, t in enumerate(self.tokens)], dtype=bool)
 
     def word_starts(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Where words begin in a row of ids: bool [tokens]; a special token is a word of its own."""
@@ -332,16 +350,12 @@ class Tokenizer:
         if probe is None:
             raise InputError("This tokenizer encodes nothing: its vocabulary is empty.")
         return tuple(
-            read_template(
-                self.backend.encode(probe, pair, add_special_tokens=special), 1 if pair is None else 2
-            )
+            read_template(self.backend.encode(probe, pair, add_special_tokens=special), 1 if pair is None else 2)
             for special in (True, False)
             for pair in (None, probe)
         )
 
-    def _pad(
-        self, encodings: list[Encoding], padding: str | bool, max_length: int | None, side: str
-    ) -> list[Encoding]:
+    def _pad(self, encodings: list[Encoding], padding: str | bool, max_length: int | None, side: str) -> list[Encoding]:
         check_choice("padding", padding, (False, True, "longest", "max_length"))
         if padding is False or not encodings:
             return encodings

@@ -37,15 +37,11 @@ def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
     """The library's tokenizer and its configuration, from a folder or one of its two main files."""
     path = Path(path)
     if not path.exists():
-        raise MissingFileError(
-            f"{path} does not exist: give a tokenizer folder, a tokenizer.json or a vocab.txt."
-        )
+        raise MissingFileError(f"{path} does not exist: give a tokenizer folder, a tokenizer.json or a vocab.txt.")
     if path.is_dir():
         main = next((path / name for name in (TOKENIZER, VOCABULARY) if (path / name).is_file()), None)
         if main is None:
-            raise ModelFolderError(
-                f"{path} holds no tokenizer: neither {TOKENIZER} nor {VOCABULARY} is there."
-            )
+            raise ModelFolderError(f"{path} holds no tokenizer: neither {TOKENIZER} nor {VOCABULARY} is there.")
     else:
         main = path
     _verify(main)
@@ -63,9 +59,7 @@ def special_token_roles(backend: Backend, config: dict[str, Any]) -> dict[str, s
         candidates: tuple[str | None, ...] = (configured,) if configured else usual
         if role == "unk" and not configured:
             candidates = (getattr(backend.model, "unk_token", None), *usual)
-        token = next(
-            (token for token in candidates if token and backend.token_to_id(token) is not None), None
-        )
+        token = next((token for token in candidates if token and backend.token_to_id(token) is not None), None)
         if token is not None:
             roles[role] = token
     return roles
@@ -89,11 +83,19 @@ def bert_backend(vocab: dict[str, int], config: dict[str, Any]) -> Backend:
     return backend
 
 
-def frame(backend: Backend, tokens: dict[str, str]) -> None:
-    """Register the special tokens and put [CLS] A [SEP] B [SEP], types 0 and 1, around texts."""
+def frame(backend: Backend, tokens: dict[str, str], *, mask_takes_space: bool = False) -> None:
+    """Register the special tokens and put [CLS] A [SEP] B [SEP], types 0 and 1, around texts.
+
+    mask_takes_space: the mask stands for the space before it too, as pieces do whose words begin with a space.
+    """
     from tokenizers import AddedToken, processors
 
-    backend.add_special_tokens([AddedToken(tokens[role], special=True, normalized=False) for role in ROLES])
+    backend.add_special_tokens(
+        [
+            AddedToken(tokens[role], special=True, normalized=False, lstrip=mask_takes_space and role == "mask")
+            for role in ROLES
+        ]
+    )
     cls, sep = tokens["cls"], tokens["sep"]
     backend.post_processor = processors.TemplateProcessing(
         single=f"{cls}:0 $A:0 {sep}:0",
@@ -117,7 +119,7 @@ class TokenizerFiles:
         text = self.backend.to_str(pretty=True)
         files = {
             TOKENIZER: text.encode(),
-            CONFIG: _json(config),
+            CONFIG: _json(dict(sorted(config.items()))),
             SPECIAL_TOKENS: _json(special),
         }
         return files | self._vocabulary_files(json.loads(text)["model"])
@@ -140,13 +142,9 @@ def _from_json(path: Path) -> Backend:
     try:
         backend = Tokenizer.from_str(data.decode("utf-8"))
     except Exception as error:  # the library raises bare Exception for what it cannot parse
-        raise CorruptFileError(
-            f"{path} is not a usable tokenizer ({error}): restore it from its source."
-        ) from None
+        raise CorruptFileError(f"{path} is not a usable tokenizer ({error}): restore it from its source.") from None
     if backend.post_processor is None:
-        backend.post_processor = processors.TemplateProcessing(
-            single="$A:0", pair="$A:0 $B:1", special_tokens=[]
-        )
+        backend.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
     return backend
 
 
@@ -154,9 +152,7 @@ def _from_vocabulary(path: Path, config: dict[str, Any]) -> Backend:
     try:
         text = storage.read_bytes(path, LIMIT_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CorruptFileError(
-            f"{path} is not UTF-8 (byte {error.start}): restore it from its source."
-        ) from None
+        raise CorruptFileError(f"{path} is not UTF-8 (byte {error.start}): restore it from its source.") from None
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -89,7 +89,7 @@ def byte_bpe(model: Any, lowercase: bool, facts: dict[str, Any]) -> Trained:
     backend = Tokenizer(model)
     configure_byte_level(backend, lowercase)
     backend.decoder = decoders.ByteLevel()
-    frame(backend, TOKEN_OF_ROLE)
+    frame(backend, TOKEN_OF_ROLE, mask_takes_space=True)
     return _fast(backend, "byte-bpe", lowercase, facts)
 
 
@@ -137,7 +137,11 @@ def numbered(vocab: list[str]) -> dict[str, int]:
 
 
 def _fast(backend: Backend, kind: str, lowercase: bool, facts: dict[str, Any]) -> Trained:
-    return Trained(backend, {"tokenizer_class": "PreTrainedTokenizerFast", **_facts(kind, lowercase, facts)})
+    generic = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+    }
+    return Trained(backend, generic | _facts(kind, lowercase, facts))
 
 
 def _facts(kind: str, lowercase: bool, facts: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
-def read_texts(source: str | Path | Iterable[str | Path], *, skip_bad_rows: bool = False) -> Iterator[str]:
-    """The sentences of corpus files, folders or patterns, in order."""
-    from ..corpus import read_documents
+def read_texts(
+    source: str | Path | Iterable[str | Path],
+    skip_bad_rows: bool = False,
+    skipped: dict[str, int] | None = None,
+) -> Iterator[str]:
+    """The sentences of corpus files, folders or patterns, in order; `skipped`, when given, gets the rows left out."""
+    from ..corpus import CorpusFacts, read_documents
 
     paths = source if isinstance(source, (str, Path)) else list(source)
-    for document in read_documents(paths, skip_bad_rows=skip_bad_rows):
+    facts = CorpusFacts()
+    for document in read_documents(paths, skip_bad_rows=skip_bad_rows, facts=facts):
         yield from document.sentences
+    if skipped is not None and facts.skipped_rows:
+        skipped["skipped_rows"] = facts.skipped_rows

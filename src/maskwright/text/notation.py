@@ -1,0 +1,49 @@
+"""Showing how words fall into pieces, with ## on the right piece (BERT: `la ##ern`) or on the left (`la## ern`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .trainers.pipelines import END_OF_WORD
+
+if TYPE_CHECKING:
+    from .tokenizer import Tokenizer
+
+MARK = "##"
+NOTATIONS = ("right", "left")
+
+
+def pieces_of_words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[str]]:
+    """The bare pieces of each word of `ids`: no ##, no </w>, no byte-level space; special tokens are words."""
+    words: list[list[str]] = []
+    for id, starts in zip(ids, tokenizer.word_starts(ids), strict=True):
+        piece = bare(tokenizer, int(id))
+        if starts or not words:
+            words.append([])
+        if piece or not words[-1]:
+            words[-1].append(piece)
+    return words
+
+
+def show_pieces(tokenizer: Tokenizer, ids: Sequence[int], notation: str = "right") -> str:
+    """The pieces of `ids` in one line: `taa ##aaa ##sty`, or `taa## aaa## sty` with notation "left"."""
+    return " ".join(join_pieces(pieces, notation) for pieces in pieces_of_words(tokenizer, ids))
+
+
+def join_pieces(pieces: Sequence[str], notation: str = "right") -> str:
+    """The pieces of one word with the mark where `notation` puts it."""
+    return f"{MARK} ".join(pieces) if notation == "left" else f" {MARK}".join(pieces)
+
+
+def bare(tokenizer: Tokenizer, id: int) -> str:
+    """The text of one piece without marks."""
+    token = tokenizer.tokens[id]
+    if id in tokenizer.special_ids:
+        return token
+    if tokenizer.kind == "byte-bpe":
+        text = tokenizer.backend.decoder.decode([token])
+        return token if "\ufffd" in text else text.strip() or text
+    if tokenizer.kind == "bpe":
+        return token.removesuffix(END_OF_WORD)
+    return token.removeprefix(MARK) if tokenizer.kind.startswith("wordpiece") and token != MARK else token
