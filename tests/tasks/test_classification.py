@@ -47,7 +47,7 @@ def test_bad_rows_are_left_out_and_counted_when_asked():
     examples = task.examples(rows_of("yes", "what", "no"), Words(), skip_bad_rows=True)
     assert examples.num_skipped == 1
     assert examples.targets.tolist() == [1, 0]
-    with pytest.raises(InputError, match="No usable row"):
+    with pytest.raises(InputError, match="no usable row"):
         task.examples(rows_of("what"), Words(), skip_bad_rows=True)
 
 

@@ -92,26 +92,29 @@ class SequenceTask(ABC):
         tokenizer: Tokenizer,
         max_length: int | None = None,
         *,
+        file: str | None = None,
         skip_bad_rows: bool = False,
     ) -> Examples:
         """Tokenise labelled rows to at most `max_length` tokens.
 
-        Raises RowErrors with every row whose label is unknown or unusable, unless `skip_bad_rows`: then they
-        are left out and counted in `Examples.num_skipped`.
+        file: where the rows are from, for messages (None: as each row says). Raises RowErrors with every row whose
+        label is unknown or unusable, unless `skip_bad_rows`: then they are left out and counted in `num_skipped`.
         """
-        good, values = self.check(rows, skip_bad_rows=skip_bad_rows)
+        good, values = self.check(rows, file, skip_bad_rows=skip_bad_rows)
         if not good:
-            raise InputError("No usable row is left: every task needs at least one labelled text.")
+            raise InputError(f"{file or 'The data'} has no usable row: give at least one labelled text.")
         return tokenize_rows(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
 
-    def check(self, rows: Sequence[Row], *, skip_bad_rows: bool = False) -> tuple[list[Row], list[Any]]:
+    def check(
+        self, rows: Sequence[Row], file: str | None = None, *, skip_bad_rows: bool = False
+    ) -> tuple[list[Row], list[Any]]:
         """The rows whose label is usable, and their targets. Raises RowErrors as `examples` does."""
         good, values, bad = [], [], []
         for row in rows:
             try:
                 values.append(self.target(row.label))
             except ValueError as error:
-                bad.append(RowError(row.file, row.line, "label", str(error)))
+                bad.append(RowError(file or row.file, row.line, "label", str(error)))
             else:
                 good.append(row)
         if bad and not skip_bad_rows:
@@ -127,9 +130,7 @@ class SequenceTask(ABC):
         logits, targets = model.logits(batch).float(), batch.labels["sequence"]
         total = self.loss_of(logits, targets) * len(batch)
         correct = self.num_correct(logits.detach(), targets)
-        return Outcome(
-            {self.name: total}, {self.name: len(batch)}, {} if correct is None else {self.name: correct}
-        )
+        return Outcome({self.name: total}, {self.name: len(batch)}, {} if correct is None else {self.name: correct})
 
     def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor | None:
         """Rows answered right, an int scalar; None where an answer is not simply right or wrong."""
@@ -169,10 +170,16 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Seque
     """The task of a loaded model: from the facts of its maskwright.json, or from its head where there are
     none.
 
-    Raises InputError when the model has no head for whole sequences.
+    Raises InputError when the model has no head for whole sequences, ModelFolderError for facts that do not fit it.
     """
     if facts and facts.get("task") in registry.names("task"):
-        return task_from_json(facts)
+        task = task_from_json(facts)
+        if task.num_labels != model.num_labels:
+            raise ModelFolderError(
+                f"maskwright.json names {task.num_labels} outputs and the model has {model.num_labels}: "
+                "they do not belong together."
+            )
+        return task
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for whole texts: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":
@@ -190,8 +197,6 @@ def task_from_json(facts: Mapping[str, Any]) -> SequenceTask:
     try:
         cls = registry.resolve("task", str(name))
     except ConfigError as error:
-        raise ModelFolderError(
-            f"The model's maskwright.json names a task that is not known here: {error}"
-        ) from None
+        raise ModelFolderError(f"The model's maskwright.json names a task that is not known here: {error}") from None
     task: SequenceTask = cls.from_json(facts)
     return task

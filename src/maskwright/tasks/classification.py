@@ -48,9 +48,7 @@ class Classification(SequenceTask):
         if len(self.labels) < (1 if multi_label else 2):
             raise InputError("A classifier needs at least two classes.")
         if self.class_weights is not None and len(self.class_weights) != len(self.labels):
-            raise InputError(
-                f"{len(self.labels)} labels need as many class weights, not {len(self.class_weights)}."
-            )
+            raise InputError(f"{len(self.labels)} labels need as many class weights, not {len(self.class_weights)}.")
 
     @classmethod
     def from_rows(
@@ -60,6 +58,8 @@ class Classification(SequenceTask):
         *,
         class_weight: str | None = None,
         multi_label: bool | None = None,
+        train_file: str | None = None,
+        dev_file: str | None = None,
     ) -> Classification:
         """Take the labels from the training rows, sorted (numbers by value).
 
@@ -68,7 +68,7 @@ class Classification(SequenceTask):
         labels that training does not know, InputError when there is only one class.
         """
         missing = [
-            RowError(row.file, row.line, "label", "is missing") for row in train_rows if row.label is None
+            RowError(train_file or row.file, row.line, "label", "is missing") for row in train_rows if row.label is None
         ]
         if missing:
             raise RowErrors(missing)
@@ -81,7 +81,7 @@ class Classification(SequenceTask):
         if len(counts) < 2:
             found = f"only the label '{next(iter(counts))}'" if counts else "no label"
             raise InputError(
-                f"The training rows have {found}: a classifier needs rows of at least two classes."
+                f"{train_file or 'The training data'} has {found}: a classifier needs rows of at least two classes."
             )
         labels = sort_labels(counts)
         weights = None
@@ -90,7 +90,7 @@ class Classification(SequenceTask):
         elif class_weight is not None:
             raise InputError(unknown_name("class weight", class_weight, ["balanced"]))
         task = cls(labels, multi_label, weights)
-        task.check(dev_rows)
+        task.check(dev_rows, dev_file)
         return task
 
     @property
@@ -195,19 +195,13 @@ class Classification(SequenceTask):
         labels, weights = facts.get("labels"), facts.get("class_weights")
         fits = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
         if weights is not None:
-            fits = (
-                fits
-                and isinstance(weights, list)
-                and all(isinstance(weight, (int, float)) for weight in weights)
-            )
+            fits = fits and isinstance(weights, list) and all(isinstance(weight, (int, float)) for weight in weights)
         if not fits:
             raise ModelFolderError("The model's maskwright.json has no list of label names under 'labels'.")
         try:
             return cls(labels, bool(facts.get("multi_label", False)), weights)  # type: ignore[arg-type]
         except InputError as error:
-            raise ModelFolderError(
-                f"The model's maskwright.json does not describe a classifier: {error}"
-            ) from None
+            raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None
 
 
 def split_labels(text: str) -> list[str]:

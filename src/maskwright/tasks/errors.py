@@ -26,9 +26,7 @@ def confusion_matrix(task: Classification, logits: Tensor, targets: Tensor) -> l
     return table
 
 
-def worst_errors(
-    task: SequenceTask, examples: Examples, logits: Tensor, limit: int = 20
-) -> list[dict[str, Any]]:
+def worst_errors(task: SequenceTask, examples: Examples, logits: Tensor, limit: int = 20) -> list[dict[str, Any]]:
     """The wrong rows with the largest loss, worst first.
 
     Each is {"line", "text", "text_pair", "gold", "loss"} with the task's answer (`label`, `labels` or

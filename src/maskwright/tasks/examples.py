@@ -79,10 +79,15 @@ def tokenize_rows(
     max_length: int | None,
     targets: Tensor | None = None,
     num_skipped: int = 0,
+    counts: TextCounts | None = None,
 ) -> Examples:
-    """Tokenise `rows` to at most `max_length` tokens each (None: no limit), cutting the longer text first."""
+    """Tokenise `rows` to at most `max_length` tokens each (None: no limit), cutting the longer text first.
+
+    counts: adds up what was cut or unknown; new ones by default.
+    """
     has_pairs = any(row.text_pair is not None for row in rows)
-    input_ids, token_types, counts = [], [], TextCounts()
+    counts = TextCounts() if counts is None else counts
+    input_ids, token_types = [], []
     for start in range(0, len(rows), TOKENIZE_ROWS):
         block = rows[start : start + TOKENIZE_ROWS]
         texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
@@ -106,9 +111,7 @@ def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[
     ]
 
 
-def packed_batches(
-    examples: Examples, device: torch.device, batch_tokens: int | None = None
-) -> Iterator[Batch]:
+def packed_batches(examples: Examples, device: torch.device, batch_tokens: int | None = None) -> Iterator[Batch]:
     """All rows, shortest first, in batches of at most `batch_tokens` tokens (None: chosen for the device)."""
     budget = batch_tokens or (BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU)
     for chunk in chunks_by_tokens(order_by_length(examples.lengths), examples.lengths.tolist(), budget):

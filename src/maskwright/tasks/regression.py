@@ -31,13 +31,16 @@ class Regression(SequenceTask):
         cls,
         train_rows: Sequence[Row],
         dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str | None = None,
+        dev_file: str | None = None,
     ) -> Regression:
         """Check the targets. Raises RowErrors for any that is no finite number, InputError for no rows."""
         task = cls()
         if not train_rows:
-            raise InputError("There is no training row: a regression needs texts with numbers.")
-        task.check(train_rows)
-        task.check(dev_rows)
+            raise InputError(f"{train_file or 'The training data'} has no row: a regression needs texts with numbers.")
+        task.check(train_rows, train_file)
+        task.check(dev_rows, dev_file)
         return task
 
     @property

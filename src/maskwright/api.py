@@ -1,0 +1,121 @@
+"""Floor 6: loading, building and training a model in one call, and opening one for each kind of use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .hub.download import find_folder
+from .hub.folders import STORED, load_model, read_facts
+from .inference.declared import declared_by
+from .inference.embed import TextEncoder
+from .inference.fill_mask import MaskFiller
+from .inference.next_sentence import NextSentence
+from .inference.predict import Predictor, trained_length
+from .inference.ready import place, require_head, tokenizer_of
+from .models.model import Model, build
+from .models.presets import preset
+from .tasks import task_of_model
+
+if TYPE_CHECKING:
+    from .train.finetune import FinetuneResult
+    from .train.finetune_config import FinetuneConfig
+    from .train.pretrain import PretrainResult
+    from .train.pretrain_config import PretrainConfig
+
+__all__ = [
+    "build",
+    "finetune",
+    "load",
+    "open_embedder",
+    "open_mask_filler",
+    "open_next_sentence",
+    "open_predictor",
+    "preset",
+    "pretrain",
+]
+
+
+def load(
+    name: str | Path, head: str | None = STORED, *, labels: Sequence[str] | int | None = None, seed: int = 0
+) -> Model:
+    """A model from a folder, or from the hub by name: evaluation mode, float32, on the CPU, with `.tokenizer`.
+
+    head: "stored" for the one in the folder, a head's name to put that one on the encoder (new weights from `seed`),
+    None for the bare encoder; labels: of a new classification head. Raises MissingFileError, ModelFolderError or
+    CorruptFileError.
+    """
+    model, _ = load_model(name, head, labels=labels, seed=seed)
+    return model
+
+
+def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
+    """Pre-train, or go on with the run in `config.output`; what the command does. Returns where the results are."""
+    from .train.pretrain import pretrain as run
+
+    return run(config, restart=restart)
+
+
+def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
+    """Fine-tune, or go on with the run in `config.output`; what the command does. Returns where the results are."""
+    from .train.finetune import finetune as run
+
+    return run(config, restart=restart)
+
+
+def open_predictor(
+    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+) -> Predictor:
+    """A fine-tuned model for answers. max_length: None as in training.
+
+    Raises ModelFolderError when the folder has no head that answers for whole texts; so do the others for theirs.
+    """
+    model = _open(name, ("classification", "regression"), device, precision)
+    facts = read_facts(find_folder(name)[0])
+    return Predictor(model, task_of_model(model, facts), max_length or trained_length(facts))
+
+
+def open_mask_filler(name: str | Path, *, device: str = "auto", precision: str = "auto") -> MaskFiller:
+    """A masked language model for filling masks."""
+    return MaskFiller(_open(name, ("mlm", "pretraining"), device, precision))
+
+
+def open_next_sentence(name: str | Path, *, device: str = "auto", precision: str = "auto") -> NextSentence:
+    """A pre-trained model for judging pairs of sentences."""
+    return NextSentence(_open(name, ("pretraining", "nsp"), device, precision))
+
+
+def open_embedder(
+    name: str | Path,
+    *,
+    layers: str | int | Sequence[int] = "last",
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    max_length: int | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+) -> TextEncoder:
+    """Any model for text vectors.
+
+    What is None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes; token
+    vectors (pooling "none") are as they come.
+    """
+    model = _open(name, None, device, precision)
+    declared = declared_by(find_folder(name)[0])
+    return TextEncoder(
+        model,
+        layers,
+        pooling=declared.pooling if pooling is None else pooling,
+        normalize=(declared.normalize and pooling != "none") if normalize is None else normalize,
+        max_length=declared.max_length if max_length is None else max_length,
+    )
+
+
+def _open(name: str | Path, heads: Collection[str] | None, device: str, precision: str) -> Model:
+    """Load a model for inference; heads: those that will do (None: any)."""
+    model, _ = load_model(name)
+    if heads is not None:
+        require_head(model, heads, str(name))
+    tokenizer_of(model)
+    return place(model, device, precision)

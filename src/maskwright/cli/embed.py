@@ -1,0 +1,190 @@
+"""`maskwright embed`: texts as vectors, from any layer, by text, by token or by word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..core.errors import ConfigError
+from ..core.progress import note, track, warn
+from .common import (
+    ColumnsOption,
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    PrecisionOption,
+    QuietFlag,
+    SkipBadRowsFlag,
+    ThreadsOption,
+    parse_columns,
+    print_json,
+    print_text,
+    set_threads,
+)
+
+if TYPE_CHECKING:
+    from ..core.progress import Track
+    from ..inference.embed import TextEncoder, TokenVectors
+    from ..text.inputs import Text
+
+SHOWN = 6  # numbers of a vector that are shown on a terminal
+
+
+def embed(
+    model: Annotated[str, typer.Argument(help="Any model folder, or a name of the hub.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to turn into vectors.")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write: .npy (a matrix) or .jsonl.")
+    ] = None,
+    layers: Annotated[
+        str,
+        typer.Option(
+            help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
+        ),
+    ] = "last",
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="cls, mean, max, or none for a vector of each token.  [default: as the folder says, else mean]",
+            show_default=False,
+        ),
+    ] = None,
+    words: Annotated[
+        bool, typer.Option("--words", help="With --pooling none: a vector of each word, the mean of its pieces.")
+    ] = False,
+    normalize: Annotated[
+        bool | None,
+        typer.Option(
+            "--normalize/--no-normalize",
+            help="Vectors of length 1.  [default: as the folder says, else no]",
+            show_default=False,
+        ),
+    ] = None,
+    columns: ColumnsOption = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens of a text, at most.  [default: all it takes]", show_default=False)
+    ] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens computed at once.  [default: by device]", show_default=False)
+    ] = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "auto",
+    threads: ThreadsOption = None,
+    skip_bad_rows: SkipBadRowsFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Turn texts into vectors. The order of the vectors is that of the texts.
+
+    Examples:
+
+        maskwright embed runs/a/model --input texts.txt --output vectors.npy --pooling mean
+
+        maskwright embed runs/a/model "Help, I need somebody!" --pooling none --words --layers concat-last-4 --json
+    """
+    if bool(texts) == (input is not None):
+        raise ConfigError("Give either texts or --input FILE.")
+    if output is not None and output.suffix.lower() not in (".npy", ".jsonl"):
+        raise ConfigError(f"{output} has an unknown ending: vectors are written as .npy or .jsonl.")
+    set_threads(threads)
+    rows: list[Text] = list(texts or [])
+    if input is not None:
+        rows = _read(input, columns, skip_bad_rows)
+    from ..api import open_embedder
+
+    encoder = open_embedder(
+        model,
+        layers=layers,
+        pooling=pooling,
+        normalize=normalize,
+        max_length=max_length,
+        device=device,
+        precision=precision,
+    )
+    if words and encoder.pooling != "none":
+        raise ConfigError("--words needs --pooling none: other poolings give one vector for a whole text.")
+    if output is not None and output.suffix.lower() == ".npy":
+        _write_npy(encoder, rows, output, words, batch_tokens)
+    else:
+        _write_lines(_found(encoder, rows, words, batch_tokens), output, json)
+    if encoder.counts.cut_texts:
+        warn(encoder.counts.note())
+
+
+def _read(path: Path, columns: str | None, skip_bad_rows: bool) -> list[Text]:
+    from ..text.tables import read_texts
+
+    table = read_texts(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+    if table.num_skipped:
+        warn(f"{table.num_skipped:,} bad rows are left out.")
+    return [row.text if row.text_pair is None else (row.text, row.text_pair) for row in table.rows]
+
+
+def _tokens(encoder: TextEncoder, texts: list[Text], words: bool, batch_tokens: int | None) -> Iterator[TokenVectors]:
+    for found in encoder.token_vectors(texts, batch_tokens):
+        yield found.by_word() if words else found
+
+
+def _found(encoder: TextEncoder, texts: list[Text], words: bool, batch_tokens: int | None) -> Iterator[dict[str, Any]]:
+    """Each text with its vector, or with its tokens and theirs."""
+    if encoder.pooling == "none":
+        for text, found in zip(texts, _tokens(encoder, texts, words, batch_tokens), strict=True):
+            yield {"text": text, "tokens": found.to_json()}
+        return
+    vectors = (vector for block in encoder.stream(texts, batch_tokens) for vector in block)
+    for text, vector in zip(texts, vectors, strict=True):
+        yield {"text": text, "vector": vector.tolist()}
+
+
+def _write_npy(encoder: TextEncoder, texts: list[Text], output: Path, words: bool, batch_tokens: int | None) -> None:
+    """One matrix; for token vectors a table beside it says which row is which token of which text."""
+    from ..inference.vectors_file import write_npy, write_token_vectors
+
+    with track("embedding", len(texts), "texts") as progress:
+        if encoder.pooling == "none":
+            names = output.with_suffix(".tokens.jsonl")
+            found = _watched(_tokens(encoder, texts, words, batch_tokens), lambda _: 1, progress)
+            count = write_token_vectors(output, names, found, encoder.size)
+        else:
+            count = write_npy(output, _watched(encoder.stream(texts, batch_tokens), len, progress), encoder.size)
+    note(f"{count:,} vectors of {encoder.size} in {output}")
+    if encoder.pooling == "none":
+        note(f"{names} names the token of each")
+
+
+def _watched(items: Iterator[Any], texts_in: Callable[[Any], int], progress: Track) -> Iterator[Any]:
+    """The same items, while `progress` counts the texts in them."""
+    done = 0
+    for item in items:
+        done += texts_in(item)
+        progress.update(done)
+        yield item
+
+
+def _write_lines(found: Iterator[dict[str, Any]], output: Path | None, json: bool) -> None:
+    if output is not None:
+        from ..inference.answers_file import write_answers
+
+        note(f"{write_answers(output, found):,} texts in {output}")
+        return
+    for entry in found:
+        if json:
+            print_json(entry)
+        elif "vector" in entry:
+            print_text(f"{entry['text']}  {_preview(entry['vector'])}")
+        else:
+            print_text(str(entry["text"]))
+            for token in entry["tokens"]:
+                print_text(f"  {token['token']:<16} {token['word']:<16} {_preview(token['vector'])}")
+
+
+def _preview(vector: list[float]) -> str:
+    shown = " ".join(f"{value:+.4f}" for value in vector[:SHOWN])
+    return f"[{shown}{' ...' if len(vector) > SHOWN else ''}] {len(vector)} numbers"

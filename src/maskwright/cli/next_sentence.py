@@ -1,0 +1,77 @@
+"""`maskwright next-sentence`: does the second sentence follow the first?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..core.errors import ConfigError
+from ..core.progress import warn
+from .common import (
+    ColumnsOption,
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    PrecisionOption,
+    QuietFlag,
+    ThreadsOption,
+    parse_columns,
+    print_json,
+    print_table,
+    set_threads,
+)
+
+
+def next_sentence(
+    model: Annotated[str, typer.Argument(help="A model folder that pretrain wrote with mlm+nsp.")],
+    first: Annotated[str | None, typer.Argument(help="The first sentence.")] = None,
+    second: Annotated[list[str] | None, typer.Argument(help="One or more candidates for the next one.")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", help="A file of pairs: .csv, .tsv, .jsonl or .parquet.")
+    ] = None,
+    columns: ColumnsOption = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "auto",
+    threads: ThreadsOption = None,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Judge whether a sentence follows another: the probability of IsNext.
+
+    Examples:
+
+        maskwright next-sentence runs/a/model "The man went to the store." "He bought a gallon of milk."
+
+        maskwright next-sentence runs/a/model --input pairs.tsv --json
+    """
+    if (first is None) == (input is None) or (first is not None and not second):
+        raise ConfigError("Give a sentence and at least one candidate for the next, or --input FILE.")
+    set_threads(threads)
+    pairs = [(str(first), candidate) for candidate in second or []] if input is None else _read(input, columns)
+    from ..api import open_next_sentence
+
+    judge = open_next_sentence(model, device=device, precision=precision)
+    found = [
+        {"text": a, "text_pair": b, "label": "IsNext" if share >= 0.5 else "NotNext", "is_next": share}
+        for (a, b), share in zip(pairs, judge.probabilities(pairs).tolist(), strict=True)
+    ]
+    if judge.counts.cut_texts:
+        warn(judge.counts.note())
+    if json:
+        for row in found:
+            print_json(row)
+        return
+    rows = [(row["text"], row["text_pair"], row["label"], f"{row['is_next']:.4f}") for row in found]
+    print_table(("first", "second", "label", "P(IsNext)"), rows, right=("P(IsNext)",))
+
+
+def _read(path: Path, columns: str | None) -> list[tuple[str, str]]:
+    from ..text.tables import read_texts
+
+    rows = read_texts(path, columns=parse_columns(columns) or None).rows
+    if any(row.text_pair is None for row in rows):
+        raise ConfigError(f"{path} holds single texts; next-sentence needs two columns, text and text_pair.")
+    return [(row.text, str(row.text_pair)) for row in rows]

@@ -1,0 +1,160 @@
+"""`maskwright predict`: the answers of a fine-tuned model, for texts on the command line or for a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..core.errors import ConfigError
+from ..core.progress import note, track, warn
+from .common import (
+    ColumnsOption,
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    PrecisionOption,
+    QuietFlag,
+    SkipBadRowsFlag,
+    ThreadsOption,
+    parse_columns,
+    print_json,
+    print_table,
+    print_text,
+    set_threads,
+)
+
+if TYPE_CHECKING:
+    from ..inference.predict import Predictor
+    from ..text.tables import Row
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="A model folder that finetune wrote, or a name of the hub.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to answer for.")] = None,
+    pair: Annotated[
+        list[str] | None, typer.Option("--pair", help="The second text of each text, in order. Repeatable.")
+    ] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write the answers: .jsonl, .csv or .tsv.")
+    ] = None,
+    columns: ColumnsOption = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show the shapes along the way of each text.")] = False,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens of a text, at most.  [default: as in training]", show_default=False)
+    ] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens computed at once.  [default: by device]", show_default=False)
+    ] = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "auto",
+    threads: ThreadsOption = None,
+    skip_bad_rows: SkipBadRowsFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Answer for texts with a fine-tuned model: labels with probabilities, or numbers.
+
+    Examples:
+
+        maskwright predict runs/b/model "great film" "a bore" --json
+
+        maskwright predict runs/nli/model "A man sleeps." --pair "A man is awake."
+
+        maskwright predict runs/b/model --input texts.txt --output answers.jsonl
+
+        maskwright predict runs/b/model "My router is broken." --trace
+    """
+    if bool(texts) == (input is not None):
+        raise ConfigError("Give either texts or --input FILE.")
+    if output is not None and trace:
+        raise ConfigError("--trace shows its result; leave --output out.")
+    set_threads(threads)
+    from ..inference.answers_file import check_output, write_answers
+
+    if output is not None:
+        check_output(output)
+    rows = _rows(texts or [], pair or [], input, columns, skip_bad_rows)
+    from ..api import open_predictor
+
+    predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
+    if trace:
+        for row in rows:
+            _show_trace(predictor, row, json)
+    elif output is not None:
+        count = write_answers(output, _answers(predictor, rows, batch_tokens))
+        note(f"{count:,} answers in {output}")
+    else:
+        _show(_answers(predictor, rows, batch_tokens), json)
+    if predictor.counts.cut_texts:
+        warn(predictor.counts.note())
+
+
+def _rows(
+    texts: list[str], pairs: list[str], input: Path | None, columns: str | None, skip_bad_rows: bool
+) -> list[Row]:
+    if input is not None:
+        from ..text.tables import read_texts
+
+        table = read_texts(input, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+        if table.num_skipped:
+            warn(f"{table.num_skipped:,} bad rows are left out.")
+        return table.rows
+    if pairs and len(pairs) != len(texts):
+        raise ConfigError(f"--pair is given {len(pairs)} times for {len(texts)} texts: give one for each.")
+    from ..tasks.examples import rows_of
+
+    return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
+
+
+def _answers(predictor: Predictor, rows: list[Row], batch_tokens: int | None) -> Iterator[dict[str, Any]]:
+    """Each row's texts with its answer, and the gold label where the file has one."""
+    with track("predicting", len(rows), "texts") as progress:
+        for number, (row, answer) in enumerate(predictor.stream(rows, batch_tokens), start=1):
+            texts = {"text": row.text} if row.text_pair is None else {"text": row.text, "text_pair": row.text_pair}
+            gold = {} if row.label is None else {"gold": row.label}
+            yield {**texts, **answer, **gold}
+            progress.update(number)
+
+
+def _show(answers: Iterator[dict[str, Any]], json: bool) -> None:
+    if json:
+        for answer in answers:
+            print_json(answer)
+        return
+    rows = [
+        (
+            _short(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else "")),
+            answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else ""),
+            f"{answer['score']:.4f}" if "score" in answer else "",
+        )
+        for answer in answers
+    ]
+    print_table(("text", "label", "score"), rows, right=("score",))
+
+
+def _show_trace(predictor: Predictor, row: Row, json: bool) -> None:
+    from ..inference.trace import trace
+
+    text = row.text if row.text_pair is None else (row.text, row.text_pair)
+    found = trace(predictor, text)
+    if json:
+        print_json({"text": row.text, **found.to_json()})
+        return
+    print_table(("step", "shape", "what it is"), [(step.name, step.size, step.note) for step in found.steps])
+    print_text(f"{len(found.words)} words, split at white space:  {found.summary('words')}")
+    print_text(f"{len(found.tokens)} {predictor.tokenizer.kind} pieces:  {found.summary('pieces')}")
+    label = found.answer.get("label", found.answer.get("labels", ""))
+    score = f"{found.answer['score']:.4f}" if "score" in found.answer else ""
+    print_text(f"answer: {label} {score}\n")
+
+
+def _short(text: str, width: int = 70) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 3] + "..."

@@ -1,0 +1,132 @@
+"""Texts to classes, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import type_of_target
+
+from ..core.config import check
+from ..core.errors import InputError, ModelFolderError
+from ..inference.texts import as_texts
+from ..tasks import Classification
+from ..tasks.classification import THRESHOLD, balanced_weights
+from .fine_tuned import FineTuned, ModelSource, check_lengths
+
+
+class TextClassifier(ClassifierMixin, FineTuned):
+    """A fine-tuned encoder that gives each text, or pair of texts, its class.
+
+    Parameters as those of FineTuned, and class_weight: None, "balanced", or a dict from class to weight.
+
+    y is one class for each text, or a 0/1 matrix [texts, labels] for several. After fit: classes_, model_, task_.
+    """
+
+    _heads = ("classification",)
+    task_: Classification
+
+    def __init__(
+        self,
+        model: ModelSource,
+        *,
+        epochs: int = 3,
+        lr: float = 5e-5,
+        batch_size: int = 32,
+        max_length: int = 128,
+        class_weight: str | Mapping[Any, float] | None = None,
+        freeze_encoder: bool = False,
+        warmup: float = 0.1,
+        weight_decay: float = 0.01,
+        random_state: int = 0,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        super().__init__(
+            model,
+            epochs=epochs,
+            lr=lr,
+            batch_size=batch_size,
+            max_length=max_length,
+            freeze_encoder=freeze_encoder,
+            warmup=warmup,
+            weight_decay=weight_decay,
+            random_state=random_state,
+            device=device,
+            precision=precision,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Train on texts and their classes. Raises InputError for what cannot be learnt from."""
+        self._check()
+        texts, gold = as_texts(X), np.asarray(y)
+        check_lengths(texts, gold)
+        is_multi = gold.ndim == 2
+        if is_multi:
+            if type_of_target(gold) != "multilabel-indicator":
+                raise InputError(
+                    "A matrix y must hold 0 and 1, a column for each label (MultiLabelBinarizer makes one)."
+                )
+            self.classes_, targets = np.arange(gold.shape[1]), gold.astype(float)
+            counts = gold.sum(axis=0)
+        else:
+            self.classes_, targets = np.unique(_known(gold), return_inverse=True)
+            counts = np.bincount(targets)
+            if type_of_target(gold) == "continuous":
+                raise InputError("y holds fractions: for numbers use TextRegressor.")
+            if len(self.classes_) < 2:
+                raise InputError(f"y holds only the class {self.classes_[0]!r}: a classifier needs at least two.")
+        weights = self._weights(counts, len(texts), is_multi)
+        task = Classification([str(name) for name in self.classes_.tolist()], is_multi, weights)
+        self._fit(texts, task, targets.tolist())
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most probable class of each text [texts]; of several labels a 0/1 matrix [texts, labels]."""
+        probabilities = self.predict_proba(X)
+        if self.task_.multi_label:
+            return (probabilities >= THRESHOLD).astype(int)
+        chosen: np.ndarray = self.classes_[probabilities.argmax(axis=1)]
+        return chosen
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Probabilities in the order of classes_: float64 [texts, classes]; rows sum to 1 unless labels are several."""
+        probabilities: np.ndarray = self.task_.probabilities(self._logits(X)).numpy()
+        return probabilities
+
+    def _weights(self, counts: np.ndarray, num_rows: int, is_multi: bool) -> list[float] | None:
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, Mapping):
+            return [float(self.class_weight.get(name, 1.0)) for name in self.classes_.tolist()]
+        check(
+            self.class_weight == "balanced", f"class_weight is {self.class_weight!r}; it is 'balanced', a dict or None."
+        )
+        return balanced_weights(np.maximum(counts, 1).tolist(), num_rows, is_multi)
+
+    def _own_facts(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist()}
+
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        classes = facts.get("estimator", {}).get("classes", self.task_.labels)
+        if len(classes) != self.task_.num_labels:
+            raise ModelFolderError("maskwright.json names other classes than the model has outputs.")
+        self.classes_ = np.array(classes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _known(labels: np.ndarray) -> np.ndarray:
+    """The labels, none of which is missing. Raises InputError."""
+    missing = [index for index, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
+    if missing:
+        raise InputError(f"y has no class for item {missing[0]} ({len(missing)} in all): leave such texts out.")
+    if len({type(label) for label in labels.tolist()}) > 1:
+        raise InputError("y mixes classes of different types: make them all text, or all numbers.")
+    return labels

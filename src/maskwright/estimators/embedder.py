@@ -1,0 +1,91 @@
+"""Texts to vectors, as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from ..api import open_embedder
+from ..core.progress import warn
+from ..inference.embed import TextEncoder
+from ..inference.ready import place
+from ..inference.texts import as_texts
+from ..models.model import Model
+from .fine_tuned import ModelSource
+
+
+class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Texts to vectors, with any model; nothing is trained, so `transform` works without `fit`.
+
+    model: a model folder, a name of the hub, or a Model with a tokenizer, which is copied; layers: "embeddings",
+    "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4" or numbers; pooling: "cls", "mean", "max", or
+    "none" for a matrix of token vectors for each text; normalize: vectors of length 1; max_length: tokens. What is
+    None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes.
+    """
+
+    def __init__(
+        self,
+        model: ModelSource,
+        *,
+        layers: str | int | Sequence[int] = "last",
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        max_length: int | None = None,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        self.model = model
+        self.layers = layers
+        self.pooling = pooling
+        self.normalize = normalize
+        self.max_length = max_length
+        self.device = device
+        self.precision = precision
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
+        """Load the model. The texts are not used."""
+        if isinstance(self.model, Model):
+            model = place(deepcopy(self.model), self.device, self.precision)
+            pooling, normalize = self.pooling or "mean", bool(self.normalize)
+            self.encoder_ = TextEncoder(model, self.layers, pooling, normalize, self.max_length)
+        else:
+            self.encoder_ = open_embedder(
+                self.model,
+                layers=self.layers,
+                pooling=self.pooling,
+                normalize=self.normalize,
+                max_length=self.max_length,
+                device=self.device,
+                precision=self.precision,
+            )
+        self._n_features_out = self.encoder_.size
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """float32 [texts, size]; with pooling "none" a list of float32 [tokens, size]."""
+        encoder = self._encoder()
+        texts = as_texts(X)
+        if encoder.pooling == "none":
+            return [found.vectors for found in encoder.token_vectors(texts)]
+        cut = encoder.counts.cut_texts
+        vectors = encoder.vectors(texts)
+        if encoder.counts.cut_texts > cut:
+            warn(f"{encoder.counts.cut_texts - cut:,} of {len(texts):,} texts are cut to {encoder.max_length} tokens.")
+        return vectors
+
+    def _encoder(self) -> TextEncoder:
+        if not hasattr(self, "encoder_"):
+            self.fit()
+        return self.encoder_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.requires_fit = False
+        return tags

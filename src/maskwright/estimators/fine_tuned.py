@@ -1,0 +1,183 @@
+"""Training, answering, saving and loading: what TextClassifier and TextRegressor share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from ..core.config import check
+from ..core.errors import InputError
+from ..core.progress import warn
+from ..hub.folders import load_model, read_facts, save_model
+from ..inference.predict import Predictor
+from ..inference.ready import place, require_head, room_of, tokenizer_of
+from ..inference.texts import as_texts
+from ..models.model import Model, build
+from ..tasks import SequenceTask, task_of_model
+from ..tasks.examples import rows_of, tokenize_rows
+from ..train.finetune import fit
+
+ModelSource = str | Path | Model
+
+
+class FineTuned(BaseEstimator):
+    """What the fine-tuned estimators share: starting from a model, training, folders.
+
+    model: a model folder, a name of the hub, or a Model with a tokenizer, which is copied; epochs, lr, batch_size,
+    max_length (tokens), warmup (share of the steps), weight_decay: of the training; freeze_encoder: train the pooler
+    and the head only; random_state: names every random draw; device, precision: as on the command line.
+    """
+
+    _heads: tuple[str, ...] = ("classification", "regression")
+
+    def __init__(
+        self,
+        model: ModelSource,
+        *,
+        epochs: int = 3,
+        lr: float = 5e-5,
+        batch_size: int = 32,
+        max_length: int = 128,
+        freeze_encoder: bool = False,
+        warmup: float = 0.1,
+        weight_decay: float = 0.01,
+        random_state: int = 0,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        self.model = model
+        self.epochs = epochs
+        self.lr = lr
+        self.batch_size = batch_size
+        self.max_length = max_length
+        self.freeze_encoder = freeze_encoder
+        self.warmup = warmup
+        self.weight_decay = weight_decay
+        self.random_state = random_state
+        self.device = device
+        self.precision = precision
+
+    def _fit(self, texts: Sequence[Any], task: SequenceTask, targets: Sequence[Any]) -> None:
+        """Train a new head, and the encoder unless frozen, on texts with the targets of `task`."""
+        model = self._start(task)
+        examples = tokenize_rows(
+            rows_of(texts), tokenizer_of(model), room_of(model, self.max_length), task.as_targets(targets)
+        )
+        if examples.num_truncated:
+            warn(f"{examples.counts.note()} Raise max_length (now {self.max_length}) to keep them whole.")
+        self.fit_result_ = fit(
+            model,
+            task,
+            examples,
+            epochs=self.epochs,
+            lr=self.lr,
+            batch_size=self.batch_size,
+            seed=self.random_state,
+            freeze_encoder=self.freeze_encoder,
+            precision=self.precision,
+            warmup_share=self.warmup,
+            weight_decay=self.weight_decay,
+        )
+        self.model_, self.task_ = model, task
+
+    def _start(self, task: SequenceTask) -> Model:
+        """The model at its first step: its encoder loaded or copied, its head new and drawn from random_state."""
+        labels, kind = task.labels or None, task.problem_type
+        if isinstance(self.model, Model):
+            source = self.model
+            model = build(source.config, task.head, labels=labels, problem_type=kind, seed=self.random_state)
+            model.encoder.load_state_dict(source.encoder.state_dict(), strict=False)  # a pooler it lacks stays new
+            model.tokenizer = tokenizer_of(source)
+        else:
+            model, self.load_report_ = load_model(
+                self.model, task.head, labels=labels, problem_type=kind, seed=self.random_state
+            )
+            tokenizer_of(model)
+        return place(model, self.device)
+
+    def _check(self) -> None:
+        """Raise ConfigError for a parameter that is out of range."""
+        for name in ("epochs", "batch_size", "max_length"):
+            value = getattr(self, name)
+            check(
+                isinstance(value, int | np.integer) and int(value) >= 1, f"{name} is {value!r}; it must be 1 or more."
+            )
+        check(bool(self.lr > 0), f"lr is {self.lr!r}; it must be above 0.")
+        check(
+            isinstance(self.random_state, int | np.integer),
+            f"random_state is {self.random_state!r}; it must be a whole number, which names every random draw.",
+        )
+
+    def _logits(self, X: Any) -> Tensor:  # noqa: N803 - scikit-learn's name
+        """float32 [texts, labels]."""
+        check_is_fitted(self, "model_")
+        predictor = Predictor(self.model_, self.task_, self.max_length)
+        logits = predictor.logits(as_texts(X))
+        if predictor.counts.cut_texts:
+            warn(predictor.counts.note())
+        return logits
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder that `load`, `maskwright predict` and transformers read."""
+        check_is_fitted(self, "model_")
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "model"}
+        facts = {
+            **self.task_.to_json(),
+            "max_length": int(self.max_length),
+            "estimator": {"name": type(self).__name__, "parameters": _plain(parameters), **self._own_facts()},
+        }
+        save_model(self.model_, folder, facts=facts)
+
+    @classmethod
+    def load(cls, folder: str | Path, **parameters: Any) -> Self:
+        """A fitted estimator from a model folder, also from one that `maskwright finetune` or transformers wrote.
+
+        parameters: replace those stored, as in device="cpu". Raises ModelFolderError when its head is another one.
+        """
+        model, _ = load_model(folder)
+        require_head(model, cls._heads, str(folder))
+        facts = read_facts(folder)
+        task = task_of_model(model, facts)
+        stored = facts.get("estimator", {}).get("parameters", {})
+        known = {name: value for name, value in stored.items() if name in cls._get_param_names()}
+        length = {"max_length": facts["max_length"]} if isinstance(facts.get("max_length"), int) else {}
+        estimator = cls(str(folder), **{**length, **known, **parameters})
+        estimator.model_ = place(model, estimator.device, estimator.precision)
+        estimator.task_ = task
+        estimator._restore(facts)
+        return estimator
+
+    def _own_facts(self) -> dict[str, Any]:
+        return {}
+
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        return None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.target_tags.required = True
+        return tags
+
+
+def check_lengths(texts: Sequence[Any], targets: Sequence[Any] | np.ndarray) -> None:
+    """Raise InputError unless there is one target for each text, and at least one text."""
+    if len(texts) != len(targets):
+        raise InputError(f"X has {len(texts)} texts and y has {len(targets)} entries: they must be as many.")
+    if not len(texts):
+        raise InputError("X is empty: at least one text is needed.")
+
+
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON keeps them; a dict of class weights by position is kept as text keys."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in parameters.items()
+        if not isinstance(value, Mapping)
+    }

@@ -1,0 +1,154 @@
+"""Texts as vectors: any layer of the encoder, one vector for each text or for each of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import ConfigError
+from ..data.batch import Batch
+from ..models.model import Model
+from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
+from ..text.encoding import Encoding, TextCounts
+from ..text.inputs import Text
+from .layers import check_pooling, choose_layers, pool
+from .ready import room_of, tokenizer_of
+
+BLOCK_TEXTS = 4096
+
+
+@dataclass(frozen=True)
+class TokenVectors:
+    """The tokens of one text or pair and their vectors.
+
+    tokens: the pieces, special ones included; words: the word of the text that each piece belongs to ("" for
+    a special token); spans: its start and end in that text; texts: 0 or 1, which text of a pair (None for a
+    special token); vectors: float32 [tokens, size].
+    """
+
+    tokens: list[str]
+    words: list[str]
+    spans: list[tuple[int, int]]
+    texts: list[int | None]
+    vectors: np.ndarray
+
+    def by_word(self) -> TokenVectors:
+        """One vector for each word: the mean of its pieces. Special tokens are left out."""
+        keys = [(text, span) for text, span in zip(self.texts, self.spans, strict=True)]
+        groups: dict[tuple[int | None, tuple[int, int]], list[int]] = {}
+        for index, key in enumerate(keys):
+            if key[0] is not None:
+                groups.setdefault(key, []).append(index)
+        firsts = [rows[0] for rows in groups.values()]
+        vectors = [self.vectors[rows].mean(axis=0) for rows in groups.values()]
+        words = [self.words[index] for index in firsts]
+        return TokenVectors(
+            words,
+            words,
+            [self.spans[index] for index in firsts],
+            [self.texts[index] for index in firsts],
+            np.stack(vectors) if vectors else np.zeros((0, self.vectors.shape[1]), dtype=np.float32),
+        )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """{"token", "word", "start", "end", "vector"} for each token."""
+        return [
+            {"token": token, "word": word, "start": span[0], "end": span[1], "vector": vector.tolist()}
+            for token, word, span, vector in zip(self.tokens, self.words, self.spans, self.vectors, strict=True)
+        ]
+
+
+class TextEncoder:
+    """Turns texts into vectors.
+
+    layers: see `choose_layers`; pooling: "cls", "mean", "max" or "none" (`token_vectors` only); normalize:
+    scale vectors to length 1; max_length: tokens, the rest of a text is cut (None: what the model takes).
+    counts: what was cut or unknown in all calls so far.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        layers: str | int | Sequence[int] = "last",
+        pooling: str = "mean",
+        normalize: bool = False,
+        max_length: int | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer_of(model)
+        self.layers = choose_layers(layers, model.config.num_hidden_layers)
+        self.pooling = check_pooling(pooling)
+        self.normalize = normalize
+        self.max_length = room_of(model, max_length)
+        self.size = self.layers.size(model.config.hidden_size)
+        self.counts = TextCounts()
+
+    def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> np.ndarray:
+        """One vector for each text or pair, in their order: float32 [texts, size]."""
+        blocks = list(self.stream(texts, batch_tokens))
+        return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
+
+    def stream(self, texts: Sequence[Text], batch_tokens: int | None = None) -> Iterator[np.ndarray]:
+        """The same in blocks, float32 [block, size], so that only one block is in memory."""
+        if self.pooling == "none":
+            raise ConfigError("pooling 'none' gives a vector for each token: ask for the token vectors.")
+        device = self.model.word_embeddings.device
+        for start in range(0, len(texts), BLOCK_TEXTS):
+            examples = self._examples(texts[start : start + BLOCK_TEXTS])
+            yield map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
+
+    def token_vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
+        """The vectors of every token of each text, with the words and where they stand, text by text."""
+        for start in range(0, len(texts), BLOCK_TEXTS):
+            block = list(texts[start : start + BLOCK_TEXTS])
+            examples = self._examples(block)
+            found: dict[int, np.ndarray] = {}
+            with torch.inference_mode():
+                for batch in packed_batches(examples, self.model.word_embeddings.device, batch_tokens):
+                    parts = self._per_token(batch).cpu().split(batch.lengths)
+                    for index, part in zip(batch.labels["example"].tolist(), parts, strict=True):
+                        found[index] = part.numpy()
+            encodings = self.tokenizer.encode_batch(block, self.max_length)
+            for index, (text, encoding) in enumerate(zip(block, encodings, strict=True)):
+                yield _with_words(text, encoding, found.pop(index))
+
+    def _examples(self, texts: Sequence[Text]) -> Examples:
+        return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
+
+    def _per_token(self, batch: Batch) -> Tensor:
+        """float32 [tokens, size], of length 1 if wanted."""
+        needs_all = self.layers.numbers != (self.model.config.num_hidden_layers,)
+        encoded = self.model.encode(batch, hidden_states=needs_all)
+        states = encoded.hidden_states
+        vectors = encoded.hidden.float() if states is None else self.layers.apply(states)
+        return F.normalize(vectors, dim=-1) if self.normalize and self.pooling == "none" else vectors
+
+    def _pooled(self, batch: Batch) -> Tensor:
+        """float32 [sequences, size]."""
+        pooled = pool(self._per_token(batch), batch, self.pooling)
+        return F.normalize(pooled, dim=-1) if self.normalize else pooled
+
+
+def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVectors:
+    """Join the vectors of a text's tokens with its words: pieces that share a word number belong together."""
+    sources = (text,) if isinstance(text, str) else tuple(text)
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
+    keys = list(zip(encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True))
+    for source, word, (start, end) in keys:
+        if source is not None and word is not None:
+            first, last = spans.get((source, word), (start, end))
+            spans[source, word] = (min(first, start), max(last, end))
+    owned = [
+        spans[source, word] if source is not None and word is not None else offsets for source, word, offsets in keys
+    ]
+    words = [
+        "" if source is None else sources[source][start:end]
+        for (source, _, _), (start, end) in zip(keys, owned, strict=True)
+    ]
+    return TokenVectors(encoding.tokens, words, owned, encoding.sequence_ids, vectors)

@@ -1,0 +1,67 @@
+"""Making a loaded model ready for use: the head that a job needs, a device, a number format, a tokenizer that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..core.errors import InputError, ModelFolderError
+from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..models.model import Model
+from ..text.tokenizer import Tokenizer
+
+# What each head is, in words, and the commands that use it.
+HEADS: dict[str | None, tuple[str, str]] = {
+    "mlm": ("a masked language model", "fill-mask, embed or finetune"),
+    "pretraining": (
+        "a pre-trained model (masked words and next sentence)",
+        "fill-mask, next-sentence, embed or finetune",
+    ),
+    "nsp": ("a next-sentence model", "next-sentence, embed or finetune"),
+    "classification": ("a classifier", "predict, evaluate or embed"),
+    "regression": ("a regression", "predict, evaluate or embed"),
+    None: ("an encoder without a head", "embed or finetune"),
+}
+
+
+def require_head(model: Model, heads: Collection[str], name: str) -> None:
+    """Raise ModelFolderError unless the model of folder `name` has one of `heads`.
+
+    The sentence says what the folder holds instead, and which commands fit it.
+    """
+    if model.head_name in heads:
+        return
+    what, commands = HEADS.get(model.head_name, (f"a model with the head '{model.head_name}'", "embed"))
+    wanted = " or ".join(HEADS[head][0] for head in heads)
+    raise ModelFolderError(f"{name} holds {what}, and this needs {wanted}. What fits it: maskwright {commands}.")
+
+
+def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
+    """Move a model to a device and let it compute in a number format; its weights stay as they are.
+
+    device, precision: names as on the command line. Raises ConfigError for what this machine does not have.
+    """
+    where = resolve_device(device)
+    model.to(where)
+    model.compute_dtype = DTYPES[resolve_precision(precision, where)]
+    return model
+
+
+def tokenizer_of(model: Model) -> Tokenizer:
+    """The model's tokenizer. Raises ModelFolderError when it has none."""
+    if model.tokenizer is None:
+        raise ModelFolderError("The model has no tokenizer: its folder needs tokenizer.json or vocab.txt.")
+    tokenizer: Tokenizer = model.tokenizer
+    return tokenizer
+
+
+def room_of(model: Model, max_length: int | None = None) -> int:
+    """Tokens that a text may have: `max_length`, or as many as the model takes.
+
+    Raises InputError when that is more than the model takes, or leaves no room between the special tokens.
+    """
+    most = model.config.max_position_embeddings
+    if max_length is None:
+        return most
+    if not 3 <= max_length <= most:
+        raise InputError(f"max_length is {max_length}; this model takes 3 to {most}.")
+    return max_length
