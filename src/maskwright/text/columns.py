@@ -85,7 +85,7 @@ def with_names(
         if role not in names:
             raise InputError(
                 f"{where} has no column for the {role}: the columns are {_listing(header)}; say which one "
-                f"with --columns {role}=NAME.{_separators(header)}"
+                f"with --columns {role}=NAME."
             )
     for name in others:
         if _find(header, name, where) != name:
@@ -93,8 +93,10 @@ def with_names(
     return Columns(names)
 
 
-def without_header(width: int, mapping: Mapping[str, str] | None, where: str, need_label: bool) -> Columns:
-    """Columns of a table of `width` columns without a header."""
+def without_header(cells: Sequence[str], mapping: Mapping[str, str] | None, where: str, need_label: bool) -> Columns:
+    """Columns of a table without a header, whose first row is `cells`."""
+    _refuse_other_separator(cells, where)
+    width = len(cells)
     mapping = check_mapping(mapping)
     if mapping:
         positions = {role: _position(name, width, where) for role, name in mapping.items()}
@@ -127,9 +129,7 @@ def check_mapping(mapping: Mapping[str, str] | None) -> dict[str, str]:
     return ready
 
 
-def _positions_to_names(
-    plain: Sequence[str], mapping: Mapping[str, str] | None, where: str
-) -> dict[str, str]:
+def _positions_to_names(plain: Sequence[str], mapping: Mapping[str, str] | None, where: str) -> dict[str, str]:
     """Replace positions by the header's names, where no column has the digits as its name."""
     ready = {}
     for role, name in check_mapping(mapping).items():
@@ -162,14 +162,10 @@ def _find(plain: Sequence[str], name: str, where: str) -> str:
     hits = [index for index, cell in enumerate(plain) if cell == name]
     hits = hits or [index for index, cell in enumerate(plain) if cell.casefold() == name.casefold()]
     if not hits:
-        raise InputError(
-            f"{where} has no column '{name}': the columns are {_listing(plain)}.{_separators(plain)}"
-        )
+        raise InputError(f"{where} has no column '{name}': the columns are {_listing(plain)}.")
     if len(hits) > 1:
         places = " and ".join(str(index + 1) for index in hits)
-        raise InputError(
-            f"{where} has the column '{name}' more than once (columns {places}): rename or remove one."
-        )
+        raise InputError(f"{where} has the column '{name}' more than once (columns {places}): rename or remove one.")
     return plain[hits[0]]
 
 
@@ -178,16 +174,13 @@ def _listing(plain: Sequence[str]) -> str:
     return shown + (f" and {len(plain) - 20} more" if len(plain) > 20 else "")
 
 
-def _separators(plain: Sequence[str]) -> str:
-    """A hint where the header looks as if another separator were meant."""
-    if len(plain) == 1:
-        for separator, advice in (
-            (";", "semicolons"),
-            ("\t", "tabs (name the file .tsv)"),
-            (",", "commas (name the file .csv)"),
-        ):
-            if separator in plain[0]:
-                return (
-                    f" The columns seem to be separated by {advice}; .csv means commas and .tsv means tabs."
-                )
-    return ""
+def _refuse_other_separator(cells: Sequence[str], where: str) -> None:
+    """Raise InputError for a single column that is a header with another separator."""
+    separators = {";": "semicolons", "\t": "tabs", ",": "commas"}
+    for separator, name in separators.items():
+        parts = [part.strip().casefold() for part in cells[0].split(separator)]
+        if len(cells) == 1 < len(parts) and KNOWN_NAMES.intersection(parts):
+            raise InputError(
+                f"The columns of {where} are separated by {name}: .csv means commas and .tsv means tabs; "
+                "name or write the file so."
+            )

@@ -107,9 +107,7 @@ def read_table(
     return table
 
 
-def read_texts(
-    path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
-) -> Table:
+def read_texts(path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False) -> Table:
     """Read texts without labels: one text a line (.txt, `-`), or the text columns of a table.
 
     A blank line between texts is a bad row: outputs are matched to inputs by their order. Raises as
@@ -169,7 +167,7 @@ def _open_table(
         return records, with_header(first.cells, mapping, str(path), need_label, others)
     if others:
         raise InputError(f"{path} has no header, so no column '{others[0]}' to choose rows by.")
-    return chain([first], records), without_header(len(first.cells), mapping, str(path), need_label)
+    return chain([first], records), without_header(first.cells, mapping, str(path), need_label)
 
 
 def _refuse_unreadable(path: Path | str, records: list[Record]) -> NoReturn:

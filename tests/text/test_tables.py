@@ -1,0 +1,355 @@
+"""Labelled text: the same rows from every format, columns found by their names, refusals in words."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
+from maskwright.text.tables import read_table, read_texts
+
+Table = list[dict[str, str]]
+
+
+def to_csv(rows: Table) -> bytes:
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue().encode()
+
+
+def to_tsv(rows: Table) -> bytes:
+    lines = ["\t".join(rows[0])] + ["\t".join(row.values()) for row in rows]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def to_jsonl(rows: Table) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def to_parquet(rows: Table) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), stream)
+    return stream.getvalue()
+
+
+WRITERS: dict[str, Callable[[Table], bytes]] = {
+    ".csv": to_csv,
+    ".tsv": to_tsv,
+    ".jsonl": to_jsonl,
+    ".parquet": to_parquet,
+}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
+}
+ROWS: Table = [
+    {"premise": 'A "man", she said', "hypothesis": "вот 中文 🙂", "label": "yes", "source": "x"},
+    {"premise": "two", "hypothesis": ' it"s ', "label": "no", "source": ""},
+    {"premise": "three", "hypothesis": "'3'", "label": "yes", "source": "y"},
+]
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize("packing", list(PACKERS))
+@pytest.mark.parametrize("ending", list(WRITERS))
+def test_every_format_and_packing_gives_the_same_rows(tmp_path, ending, packing):
+    path = write(tmp_path, f"a{ending}{packing}", PACKERS[packing](WRITERS[ending](ROWS)))
+    table = read_table(path)
+    assert [(row.text, row.text_pair, row.label) for row in table.rows] == [
+        (row["premise"], row["hypothesis"], row["label"]) for row in ROWS
+    ]
+    assert table.columns == {"text": "premise", "text_pair": "hypothesis", "label": "label"}
+    assert table.has_label and table.has_pair and not table.skipped and len(table) == 3
+    first = 1 if ending in (".jsonl", ".parquet") else 2
+    assert [row.line for row in table.rows] == [first, first + 1, first + 2]
+    assert {row.file for row in table.rows} == {str(path)}
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\x1a"), min_size=1, max_size=12).filter(str.strip)
+
+
+@given(
+    rows=st.lists(st.tuples(cells, cells), min_size=1, max_size=6),
+    crlf=st.booleans(),
+    bom=st.booleans(),
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+)
+def test_any_text_survives_csv_at_its_physical_line(tmp_path_factory, rows, crlf, bom, quoting):
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n", quoting=quoting)
+    writer.writerow(["label", "text"])
+    lines = []
+    for text, label in rows:
+        lines.append(1 + stream.getvalue().count("\n"))
+        writer.writerow([label, text])
+    content = stream.getvalue().replace("\n", "\r\n") if crlf else stream.getvalue()
+    path = write(tmp_path_factory.mktemp("csv"), "a.csv", ("\ufeff" if bom else "") + content)
+    table = read_table(path)
+    assert [(row.text, row.label, row.line) for row in table.rows] == [
+        (text, label.strip(), line) for (text, label), line in zip(rows, lines, strict=True)
+    ]
+
+
+literal = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n\t"), min_size=1, max_size=12).filter(
+    str.strip
+)
+
+
+@given(rows=st.lists(st.tuples(literal, literal), min_size=1, max_size=6))
+def test_tsv_is_taken_literally_quotes_and_all(tmp_path_factory, rows):
+    content = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
+    table = read_table(write(tmp_path_factory.mktemp("tsv"), "a.tsv", content))
+    assert [(row.text, row.label) for row in table.rows] == [(text, label.strip()) for text, label in rows]
+
+
+# -- which column is what ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "roles"),
+    [
+        ("text,label", {"text": "text", "label": "label"}),
+        ("label,source,text", {"text": "text", "label": "label"}),
+        ("text,text_pair,label", {"text": "text", "text_pair": "text_pair", "label": "label"}),
+        ("sentence,label,source", {"text": "sentence", "label": "label"}),
+        ("idx,sentence1,sentence2,score", {"text": "sentence1", "text_pair": "sentence2", "label": "score"}),
+        ("question,sentence,label", {"text": "question", "text_pair": "sentence", "label": "label"}),
+        ("question1,question2,label", {"text": "question1", "text_pair": "question2", "label": "label"}),
+        ("Premise,Hypothesis,Label", {"text": "Premise", "text_pair": "Hypothesis", "label": "Label"}),
+        (" text , label ", {"text": "text", "label": "label"}),
+        ("text,score,label", {"text": "text", "label": "label"}),
+    ],
+)
+def test_well_known_names_are_recognised(tmp_path, header, roles):
+    width = header.count(",") + 1
+    row = ",".join(f"cell{number}" for number in range(width))
+    table = read_table(write(tmp_path, "a.csv", f"{header}\n{row}\n"))
+    assert table.columns == roles
+    names = [name.strip() for name in header.split(",")]
+    assert table.rows[0].text == f"cell{names.index(roles['text'])}"
+    assert table.rows[0].label == f"cell{names.index(roles['label'])}"
+
+
+def test_without_a_header_two_and_three_columns_go_by_position(tmp_path):
+    two = read_table(write(tmp_path, "a.tsv", "good film\tpos\nbad film\tneg\n"))
+    assert [(row.text, row.label, row.line) for row in two.rows] == [("good film", "pos", 1), ("bad film", "neg", 2)]
+    three = read_table(write(tmp_path, "b.csv", "a man,a person,yes\na cat,a dog,no\n"))
+    assert [(row.text, row.text_pair, row.label) for row in three.rows][1] == ("a cat", "a dog", "no")
+
+
+def test_other_names_are_given_by_a_mapping(tmp_path):
+    path = write(tmp_path, "a.csv", "y,body,text\n1,first,other\n0,second,other\n")
+    table = read_table(path, columns={"text": "body", "label": "y"})
+    assert [(row.text, row.label) for row in table.rows] == [("first", "1"), ("second", "0")]
+    assert read_table(path, columns={"label": "y"}).rows[0].text == "other"
+    rows = read_table(write(tmp_path, "a.jsonl", '{"y": 1, "body": "first"}\n'), columns={"text": "body", "label": "y"})
+    assert rows.rows[0].label == "1"
+
+
+def test_positions_name_columns_where_there_is_no_header(tmp_path):
+    path = write(tmp_path, "cola.tsv", "gj04\t1\t\tThe sailors rode.\ngj04\t0\t*\tThem rode sailors.\n")
+    table = read_table(path, columns={"text": "3", "label": "1"})
+    assert [(row.text, row.label) for row in table.rows] == [("The sailors rode.", "1"), ("Them rode sailors.", "0")]
+    with pytest.raises(InputError, match=r"4 columns and no header .*--columns text=3,label=1"):
+        read_table(path)
+    with pytest.raises(InputError, match=r"no column 9 \(counted from 0\)"):
+        read_table(path, columns={"text": "9", "label": "1"})
+
+
+def test_a_header_with_unknown_names_is_not_taken_for_a_row(tmp_path):
+    path = write(tmp_path, "a.csv", "review,sentiment\nfine film,pos\nbad film,neg\ngood,pos\n")
+    with pytest.raises(InputError, match="--columns text=review,label=sentiment if it is one") as caught:
+        read_table(path)
+    assert "--columns text=0,label=1 if it is a row" in str(caught.value)
+    assert len(read_table(path, columns={"text": "0", "label": "1"})) == 4
+    assert len(read_table(path, columns={"text": "review", "label": "sentiment"})) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "mapping", "words"),
+    [
+        ("text,category\na,b\n", None, r"no column for the label: the columns are 'text', 'category'"),
+        ("label,body\na,b\n", None, r"no column for the text"),
+        ("text,text,label\na,b,c\n", None, r"column 'text' more than once \(columns 1 and 2\)"),
+        ("text,label,Label\na,b,c\n", {"label": "LABEL"}, r"more than once"),
+        ("text,label\na,b\n", {"text": "body"}, r"no column 'body'"),
+        ("text,label\na,b\n", {"body": "text"}, r"no column role 'body'"),
+        ("text,label\na,b\n", {"text": "label", "label": "label"}, r"for two roles"),
+        ("text;label\na;b\n", None, r"a.csv are separated by semicolons"),
+        ("text\tlabel\na\tb\n", None, r"a.csv are separated by tabs"),
+        ("", None, r"is empty"),
+        ("\n\n", None, r"is empty"),
+        ("text,label\n", None, r"holds no rows"),
+    ],
+)
+def test_a_table_without_the_needed_columns_is_refused_in_one_sentence(tmp_path, content, mapping, words):
+    with pytest.raises(InputError, match=words) as caught:
+        read_table(write(tmp_path, "a.csv", content), columns=mapping)
+    assert ("\n" not in str(caught.value) and "a.csv" in str(caught.value)) or mapping
+
+
+def test_json_and_parquet_name_their_columns_when_one_is_missing(tmp_path):
+    for name, data in {"a.jsonl": to_jsonl([{"body": "x"}]), "a.parquet": to_parquet([{"body": "x"}])}.items():
+        with pytest.raises(InputError, match="the columns are 'body'"):
+            read_table(write(tmp_path, name, data))
+
+
+def test_other_columns_may_repeat_and_hold_anything(tmp_path):
+    path = write(tmp_path, "a.csv", "x,text,x,label,\n1,a,2,b,\n")
+    assert read_table(path).rows[0].label == "b"
+
+
+def test_rows_are_chosen_by_another_column(tmp_path):
+    rows = [{"text": f"t{n}", "label": "a", "split": "train" if n % 3 else "test"} for n in range(7)]
+    rows.append({"text": "", "label": "", "split": "test"})
+    for ending, to_bytes in WRITERS.items():
+        path = write(tmp_path, f"a{ending}", to_bytes(rows))
+        assert [row.text for row in read_table(path, where={"split": "train"}).rows] == ["t1", "t2", "t4", "t5"]
+        with pytest.raises(InputError, match="holds no rows with split = dev"):
+            read_table(path, where={"split": "dev"})
+        with pytest.raises(InputError, match="no column 'part'"):
+            read_table(path, where={"part": "train"})
+        with pytest.raises(RowErrors):
+            read_table(path, where={"split": "test"})
+
+
+# -- labels ------------------------------------------------------------------------------------------------------
+
+
+def test_labels_that_are_not_needed_may_be_missing(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n{"text": "c", "label": null}\n')
+    assert [row.label for row in read_table(path, need_label=False).rows] == ["x", None, None]
+    unlabelled = read_table(write(tmp_path, "b.csv", "text,other\na,1\n"), need_label=False)
+    assert not unlabelled.has_label and unlabelled.rows[0].label is None
+
+
+def test_json_labels_become_text(tmp_path):
+    values = ["x", 1, 2.5, True, " y "]
+    path = write(tmp_path, "a.jsonl", "".join(json.dumps({"text": "t", "label": value}) + "\n" for value in values))
+    assert [row.label for row in read_table(path).rows] == ["x", "1", "2.5", "true", "y"]
+
+
+def test_several_labels_are_joined_by_a_bar_and_may_be_none(tmp_path):
+    path = write(tmp_path, "a.csv", "text,label\na,x | y\nb,\nc,z\n")
+    assert [row.label for row in read_table(path, multi_label=True).rows] == ["x|y", "", "z"]
+    path = write(tmp_path, "a.jsonl", '{"text": "a", "label": ["x", "y"]}\n{"text": "b", "label": []}\n')
+    assert [row.label for row in read_table(path, multi_label=True).rows] == ["x|y", ""]
+    with pytest.raises(RowErrors, match="unknown label 'y'"):
+        read_table(path, multi_label=True, labels=["x"])
+    with pytest.raises(RowErrors, match="a list, not a label"):
+        read_table(path)
+
+
+def test_text_is_kept_as_it_is_and_labels_are_stripped(tmp_path):
+    row = read_table(write(tmp_path, "a.tsv", "text\tlabel\n  two  spaces \t pos \n")).rows[0]
+    assert (row.text, row.label) == ("  two  spaces ", "pos")
+
+
+def test_a_text_of_only_emoji_is_a_text(tmp_path):
+    assert read_table(write(tmp_path, "a.csv", "text,label\n🙂🙃,pos\n")).rows[0].text == "🙂🙃"
+
+
+def test_parquet_of_other_types_is_read(tmp_path):
+    table = pa.table(
+        {
+            "text": pa.array(["a", "b", "a"]).dictionary_encode(),
+            "label": pa.array([1, 0, 1], pa.int8()),
+            "vector": pa.array([[0.5], [1.5], []]),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert [(row.text, row.label) for row in read_table(tmp_path / "a.parquet").rows] == [
+        ("a", "1"),
+        ("b", "0"),
+        ("a", "1"),
+    ]
+
+
+def test_a_broken_parquet_file_is_refused_in_words(tmp_path):
+    data = to_parquet(ROWS)
+    for broken in (b"", data[:-10], b"PAR1" + data[20:], b"not parquet at all"):
+        with pytest.raises(InputError, match=r"a\.parquet"):
+            read_table(write(tmp_path, "a.parquet", broken))
+
+
+def test_parquet_without_its_library_names_the_extra(tmp_path, monkeypatch):
+    import sys
+
+    path = write(tmp_path, "a.parquet", to_parquet(ROWS))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"maskwright\[data\]"):
+        read_table(path)
+
+
+# -- texts without labels ----------------------------------------------------------------------------------------
+
+
+def test_a_plain_file_gives_one_text_a_line(tmp_path):
+    table = read_texts(write(tmp_path, "a.txt", "one\n two \nthree\n\n\n"))
+    assert [(row.text, row.line) for row in table.rows] == [("one", 1), (" two ", 2), ("three", 3)]
+    assert not table.has_label
+
+
+def test_blank_lines_between_texts_are_bad_rows(tmp_path):
+    path = write(tmp_path, "a.txt", "one\n\n  \ntwo\n")
+    with pytest.raises(RowErrors) as caught:
+        read_texts(path)
+    assert [row.line for row in caught.value.rows] == [2, 3]
+    table = read_texts(path, skip_bad_rows=True)
+    assert [row.text for row in table.rows] == ["one", "two"] and table.num_skipped == 2
+
+
+def test_a_table_gives_its_text_columns_with_or_without_labels(tmp_path):
+    assert read_texts(write(tmp_path, "a.csv", "text\na\nb\n")).rows[1].text == "b"
+    assert read_texts(write(tmp_path, "b.csv", "just one\nand two\n")).rows[0].text == "just one"
+    assert read_texts(write(tmp_path, "c.tsv", "text\tlabel\na\t\n")).rows[0].label is None
+    pair = read_texts(write(tmp_path, "d.csv", "premise,hypothesis\na,b\n"))
+    assert pair.rows[0].text_pair == "b"
+
+
+def test_texts_come_from_standard_input(monkeypatch):
+    import sys
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"eins\nzwei\n")))
+    assert [row.text for row in read_texts("-").rows] == ["eins", "zwei"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    with pytest.raises(InputError, match="standard input holds no text"):
+        read_texts("-")
+
+
+def test_what_is_no_table_is_refused_in_words(tmp_path):
+    for name, words in {"a.txt": "plain text", "a.json": "one JSON object per line", "a.xlsx": "as .csv"}.items():
+        with pytest.raises(InputError, match=words):
+            read_table(write(tmp_path, name, "x"))
+    with pytest.raises(MissingFileError):
+        read_table(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match="is a folder"):
+        (tmp_path / "folder.csv").mkdir()
+        read_table(tmp_path / "folder.csv")
+
+
+def test_the_real_data_sets_are_read_whole(data_folder):
+    expected = {"sst2/train.tsv": 6917, "stsb/dev.tsv": 1368, "wic/dev.tsv": 638, "hate_speech/train.tsv": 18580}
+    for name, rows in expected.items():
+        assert len(read_table(data_folder / name, numeric=name.startswith("stsb"))) == rows
