@@ -1,0 +1,255 @@
+"""A corpus is a stream of documents, the same from every format; bad rows and limits are counted, never silent."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
+from maskwright.text import corpus
+from maskwright.text.corpus import CorpusFacts, read_documents
+
+PLAIN = "One.\nTwo three. Four.\n\n\n  \n Five. \n\nSix 🙂\n"
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def sentences(source: object, **options: object) -> list[tuple[str, ...]]:
+    return [document.sentences for document in read_documents(source, **options)]  # type: ignore[arg-type]
+
+
+def test_blank_lines_part_documents_and_lines_are_sentences(tmp_path):
+    documents = list(read_documents(write(tmp_path, "a.txt", PLAIN)))
+    assert [document.sentences for document in documents] == [("One.", "Two three. Four."), ("Five.",), ("Six 🙂",)]
+    assert [document.line for document in documents] == [1, 6, 8]
+    assert {document.file for document in documents} == {str(tmp_path / "a.txt")}
+
+
+def test_paragraphs_are_cut_into_sentences_on_request(tmp_path):
+    path = write(tmp_path, "a.txt", PLAIN)
+    assert sentences(path, split_lines=True)[0] == ("One.", "Two three.", "Four.")
+
+
+def test_rows_of_tables_are_documents_cut_by_rule(tmp_path):
+    rows = [{"id": 1, "text": "One. Two, he said.\nA new paragraph"}, {"id": 2, "text": 'Mr. "X" came.'}]
+    expected = [("One.", "Two, he said.", "A new paragraph"), ('Mr. "X" came.',)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    write(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write(tmp_path, "a.csv", 'id,text\n1,"One. Two, he said.\nA new paragraph"\n2,"Mr. ""X"" came."\n')
+    write(tmp_path, "a.csv.gz", gzip.compress((tmp_path / "a.csv").read_bytes()))
+    for name in ("a.parquet", "a.jsonl", "a.csv", "a.csv.gz"):
+        assert sentences(tmp_path / name) == expected, name
+
+
+def test_the_text_may_have_another_name(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"body": "Hello there."}\n')
+    assert sentences(path, text_field="body") == [("Hello there.",)]
+    with pytest.raises(InputError, match=r"no column 'body': the columns are 'text', 'x'"):
+        sentences(write(tmp_path, "a.csv", "text,x\na,b\n"), text_field="body")
+
+
+def test_folders_patterns_and_lists_are_read_in_order(tmp_path):
+    write(tmp_path, "b.txt", "second\n")
+    write(tmp_path, "a/z.jsonl", '{"text": "first"}\n')
+    write(tmp_path, "notes.md", "not read\n")
+    assert sentences(tmp_path) == [("first",), ("second",)]
+    assert sentences(f"{tmp_path}/*.txt") == [("second",)]
+    assert sentences([tmp_path / "b.txt", tmp_path / "a"]) == [("second",), ("first",)]
+    assert sentences(tmp_path / "notes.md") == [("not read",)]
+
+
+def test_standard_input_is_plain_text(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PLAIN.encode())))
+    documents = list(read_documents("-"))
+    assert len(documents) == 3 and documents[0].file == "standard input"
+
+
+def test_facts_count_what_was_read(tmp_path):
+    facts = CorpusFacts()
+    paths = [write(tmp_path, "a.txt", PLAIN), write(tmp_path, "b.jsonl", '{"text": "Ab. Cd."}\n')]
+    documents = list(read_documents(paths, facts=facts))
+    assert facts.counts() == {
+        "files": 2,
+        "file_bytes": sum(path.stat().st_size for path in paths),
+        "documents": 4,
+        "sentences": 6,
+        "characters": sum(len(text) for document in documents for text in document.sentences),
+        "skipped_rows": 0,
+        "cut_sentences": 0,
+        "cut_documents": 0,
+    }
+
+
+faulty_lines = st.sampled_from([b"bad \xff byte", b"nul \0 byte", b"\xc3"])
+fine_lines = st.text("ab .é中", min_size=1, max_size=6).filter(str.strip).map(str.encode)
+
+
+@given(st.lists(st.one_of(faulty_lines, fine_lines, fine_lines, st.just(b"")), max_size=12))
+def test_every_bad_line_is_reported_and_no_good_one(tmp_path_factory, lines):
+    path = tmp_path_factory.mktemp("corpus") / "a.txt"
+    path.write_bytes(b"".join(line + b"\n" for line in [b"fine", *lines]))
+    bad = [number for number, line in enumerate(lines, start=2) if b"\xff" in line or b"\0" in line or line == b"\xc3"]
+    facts = CorpusFacts()
+    kept = [text for document in read_documents(path, skip_bad_rows=True, facts=facts) for text in document.sentences]
+    good = [line.decode().strip() for number, line in enumerate(lines, start=2) if line and number not in bad]
+    assert kept == ["fine", *good]
+    assert [error.line for error in facts.bad_rows] == bad and facts.skipped_rows == len(bad)
+    if bad:
+        with pytest.raises(RowErrors) as caught:
+            list(read_documents(path))
+        assert [error.line for error in caught.value.rows] == bad
+
+
+def test_bad_rows_of_tables_are_reported_with_their_column(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"text": "fine"}\n[]\n{"x": 1}\n{"text": 4}\n{"text": " "}\n\n{"text": "ok"}\n')
+    with pytest.raises(RowErrors) as caught:
+        sentences(path)
+    assert [(row.line, row.column) for row in caught.value.rows] == [(2, None), (3, "text"), (4, "text"), (5, "text")]
+    assert sentences(path, skip_bad_rows=True) == [("fine",), ("ok",)]
+    path = write(tmp_path, "a.csv", 'text,x\nfine,1\n"two\nlines",2\nshort\nok,3\n')
+    with pytest.raises(RowErrors, match=r"a\.csv:5: has 1 column, not 2"):
+        sentences(path)
+
+
+def test_documents_come_before_the_bad_rows_are_raised(tmp_path):
+    stream = read_documents(write(tmp_path, "a.txt", b"one\n\n\xff\n\ntwo\n"))
+    assert [next(stream).sentences, next(stream).sentences] == [("one",), ("two",)]
+    with pytest.raises(RowErrors):
+        next(stream)
+
+
+@pytest.mark.parametrize("content", ["", "\n \n\t\n", "\ufeff"])
+def test_an_empty_corpus_is_refused(tmp_path, content):
+    with pytest.raises(InputError, match=r"The corpus \(.*a\.txt\) holds no text"):
+        sentences(write(tmp_path, "a.txt", content))
+    for name in ("a.jsonl", "a.csv"):
+        with pytest.raises(InputError, match="holds no text"):
+            sentences(write(tmp_path, name, content))
+
+
+def test_a_corpus_that_cannot_be_read_is_refused_before_anything_else(tmp_path):
+    with pytest.raises(MissingFileError):
+        read_documents([write(tmp_path, "a.txt", "x"), tmp_path / "nowhere.txt"])
+    with pytest.raises(InputError, match="unpack it first"):
+        read_documents(write(tmp_path, "a.zip", "x"))
+
+
+def test_a_text_of_only_emoji_is_a_document(tmp_path):
+    assert sentences(write(tmp_path, "a.txt", "🙂🙃\n")) == [("🙂🙃",)]
+
+
+# -- limits ------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_sentence_is_cut_at_spaces_and_loses_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_SENTENCE_CHARACTERS", 10)
+    facts = CorpusFacts()
+    path = write(tmp_path, "a.txt", "aaaa bbbb cccc dd\nshort\nabcdefghijklmno\n")
+    documents = list(read_documents(path, facts=facts))
+    assert documents[0].sentences == ("aaaa bbbb", "cccc dd", "short", "abcdefghij", "klmno")
+    assert facts.cut_sentences == 2
+
+
+def test_a_document_without_end_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 10)
+    facts = CorpusFacts()
+    documents = list(read_documents(write(tmp_path, "a.txt", "aaaa\nbbbb\ncccc\ndddd\neee\n"), facts=facts))
+    assert [document.sentences for document in documents] == [("aaaa", "bbbb"), ("cccc", "dddd"), ("eee",)]
+    assert [document.line for document in documents] == [1, 3, 5]
+    assert facts.cut_documents == 2
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_DOCUMENT_CHARACTERS", 100_000)
+
+    def peak(copies: int) -> int:
+        path = write(tmp_path, "a.txt", b"A line of text that repeats itself.\n" * (10_000 * copies))
+        tracemalloc.start()
+        for _ in read_documents(path):
+            pass
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    assert peak(8) < 1.2 * peak(2)
+
+
+# -- data sets of the hub ----------------------------------------------------------------------------------------
+
+
+class FakeRows(list):
+    """Streamed rows of a data set."""
+
+    column_names = ("text", "label")
+
+
+def fake_library(calls: list[tuple[object, ...]], known: dict[tuple[str, str | None], FakeRows], version: str):
+    def load_dataset(name: str, config: str | None, **options: object) -> FakeRows:
+        calls.append((name, config, options))
+        if (name, config) not in known:
+            raise FileNotFoundError(f"Dataset '{name}' doesn't exist on the Hub")
+        return known[(name, config)]
+
+    return SimpleNamespace(load_dataset=load_dataset, __version__=version)
+
+
+def test_a_hub_data_set_is_streamed_by_name_and_configuration(monkeypatch):
+    rows = FakeRows([{"text": "One. Two."}, {"text": "Three."}])
+    calls: list[tuple[object, ...]] = []
+    known = {("wiki", "small"): rows, ("owner/wiki", None): rows, ("owner/wiki", "en"): rows, ("plain", None): rows}
+    monkeypatch.setitem(sys.modules, "datasets", fake_library(calls, known, "4.1.0"))
+    for name in ("hub:plain", "hub:wiki/small", "hub:owner/wiki", "hub:owner/wiki/en"):
+        assert sentences(name) == [("One.", "Two."), ("Three.",)]
+    assert all(options == {"split": "train", "streaming": True} for _, _, options in calls)
+
+
+def test_code_of_a_data_set_is_never_run_by_older_libraries(monkeypatch):
+    calls: list[tuple[object, ...]] = []
+    library = fake_library(calls, {("plain", None): FakeRows([{"text": "One."}])}, "3.2.0")
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    sentences("hub:plain")
+    assert calls[0][2]["trust_remote_code"] is False  # type: ignore[index]
+
+
+def test_a_hub_data_set_that_cannot_be_had_is_refused_in_words(monkeypatch):
+    library = fake_library([], {("plain", None): FakeRows([])}, "4.0")
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    with pytest.raises(InputError, match=r"hub:other cannot be read .*check the name and the connection"):
+        sentences("hub:other")
+    with pytest.raises(InputError, match="no column 'body': the columns are text, label"):
+        sentences("hub:plain", text_field="body")
+    with pytest.raises(InputError, match="names no data set"):
+        sentences("hub:a/b/c/d")
+
+    def offline(*_: object, **__: object) -> None:
+        raise ConnectionError("Couldn't reach the Hub")
+
+    monkeypatch.setattr(library, "load_dataset", offline)
+    with pytest.raises(InputError, match="Couldn't reach the Hub"):
+        sentences("hub:plain")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingExtraError, match=r"maskwright\[data\]"):
+        sentences("hub:plain")
+
+
+def test_the_real_sample_is_read_as_described(data_folder):
+    facts = CorpusFacts()
+    for _ in read_documents(data_folder / "pretraining_text" / "sample.txt.xz", facts=facts):
+        pass
+    assert facts.documents == 464 and facts.sentences == 20_526 - 463 and not facts.skipped_rows
