@@ -11,6 +11,7 @@ from ..findings import Series
 
 SMOOTH_FROM = 40  # points; below that every point is worth seeing
 KERNEL_SHARE = 32  # the smoothing kernel's deviation is this part of the points
+MAX_SMOOTHED = 2000  # points that are smoothed one by one
 MAX_POINTS = 500  # a drawing is a few hundred pixels wide
 
 
@@ -59,8 +60,10 @@ def thin(line: Line, limit: int = MAX_POINTS) -> Line:
 def smooth(line: Line) -> Line:
     """Local linear regression with Gaussian weights over the number of each point (not over x).
 
-    Unlike a moving mean it does not bend at the two ends (Fan and Gijbels 1996, chapter 3).
+    Unlike a moving mean it does not bend at the two ends (Fan and Gijbels 1996, chapter 3). Long lines are
+    first averaged over stretches of equal length, far shorter than the kernel.
     """
+    line = _averaged(line)
     points = len(line.y)
     deviation = max(points / KERNEL_SHARE, 1.0)
     reach = min(int(3.5 * deviation), points - 1)
@@ -76,6 +79,14 @@ def smooth(line: Line) -> Line:
     sizes = [moment(ones, power) for power in range(3)]
     heights = [moment(line.y, power) for power in range(2)]
     return Line(line.x, (sizes[2] * heights[0] - sizes[1] * heights[1]) / (sizes[0] * sizes[2] - sizes[1] ** 2))
+
+
+def _averaged(line: Line) -> Line:
+    if len(line.x) <= MAX_SMOOTHED:
+        return line
+    starts = np.linspace(0, len(line.x), MAX_SMOOTHED, endpoint=False).astype(int)
+    sizes = np.diff(np.append(starts, len(line.x)))
+    return Line(np.add.reduceat(line.x, starts) / sizes, np.add.reduceat(line.y, starts) / sizes)
 
 
 def _trace(name: str, lines: list[tuple[Line, bool | None]]) -> Trace:

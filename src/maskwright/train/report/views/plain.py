@@ -48,7 +48,7 @@ def facts(block: Facts) -> Markup:
 def what_ran(block: WhatRan) -> Markup:
     """The command above, settings and surroundings beside each other."""
     lists = [
-        element("div", element("h4", name), _list(values))
+        element("div", element("p", name, class_="subhead"), _list(values))
         for name, values in (("Settings", block.settings), ("Where and when", block.environment))
         if values
     ]

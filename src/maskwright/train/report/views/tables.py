@@ -33,7 +33,7 @@ def table(block: Table) -> Markup:
 
 def wide(content: Markup) -> Markup:
     """A box that scrolls sideways, also with the keyboard."""
-    return element("div", content, class_="wide", tabindex=0)
+    return element("div", content, class_="wide", role="group", aria_label="Table", tabindex=0)
 
 
 def checkpoints(block: Checkpoints) -> Markup:
