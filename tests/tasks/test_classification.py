@@ -15,8 +15,7 @@ from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks import Classification, task_from_json
 from maskwright.tasks.classification import balanced_weights, sort_labels, split_labels
 from maskwright.tasks.errors import confusion_matrix, worst_errors
-
-from .standins import SumModel, Words, row
+from tasks.standins import SumModel, Words, row
 
 
 def rows_of(*labels, text="ab"):
@@ -91,9 +90,7 @@ def test_weighted_loss_adds_up_over_any_cut_of_a_batch(cut):
     task = Classification(["a", "b"], class_weights=[0.5, 3.0])
     logits, targets = torch.linspace(-2, 2, 16).view(8, 2).sin(), torch.tensor([0, 1, 0, 0, 0, 1, 0, 0])
     whole = task.loss_of(logits, targets) * 8
-    parts = task.loss_of(logits[:cut], targets[:cut]) * cut + task.loss_of(logits[cut:], targets[cut:]) * (
-        8 - cut
-    )
+    parts = task.loss_of(logits[:cut], targets[:cut]) * cut + task.loss_of(logits[cut:], targets[cut:]) * (8 - cut)
     assert torch.allclose(whole, parts, atol=1e-5)
 
 

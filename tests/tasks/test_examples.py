@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.tasks.examples import Examples, map_batches, tokenize_rows
-
-from .standins import SumModel, Words, row
+from tasks.standins import SumModel, Words, row
 
 texts = st.lists(st.text("abcdefgh", max_size=12), min_size=1, max_size=25)
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.tasks import metrics
@@ -15,6 +15,7 @@ from maskwright.tasks import metrics
 pairs_of_bits = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=1, max_size=60)
 
 
+@settings(max_examples=50)
 @given(pairs_of_bits)
 def test_binary_scores_equal_their_formulas_on_counts(rows):
     gold, predicted = np.array(rows).T
@@ -29,6 +30,7 @@ def test_binary_scores_equal_their_formulas_on_counts(rows):
     assert metrics.matthews(gold, predicted) == pytest.approx(expected)
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=40))
 def test_correlations_are_finite_and_do_not_feel_shift_and_scale(rows):
     x, y = np.array(rows, dtype=float).T
@@ -76,6 +78,7 @@ def test_calibration_error_is_the_gap_between_confidence_and_accuracy():
     assert metrics.ece([0, 1], np.array([[1.0, 0.0], [0.0, 1.0]])) == 0.0
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=50))
 def test_calibration_error_is_a_fraction(rows):
     probabilities = np.array([[p, 1 - p] for p, _ in rows])

@@ -1,0 +1,162 @@
+"""Vectors: the layers and poolings that were asked for, by text, token and word, in the order of the texts."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import ConfigError
+from maskwright.inference.embed import TextEncoder
+from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+
+LAYERS = [*NAMED_LAYERS, "0", "2", "-1", "1,3", (4, 2), 3]
+
+
+def padded_states(model, text):
+    """Hidden states of one text from the padded call: [layers + 1, tokens, hidden]."""
+    encoding = tokenizer()(text, max_length=48)
+    with torch.inference_mode():
+        out = model(
+            input_ids=torch.tensor([encoding.ids]),
+            token_type_ids=torch.tensor([encoding.type_ids]),
+            output_hidden_states=True,
+        )
+    return torch.cat(out.hidden_states).numpy()
+
+
+def expected_tokens(states, layers):
+    table = {
+        "embeddings": lambda: states[0],
+        "last": lambda: states[4],
+        "second-to-last": lambda: states[3],
+        "sum-all": lambda: states[1:].sum(0),
+        "sum-last-4": lambda: states[1:5].sum(0),
+        "concat-last-4": lambda: np.concatenate(list(states[1:5]), axis=-1),
+        "0": lambda: states[0],
+        "2": lambda: states[2],
+        "-1": lambda: states[4],
+        "1,3": lambda: np.concatenate([states[1], states[3]], axis=-1),
+        (4, 2): lambda: np.concatenate([states[4], states[2]], axis=-1),
+        3: lambda: states[3],
+    }
+    return table[layers]()
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_pooled_vectors_are_those_of_the_padded_model(layers, pooling):
+    model = tiny()
+    found = TextEncoder(model, layers, pooling).vectors(TEXTS)
+    reduce = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.max(0)}[pooling]
+    for text, vector in zip(TEXTS, found, strict=True):
+        assert np.allclose(vector, reduce(expected_tokens(padded_states(model, text), layers)), atol=1e-4)
+
+
+@pytest.mark.parametrize("layers", ["last", "concat-last-4"])
+def test_token_vectors_are_those_of_the_padded_model(layers):
+    model = tiny()
+    encoder = TextEncoder(model, layers, "none")
+    for text, found in zip(TEXTS, encoder.token_vectors(TEXTS), strict=True):
+        assert found.tokens == tokenizer()(text, max_length=48).tokens
+        assert np.allclose(found.vectors, expected_tokens(padded_states(model, text), layers), atol=1e-4)
+
+
+@settings(max_examples=25)
+@given(st.permutations(range(len(TEXTS))), st.integers(1, 200))
+def test_neither_order_nor_batch_size_changes_a_vector(order, batch_tokens):
+    encoder = TextEncoder(tiny())
+    expected = encoder.vectors(TEXTS)
+    assert np.allclose(encoder.vectors([TEXTS[i] for i in order], batch_tokens), expected[list(order)], atol=1e-5)
+
+
+def test_blocks_join_to_the_whole(monkeypatch):
+    encoder = TextEncoder(tiny())
+    whole = encoder.vectors(TEXTS)
+    monkeypatch.setattr("maskwright.inference.embed.BLOCK_TEXTS", 3)
+    assert [len(block) for block in encoder.stream(TEXTS)] == [3, 3, 3, 1]
+    assert np.allclose(encoder.vectors(TEXTS), whole, atol=1e-5)
+    assert len(list(TextEncoder(tiny(), pooling="none").token_vectors(TEXTS))) == len(TEXTS)
+
+
+def test_normalised_vectors_have_length_one():
+    vectors = TextEncoder(tiny(), normalize=True).vectors(TEXTS)
+    plain = TextEncoder(tiny()).vectors(TEXTS)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+    assert np.allclose(vectors, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
+
+
+def test_no_texts_give_an_empty_matrix():
+    assert TextEncoder(tiny(), "concat-last-4").vectors([]).shape == (0, 128)
+
+
+def plain(text):
+    """Lower case without accents, as the tokenizer sees it."""
+    return "".join(c for c in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(c))
+
+
+TOKEN_ENCODER = TextEncoder(tiny(), pooling="none")
+
+
+@settings(max_examples=50)
+@given(st.lists(st.sampled_from([*"abcdefg ,.!-é🙂", "cat", "unbelievably", " "]), max_size=12).map("".join))
+def test_every_token_names_the_word_of_the_text_that_it_is_part_of(text):
+    found = next(TOKEN_ENCODER.token_vectors([text]))
+    for token, word, (start, end), source in zip(found.tokens, found.words, found.spans, found.texts, strict=True):
+        assert (word == "") == (source is None)
+        if source is not None:
+            assert text[start:end] == word
+            assert token == "[UNK]" or token.removeprefix("##") in plain(word)
+    assert len(found.tokens) == len(found.vectors)
+
+
+def test_a_word_has_the_mean_of_its_pieces():
+    found = next(TextEncoder(tiny(), pooling="none").token_vectors(["the unbelievably cat"]))
+    pieces = [index for index, word in enumerate(found.words) if word == "unbelievably"]
+    assert len(pieces) > 1
+    by_word = found.by_word()
+    assert by_word.words == ["the", "unbelievably", "cat"]
+    assert by_word.spans == [(0, 3), (4, 16), (17, 20)]
+    assert np.allclose(by_word.vectors[1], found.vectors[pieces].mean(axis=0))
+
+
+def test_the_same_word_twice_is_two_words_also_across_a_pair():
+    found = next(TextEncoder(tiny(), pooling="none").token_vectors([("cat cat", "cat")]))
+    assert found.by_word().words == ["cat", "cat", "cat"]
+    assert found.by_word().texts == [0, 0, 1]
+
+
+def test_an_empty_text_has_no_words():
+    found = next(TextEncoder(tiny(), pooling="none").token_vectors([""]))
+    assert found.tokens == ["[CLS]", "[SEP]"]
+    assert found.by_word().vectors.shape == (0, 32)
+
+
+@pytest.mark.parametrize("layers", ["", "5", "-6", "first", "1,x", [], [9]])
+def test_layers_that_do_not_exist_are_refused(layers):
+    with pytest.raises(ConfigError):
+        choose_layers(layers, 4)
+
+
+def test_four_layers_are_not_taken_from_two():
+    with pytest.raises(ConfigError, match="needs 4 layers"):
+        choose_layers("sum-last-4", 2)
+
+
+def test_poolings_that_do_not_exist_are_refused():
+    with pytest.raises(ConfigError, match="Did you mean 'mean'"):
+        TextEncoder(tiny(), pooling="means")
+    with pytest.raises(ConfigError, match="token"):
+        TextEncoder(tiny(), pooling="none").vectors(["a"])
+
+
+def test_cut_texts_are_counted():
+    encoder = TextEncoder(tiny(), max_length=8)
+    encoder.vectors(TEXTS)
+    assert encoder.counts.texts == len(TEXTS)
+    assert encoder.counts.cut_texts == sum(len(tokenizer()(text).ids) > 8 for text in TEXTS)

@@ -1,0 +1,136 @@
+"""Answers: in the order of the texts, the same however they are computed together, as the padded model gives them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import InputError, ModelFolderError
+from maskwright.inference.predict import Predictor, trained_length
+from maskwright.inference.ready import place, require_head, room_of, tokenizer_of
+from maskwright.inference.trace import trace
+from maskwright.tasks import Classification, Regression
+from maskwright.tasks.examples import rows_of
+
+LABELS = ["Hardware", "Software", "Billing"]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> Predictor:
+    return Predictor(tiny("classification", labels=LABELS), Classification(LABELS))
+
+
+def padded_logits(model, texts):
+    encodings = tokenizer().encode_batch(texts, 48, padding="longest")
+    ids, types, mask = (
+        torch.tensor([getattr(encoding, name) for encoding in encodings])
+        for name in ("ids", "type_ids", "attention_mask")
+    )
+    with torch.inference_mode():
+        return model(input_ids=ids, token_type_ids=types, attention_mask=mask).logits
+
+
+def test_packed_answers_are_those_of_the_padded_model(predictor):
+    assert torch.allclose(predictor.logits(TEXTS), padded_logits(predictor.model, TEXTS), atol=1e-5)
+
+
+def test_pairs_are_answered_as_the_padded_model_does(predictor):
+    pairs = list(zip(TEXTS, reversed(TEXTS), strict=True))
+    assert torch.allclose(predictor.logits(pairs), padded_logits(predictor.model, pairs), atol=1e-5)
+
+
+@settings(max_examples=25)
+@given(st.permutations(range(len(TEXTS))), st.integers(1, 200))
+def test_neither_order_nor_batch_size_changes_an_answer(predictor, order, batch_tokens):
+    expected = predictor.logits(TEXTS)
+    found = predictor.logits([TEXTS[index] for index in order], batch_tokens)
+    assert torch.allclose(found, expected[list(order)], atol=1e-5)
+
+
+def test_answers_name_the_labels(predictor):
+    answers = predictor.predict(TEXTS)
+    best = predictor.logits(TEXTS).argmax(dim=-1).tolist()
+    assert [answer["label"] for answer in answers] == [LABELS[index] for index in best]
+    assert all(sum(answer["probabilities"].values()) == pytest.approx(1.0) for answer in answers)
+
+
+def test_a_file_is_answered_block_by_block_like_a_list(predictor, monkeypatch):
+    monkeypatch.setattr("maskwright.inference.predict.BLOCK_ROWS", 3)
+    rows = rows_of(TEXTS)
+    found = list(predictor.stream(rows))
+    assert [row for row, _ in found] == rows
+    assert [answer["label"] for _, answer in found] == [answer["label"] for answer in predictor.predict(TEXTS)]
+
+
+def test_no_texts_give_no_answers(predictor):
+    assert predictor.predict([]) == []
+
+
+def test_cut_texts_are_counted():
+    predictor = Predictor(tiny("regression"), Regression(), max_length=8)
+    answers = predictor.predict(TEXTS)
+    assert predictor.counts.cut_texts > 0
+    assert set(answers[0]) == {"score"}
+
+
+def test_a_text_longer_than_the_model_is_cut_not_refused(predictor):
+    before = predictor.counts.cut_texts
+    predictor.predict(["cat " * 500])
+    assert predictor.counts.cut_texts == before + 1
+
+
+@pytest.mark.parametrize("length", [2, 49])
+def test_a_length_that_the_model_has_not_is_refused(length):
+    with pytest.raises(InputError, match="3 to 48"):
+        room_of(tiny(), length)
+
+
+def test_the_wrong_head_is_named_with_what_fits():
+    with pytest.raises(ModelFolderError) as caught:
+        require_head(tiny("pretraining"), ("classification", "regression"), "runs/a/model")
+    assert "runs/a/model holds a pre-trained model" in str(caught.value)
+    assert "fill-mask" in str(caught.value)
+
+
+def test_a_model_without_tokenizer_is_refused():
+    model = tiny()
+    model.tokenizer = None
+    with pytest.raises(ModelFolderError, match="no tokenizer"):
+        tokenizer_of(model)
+
+
+def test_bfloat16_answers_stay_close(predictor):
+    half = Predictor(place(tiny("classification", labels=LABELS), "cpu", "bf16"), predictor.task)
+    assert half.model.compute_dtype == torch.bfloat16
+    a, b = (task.probabilities(p.logits(TEXTS)) for task, p in ((predictor.task, predictor), (half.task, half)))
+    assert torch.allclose(a, b, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("facts", "length"),
+    [({}, None), ({"max_length": 128}, 128), ({"max_length": True}, None), ({"max_length": "x"}, None)],
+)
+def test_the_length_of_training_is_read_when_it_is_one(facts, length):
+    assert trained_length(facts) == length
+
+
+def test_a_trace_counts_words_and_pieces(predictor):
+    text = "the cat sat on the mat . dogs chase cats in the unbelievably long garden today"
+    assert len(text.split()) == 16
+    found = trace(predictor, text)
+    sizes = {step.name: step.shape for step in found.steps}
+    pieces = len(tokenizer()(text).ids)
+    assert found.words == text.split()
+    assert sizes["word vectors"] == (16, 32)
+    assert sizes["hidden states"] == (pieces, 32)
+    assert found.summary("words") == "16x32 -> 32 -> 3"
+    assert found.summary("pieces") == f"{pieces}x32 -> 32 -> 3"
+    assert found.answer == predictor.predict([text])[0]
+    assert found.to_json()["shapes"]["whitespace"] == "16x32 -> 32 -> 3"
+
+
+def test_a_trace_of_a_pair_counts_the_words_of_both(predictor):
+    assert trace(predictor, ("the cat sat", "dogs !")).words == ["the", "cat", "sat", "dogs", "!"]
