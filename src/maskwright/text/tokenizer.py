@@ -144,6 +144,8 @@ class Tokenizer:
         strategy = _strategy(truncation)
         check_choice("truncation_side", truncation_side, ("right", "left"))
         check_choice("padding_side", padding_side, ("right", "left"))
+        if strategy and max_length is not None and stride > _room(max_length, self._template(1, True).num_special):
+            raise InputError(f"stride={stride} is more than max_length={max_length} leaves for text: lower it.")
         encoded = [Pieces(raw) for raw in self._encode_raw([*firsts, *(text for text in seconds if text is not None)])]
         pairs = iter(encoded[len(firsts) :])
         result = []
@@ -317,10 +319,13 @@ class Tokenizer:
     def word_starts(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Where words begin in a row of ids: bool [tokens]; a special token is a word of its own."""
         ids = np.asarray(ids, dtype=np.int64)
-        starts = ~self.continues_word()[ids]
-        if self.kind == "bpe" and len(ids):
-            ends = np.array([token.endswith(END_OF_WORD) for token in self.tokens]) | ~self._is_text
-            starts = np.concatenate([[True], ends[ids[:-1]]]) | ~self._is_text[ids]
+        is_text = self._is_text[ids]
+        starts = ~self.continues_word()[ids] | ~is_text
+        if self.kind == "bpe":
+            ends = np.array([token.endswith(END_OF_WORD) for token in self.tokens])
+            starts[1:] = ends[ids[:-1]] | ~is_text[1:]
+        starts[:1] = True
+        starts[1:] |= ~is_text[:-1]
         return starts
 
     @cached_property

@@ -1,0 +1,216 @@
+"""Equal to transformers' fast tokenizers in every field: MiniLM's vocabulary and trained ones, any text."""
+
+from __future__ import annotations
+
+import lzma
+from itertools import islice, pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import models
+
+from maskwright.core.errors import InputError
+from maskwright.text.encoding import Encoding
+from maskwright.text.tokenizer import Tokenizer
+from minilm import minilm_folder
+from text.tokenizer_samples import CORPUS, any_text, trained
+
+transformers = pytest.importorskip("transformers")
+VOCABULARIES = ("minilm", "minilm-vocab.txt", "wordpiece", "wordpiece-cased", "wordpiece-score", "bpe", "byte-bpe")
+TRUNCATIONS = ("longest_first", "only_first", "only_second")
+
+
+@pytest.fixture(scope="module", params=VOCABULARIES)
+def both(request, tmp_path_factory) -> tuple[Tokenizer, Any]:
+    """Our tokenizer and transformers', from the same files."""
+    if request.param.startswith("minilm"):
+        folder = minilm_folder()
+    else:
+        folder = tmp_path_factory.mktemp("tokenizer") / "tok"
+        if request.param == "wordpiece-cased":
+            Tokenizer.train_from_iterator(CORPUS, "wordpiece", 400, lowercase=False).save(folder)
+        else:
+            trained(request.param).save(folder)
+    ours = Tokenizer.load(folder / "vocab.txt" if request.param.endswith(".txt") else folder)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return ours, theirs
+
+
+def call_theirs(theirs: Any, text: str, pair: str | None, **options: Any) -> list[dict[str, list]] | None:
+    """Every window's fields, or None where transformers refuses."""
+    theirs.truncation_side = options.pop("truncation_side", "right")
+    try:
+        # In lists: a single call takes an empty second text for none.
+        encoded = theirs(
+            [text],
+            None if pair is None else [pair],
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            return_token_type_ids=True,
+            return_overflowing_tokens=True,
+            **options,
+        )
+    except BaseException as error:  # the library panics, and that is no Exception
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+        return None
+    fields = ("input_ids", "offset_mapping", "token_type_ids", "special_tokens_mask", "attention_mask")
+    windows = len(encoded["input_ids"])
+    return [
+        {name: encoded[name][window] for name in fields}
+        | {
+            "tokens": encoded.tokens(window),
+            "word_ids": encoded.word_ids(window),
+            "sequence_ids": encoded.sequence_ids(window),
+        }
+        for window in range(windows)
+    ]
+
+
+def fields_of(encoding: Encoding) -> list[dict[str, list]]:
+    """The same fields of ours."""
+    return [
+        {
+            "input_ids": window.ids,
+            "offset_mapping": window.offsets,
+            "token_type_ids": window.type_ids,
+            "special_tokens_mask": window.special_tokens_mask,
+            "attention_mask": window.attention_mask,
+            "tokens": window.tokens,
+            "word_ids": window.word_ids,
+            "sequence_ids": window.sequence_ids,
+        }
+        for window in [encoding, *encoding.overflowing]
+    ]
+
+
+@settings(max_examples=150)
+@given(text=any_text, pair=st.none() | any_text)
+def test_any_text_gives_equal_fields(both, text, pair):
+    ours, theirs = both
+    assert fields_of(ours(text, pair)) == call_theirs(theirs, text, pair)
+
+
+@settings(max_examples=200)
+@given(
+    text=any_text,
+    pair=st.none() | any_text,
+    max_length=st.integers(3, 24),
+    truncation=st.sampled_from(TRUNCATIONS),
+    stride=st.integers(0, 3),
+    side=st.sampled_from(["right", "left"]),
+    padding=st.sampled_from([False, "max_length"]),
+)
+def test_cutting_overflow_and_padding_give_equal_fields(
+    both, text, pair, max_length, truncation, stride, side, padding
+):
+    ours, theirs = both
+    options = {"max_length": max_length, "truncation": truncation, "stride": stride, "padding": padding}
+    expected = call_theirs(theirs, text, pair, truncation_side=side, padding_side=side, **options)
+    if expected is None:
+        with pytest.raises(InputError):
+            ours(text, pair, truncation_side=side, padding_side=side, **options)
+        return
+    encoding = ours(text, pair, truncation_side=side, padding_side=side, **options)
+    assert fields_of(encoding) == expected
+    whole = ours(text, pair)
+    kept = sum(encoding.attention_mask) - encoding.template.num_special
+    assert encoding.num_truncated == len(whole) - whole.template.num_special - kept
+
+
+@pytest.mark.parametrize("padding", ["longest", "max_length"])
+def test_batches_are_padded_to_equal_rectangles(both, padding):
+    ours, theirs = both
+    pairs = list(pairwise(CORPUS))
+    theirs.truncation_side = "right"
+    expected = theirs(pairs, padding=padding, max_length=60, truncation=True, return_token_type_ids=True)
+    found = ours.encode_batch(pairs, 60, padding=padding)
+    assert [encoding.ids for encoding in found] == expected["input_ids"]
+    assert [encoding.attention_mask for encoding in found] == expected["attention_mask"]
+    assert [encoding.type_ids for encoding in found] == expected["token_type_ids"]
+
+
+@settings(max_examples=60)
+@given(text=any_text)
+def test_decoding_gives_equal_text(both, text):
+    ours, theirs = both
+    ids = ours(text).ids
+    for skip in (True, False):
+        expected = theirs.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False)
+        assert ours.decode(ids, skip_special_tokens=skip) == expected
+
+
+@pytest.mark.parametrize(
+    ("lower", "accents", "chinese"), list(product([True, False], [None, True, False], [True, False]))
+)
+def test_every_setting_of_a_published_vocabulary_is_followed(tmp_path, lower, accents, chinese):
+    import json
+
+    (tmp_path / "vocab.txt").write_bytes((minilm_folder() / "vocab.txt").read_bytes())
+    config = {"do_lower_case": lower, "strip_accents": accents, "tokenize_chinese_chars": chinese}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": "BertTokenizer"}))
+    ours = Tokenizer.load(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    ours.save(tmp_path / "again")
+    again = Tokenizer.load(tmp_path / "again")
+    theirs_again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again", local_files_only=True)
+    for text in [*CORPUS, "Crème BRÛLÉE 東京タワー İstanbul ẞ Ωμέγα\u0301"]:
+        expected = call_theirs(theirs, text, None)
+        assert fields_of(ours(text)) == expected
+        assert fields_of(again(text)) == expected == call_theirs(theirs_again, text, None)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"],
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a ", "a", "b\u3000", "c\x1c", "", "b", "##b\r"],
+        ["[UNK]", "[CLS]", "[SEP]", "hello"],
+    ],
+)
+def test_vocabulary_files_are_read_as_the_library_reads_them(tmp_path, lines):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("\n".join(lines).encode())
+    ours = Tokenizer.load(path)
+    expected = models.WordPiece.read_file(str(path))
+    found = ours.backend.get_vocab(with_added_tokens=False)
+    assert found == expected
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert fields_of(ours("a b ab hello [MASK]")) == call_theirs(theirs, "a b ab hello [MASK]", None)
+    assert [ours.pad_id, ours.mask_id, ours.cls_id] == [theirs.pad_token_id, theirs.mask_token_id, theirs.cls_token_id]
+
+
+def real_lines(data: Path, count: int) -> list[str]:
+    """Lines of encyclopedia, tweets, translations and reviews, in equal shares."""
+    names = (
+        "pretraining_text/sample.txt.xz",
+        "hate_speech/train.tsv",
+        "tatoeba_en_fr/train.tsv.xz",
+        "sst2/train.tsv",
+        "pretraining_text/novels.txt.xz",
+    )
+    lines = []
+    for name in names:
+        open_file = lzma.open if name.endswith("xz") else open
+        with open_file(data / name, "rt", encoding="utf-8") as handle:
+            lines += [line.rstrip("\n") for line in islice(handle, count // len(names))]
+    return lines
+
+
+@pytest.mark.slow
+def test_ten_thousand_real_lines_give_equal_fields(both, data_folder):
+    ours, theirs = both
+    lines = real_lines(data_folder, 10_000)
+    expected = theirs(lines, return_offsets_mapping=True, return_token_type_ids=True)
+    for encoding, ids, offsets in zip(
+        ours.encode_batch(lines), expected["input_ids"], expected["offset_mapping"], strict=True
+    ):
+        assert encoding.ids == ids and encoding.offsets == offsets
+    assert ours.encode_ids(lines)[0] == expected["input_ids"]
+    pairs = list(zip(lines[::2], lines[1::2], strict=True))
+    options = {"max_length": 48, "truncation": True, "stride": 8, "padding": "max_length"}
+    for (text, pair), encoding in zip(pairs, ours.encode_batch(pairs, **options), strict=True):
+        assert fields_of(encoding) == call_theirs(theirs, text, pair, **options)

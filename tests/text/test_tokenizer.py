@@ -1,0 +1,271 @@
+"""What holds for every tokenizer, whatever trained it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import (
+    ConfigError,
+    CorruptFileError,
+    InputError,
+    MissingFileError,
+    ModelFolderError,
+    RunError,
+)
+from maskwright.text.encoding import TextCounts
+from maskwright.text.tokenizer import Tokenizer
+from text.tokenizer_samples import CORPUS, KINDS, any_text, trained
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@every_kind
+@given(text=any_text, pair=st.none() | any_text)
+def test_any_text_is_encoded_and_every_token_points_into_it(kind, text, pair):
+    encoding = trained(kind)(text, pair)
+    lists = (encoding.tokens, encoding.offsets, encoding.type_ids, encoding.special_tokens_mask, encoding.word_ids)
+    assert all(len(entries) == len(encoding.ids) == len(encoding) for entries in lists)
+    assert all(0 <= id < trained(kind).vocab_size for id in encoding.ids)
+    for (start, end), which in zip(encoding.offsets, encoding.sequence_ids, strict=True):
+        if which is not None:
+            assert 0 <= start <= end <= len((text, pair)[which])
+
+
+@every_kind
+def test_the_frame_is_cls_a_sep_b_sep_with_types_0_and_1(kind):
+    tokenizer = trained(kind)
+    assert [tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+    assert tokenizer.special_ids == {0, 1, 2, 3, 4}
+    encoding = tokenizer("old man", "the road")
+    seps = [index for index, token in enumerate(encoding.tokens) if token == "[SEP]"]
+    assert encoding.tokens[0] == "[CLS]" and len(seps) == 2 and seps[1] == len(encoding) - 1
+    assert encoding.type_ids == [0] * (seps[0] + 1) + [1] * (len(encoding) - seps[0] - 1)
+    assert encoding.sequence_ids == [None] + [0] * (seps[0] - 1) + [None] + [1] * (seps[1] - seps[0] - 1) + [None]
+
+
+@every_kind
+@given(
+    texts=st.lists(st.one_of(any_text, st.tuples(any_text, any_text)), max_size=5),
+    max_length=st.none() | st.integers(3, 20),
+)
+def test_the_fast_path_gives_the_ids_of_the_full_one(kind, texts, max_length):
+    tokenizer = trained(kind)
+    encodings = tokenizer.encode_batch(texts, max_length)
+    counts = TextCounts()
+    ids, types = tokenizer.encode_ids(texts, max_length, counts=counts)
+    assert ids == [encoding.ids for encoding in encodings]
+    assert types == [encoding.type_ids for encoding in encodings]
+    assert counts.cut_tokens == sum(encoding.num_truncated for encoding in encodings)
+    assert counts.unknown_tokens == sum(encoding.num_unknown for encoding in encodings)
+    assert counts.tokens == sum(map(len, encodings)) and counts.texts == len(texts)
+
+
+@every_kind
+def test_a_batch_packs_the_same_ids(kind):
+    tokenizer = trained(kind)
+    texts = [("the old man", "told a story"), "walking slowly", ""]
+    batch = tokenizer.batch(texts, max_length=8)
+    encodings = tokenizer.encode_batch(texts, 8)
+    assert batch.input_ids.tolist() == [id for encoding in encodings for id in encoding.ids]
+    assert batch.token_type_ids.tolist() == [type_id for encoding in encodings for type_id in encoding.type_ids]
+    assert batch.lengths == [len(encoding) for encoding in encodings]
+    assert tokenizer.batch(["one text"]).token_type_ids is None
+
+
+@every_kind
+def test_saved_and_loaded_it_is_the_same_to_the_byte(kind, tmp_path):
+    tokenizer = trained(kind)
+    tokenizer.save(tmp_path / "tok")
+    loaded = Tokenizer.load(tmp_path / "tok")
+    assert loaded.files() == tokenizer.files()
+    assert loaded.kind == kind and loaded.facts == tokenizer.facts
+    assert loaded.special_tokens == tokenizer.special_tokens
+    assert [e.ids for e in loaded.encode_batch(CORPUS)] == [e.ids for e in tokenizer.encode_batch(CORPUS)]
+
+
+@every_kind
+def test_a_fresh_process_trains_the_same_files_and_encodes_the_same_ids(kind, tmp_path):
+    trained(kind).save(tmp_path / "tok")
+    code = (
+        "import sys, json; sys.path.insert(0, 'tests'); from text.tokenizer_samples import CORPUS, trained\n"
+        "from maskwright.text.tokenizer import Tokenizer\n"
+        f"loaded, again = Tokenizer.load({str(tmp_path / 'tok')!r}), trained({kind!r})\n"
+        "print(json.dumps([loaded.files() == again.files(), [e.ids for e in loaded.encode_batch(CORPUS)]]))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    same_files, ids = json.loads(out)
+    assert same_files
+    assert ids == [encoding.ids for encoding in trained(kind).encode_batch(CORPUS)]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "fine \udfff", "a\udc80b"])
+def test_a_lone_surrogate_is_refused_in_words(text):
+    tokenizer = trained("wordpiece")
+    for call in (
+        lambda: tokenizer(text),
+        lambda: tokenizer("first", text),
+        lambda: tokenizer.encode_plain(["ok", text]),
+        lambda: tokenizer.batch(["ok", text]),
+        lambda: Tokenizer.train_from_iterator(["ok", text], "word", 100),
+        lambda: Tokenizer.train_from_iterator(["ok", text], "byte-bpe", 300),
+    ):
+        with pytest.raises(InputError, match="lone surrogate"):
+            call()
+
+
+@pytest.mark.parametrize("texts", [[None], [3], [float("nan")], [("a", None)], [("a", "b", "c")], [b"bytes"], "one"])
+def test_what_is_not_text_is_refused_in_words(texts):
+    for call in (trained("wordpiece").encode_batch, trained("wordpiece").batch):
+        with pytest.raises(InputError):
+            call(texts)
+
+
+def test_texts_may_come_in_any_container():
+    tokenizer, texts = trained("wordpiece"), ["the old man", "a story"]
+    expected = tokenizer.encode_ids(texts)
+    for container in (np.array(texts), pd.Series(texts, index=[7, 9]), tuple(texts), iter(texts)):
+        assert tokenizer.encode_ids(container) == expected
+    pairs = [("the old", "man"), ("a", "story")]
+    assert tokenizer.encode_ids(np.array(pairs)) == tokenizer.encode_ids(pairs)
+
+
+def test_cut_and_unknown_tokens_are_counted_and_said():
+    tokenizer = trained("word")
+    encoding = tokenizer("the old man zzz yyy", max_length=5)
+    assert (encoding.num_truncated, encoding.num_unknown, len(encoding)) == (2, 0, 5)
+    assert tokenizer("the zzz yyy").num_unknown == 2
+    counts = TextCounts()
+    tokenizer.batch(["the old man zzz yyy", "zzz"], max_length=5, counts=counts)
+    assert counts == TextCounts(texts=2, tokens=8, cut_texts=1, cut_tokens=2, unknown_tokens=1)
+    assert "1 of 2 texts were cut (2 tokens left out)" in counts.note() and "1 of 8 tokens" in counts.note()
+    assert TextCounts(texts=3, tokens=9).note() == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"max_length": 2}, "leaves no room"),
+        ({"max_length": 4, "truncation": "middle"}, "not known"),
+        ({"max_length": 8, "truncation": "only_first"}, "second text alone"),
+        ({"max_length": 8, "stride": 3}, "stride"),
+        ({"padding": "max_length"}, "needs max_length"),
+        ({"padding": "yes"}, "not known"),
+        ({"padding_side": "top"}, "not known"),
+    ],
+)
+def test_impossible_wishes_are_refused_in_words(options, error):
+    with pytest.raises(InputError, match=error):
+        trained("word")("the old man", "she walked along the lowest road slowly", **options)
+    with pytest.raises(InputError, match="needs a second text"):
+        trained("word")("the old man walked", max_length=4, truncation="only_second")
+
+
+def test_padding_fills_a_rectangle_at_either_side():
+    tokenizer = trained("word")
+    right = tokenizer.encode_batch(["the old man", "the"], padding="longest")
+    left = tokenizer.encode_batch(["the old man", "the"], padding=True, padding_side="left")
+    assert [len(encoding) for encoding in right] == [5, 5]
+    assert right[1].tokens == ["[CLS]", "the", "[SEP]", "[PAD]", "[PAD]"]
+    assert left[1].tokens == ["[PAD]", "[PAD]", "[CLS]", "the", "[SEP]"]
+    assert left[1].attention_mask == [0, 0, 1, 1, 1] and right[1].special_tokens_mask == [1, 0, 1, 1, 1]
+
+
+def test_a_foreign_folder_gives_its_special_tokens_and_loses_what_would_run_code(tmp_path):
+    vocab = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "hello", "##s"]
+    (tmp_path / "vocab.txt").write_text("\n".join(vocab), encoding="utf-8")
+    config = {"cls_token": {"content": "<s>"}, "sep_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps(config | {"mask_token": "<mask>", "auto_map": {"AutoTokenizer": "evil.py"}}), encoding="utf-8"
+    )
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer("hellos <mask> what").tokens == ["<s>", "hello", "##s", "<mask>", "<unk>", "</s>"]
+    assert (tokenizer.cls_id, tokenizer.mask_id, tokenizer.kind) == (2, 4, "wordpiece")
+    assert b"auto_map" not in b"".join(tokenizer.files().values())
+    assert Tokenizer.load(tmp_path / "vocab.txt")("hellos").ids == tokenizer("hellos").ids
+
+
+def test_broken_folders_are_named(tmp_path):
+    with pytest.raises(MissingFileError, match="does not exist"):
+        Tokenizer.load(tmp_path / "nothing")
+    with pytest.raises(ModelFolderError, match="no tokenizer"):
+        Tokenizer.load(tmp_path)
+    for name, content in {
+        "tokenizer.json": b'{"version": "1.0", "mod',
+        "vocab.txt": b"\xff\xfe\x00",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(CorruptFileError, match=name):
+            Tokenizer.load(tmp_path / name)
+    (tmp_path / "vocab.txt").write_bytes(b"")
+    with pytest.raises(ModelFolderError, match="empty"):
+        Tokenizer.load(tmp_path / "vocab.txt")
+
+
+def test_a_flipped_bit_in_a_saved_folder_is_found(tmp_path):
+    trained("wordpiece").save(tmp_path / "tok")
+    path = tmp_path / "tok" / "tokenizer.json"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError, match=r"tokenizer\.json"):
+        Tokenizer.load(tmp_path / "tok")
+
+
+def test_saving_never_overwrites(tmp_path):
+    trained("word").save(tmp_path / "tok")
+    with pytest.raises(RunError, match="not empty"):
+        trained("char").save(tmp_path / "tok")
+    assert Tokenizer.load(tmp_path / "tok").kind == "word"
+
+
+def test_unknown_kinds_and_options_name_what_there_is():
+    with pytest.raises(ConfigError, match="Did you mean 'wordpiece'"):
+        Tokenizer.train_from_iterator(CORPUS, "wordpeice", 100)
+    with pytest.raises(ConfigError, match="takes no num_merges; it takes lowercase"):
+        Tokenizer.train_from_iterator(CORPUS, "char", 100, num_merges=3)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe", "bpe"])
+def test_word_starts_find_the_words_of_a_text(kind):
+    tokenizer = trained(kind)
+    text = "the oldest learners unlearned slowly"
+    ids = tokenizer(text).ids
+    starts = tokenizer.word_starts(ids)
+    words = np.split(np.array(ids), np.flatnonzero(starts)[1:])
+    assert [tokenizer.decode(word.tolist()).strip() for word in words[1:-1]] == text.split()
+    assert len(words) == 2 + len(text.split()) < len(ids)
+
+
+def test_continuing_pieces_are_those_with_the_prefix():
+    tokenizer = trained("wordpiece")
+    expected = [token.startswith("##") for token in tokenizer.tokens]
+    assert tokenizer.continues_word().tolist() == expected and any(expected)
+
+
+def test_one_tokenizer_serves_threads_with_other_lengths():
+    from concurrent.futures import ThreadPoolExecutor
+
+    tokenizer, text = trained("wordpiece"), " ".join(CORPUS)
+    with ThreadPoolExecutor(4) as pool:
+        lengths = list(pool.map(lambda limit: len(tokenizer(text, max_length=limit)), range(3, 60)))
+    assert lengths == list(range(3, 60))
+
+
+def test_overflow_of_two_long_texts_costs_nothing_until_it_is_read():
+    long_text = "old man " * 20_000
+    encoding = trained("word")(long_text, long_text, max_length=16)
+    assert len(encoding) == 16 and encoding.num_truncated == 80_000 - 13
