@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ..models.describe import parameter_count
 from ..models.device import resolve_device, resolve_precision
 from ..models.presets import preset
+from ..text.corpus import FOLDER_FORMATS
 from ..text.files import expand
 from .pretrain_config import PretrainConfig
 
@@ -23,7 +25,7 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     network = preset(config.preset, vocab_size=vocab_size, **config.model)
     head = "pretraining" if config.objective == "mlm+nsp" else "mlm"
     parameters = parameter_count(network, head)
-    files = expand(list(config.corpus))
+    files = [Path(name) for name in expand(list(config.corpus), FOLDER_FORMATS)]
     return {
         "preset": config.preset,
         "parameters": parameters,
@@ -35,6 +37,6 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
         "sequences_per_step": config.sequences * config.accumulation,
         "tokens_at_most": config.steps * config.sequences * config.accumulation * config.max_length,
         "corpus_files": len(files),
-        "corpus_bytes": sum(path.stat().st_size for path in files if hasattr(path, "stat")),
+        "corpus_bytes": sum(path.stat().st_size for path in files if path.is_file()),
         "output": str(config.output),
     }

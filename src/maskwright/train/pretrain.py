@@ -23,6 +23,7 @@ from ..hub.folders import save_model
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model, build
 from ..models.presets import preset
+from ..objectives.audit import AuditedSequence, audit
 from ..objectives.masking import Masker
 from ..objectives.pretraining import MaskedLanguageModelling, Recipe
 from ..objectives.stream import split_documents
@@ -75,6 +76,16 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
         result = workshop.conclude(job)
         run.finish(result)
         return _result(run, result)
+
+
+def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[AuditedSequence]:
+    """The first batch of a run, decoded. Prepares tokenizer and shards as the run would, and trains nothing."""
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        workshop = Workshop(config, run, device)
+        batch = workshop.job().micro_batches(0)[0]
+        return audit(batch, workshop.tokenizer.id_to_token, workshop.tokenizer.mask_id)
 
 
 class Workshop:

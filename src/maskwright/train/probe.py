@@ -22,7 +22,7 @@ TEST_SHARE = 0.25
 
 def is_labelled(source: str) -> bool:
     """Whether an --eval source is a labelled table (.csv, .tsv) rather than text."""
-    return source != "-" and Path(source).is_file() and file_format(source) in ("csv", "tsv")
+    return source != "-" and Path(source).is_file() and file_format(source, default="txt") in ("csv", "tsv")
 
 
 def linear_probe(

@@ -29,10 +29,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Health:
-    """One word on how a run went, and the sentences that say why, the most important first."""
+    """How a run went, and the sentences that say why, the most important first.
+
+    word: what to call it; "" for the usual word of its level (Healthy, Worth a look, Not healthy).
+    """
 
     level: Level
     reasons: Sequence[str] = ()
+    word: str = ""
 
     def __post_init__(self) -> None:
         if self.level not in ("good", "watch", "bad"):

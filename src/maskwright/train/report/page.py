@@ -96,7 +96,7 @@ def _health(health: Health) -> Markup:
     reasons = [data_text(numbers.keep_together(reason), "li") for reason in health.reasons]
     return element(
         "div",
-        element("p", sign, LEVELS[health.level], class_="level"),
+        element("p", sign, data_text(health.word or LEVELS[health.level]), class_="level"),
         element("ul", reasons) if reasons else None,
         class_=f"health {health.level}",
     )

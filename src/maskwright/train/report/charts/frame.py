@@ -21,10 +21,16 @@ def down(place: float) -> str:
     return share(1 - place)
 
 
-def drawing(x: Scale, y: Scale, *parts: Markup, x_label: str, unit: str, summary: str) -> Markup:
-    """Axes, grid and `parts`; `summary` is what a reader who cannot see it hears."""
-    y_ticks, x_ticks = y.ticks(5), x.ticks(5)
-    y_names, x_names = labels(y_ticks, unit), labels(x_ticks)
+def drawing(
+    x: Scale, y: Scale, *parts: Markup, x_label: str, unit: str, summary: str, is_whole: bool = False
+) -> Markup:
+    """Axes, grid and `parts`.
+
+    summary: what a reader who cannot see it hears; is_whole: x counts whole things, so no tick stands between.
+    """
+    y_ticks = y.ticks(5)
+    x_ticks = [tick for tick in x.ticks(5) if tick == int(tick) or not is_whole]
+    y_names, x_names = labels(y_ticks, unit, y.is_log), labels(x_ticks)
     grid = [
         join(
             element("line", class_="grid", x1=0, x2="100%", y1=down(y.place(tick)), y2=down(y.place(tick))),

@@ -40,7 +40,10 @@ def line_chart(chart: Chart) -> Markup:
 def _height(chart: Chart, drawn: list[Trace]) -> Scale:
     values = [float(value) for trace in drawn for line in (trace.main, *trace.behind) for value in line.y]
     baselines = [value for value in chart.baselines.values() if np.isfinite(value) and (value > 0 or not chart.log_y)]
-    return data_scale(values + baselines, from_zero=True, is_log=chart.log_y)
+    scale = data_scale(values + baselines, from_zero=True, is_log=chart.log_y)
+    if chart.unit == "percent" and not chart.log_y and min(values) >= 0 and max(values) <= 1:
+        return Scale(max(scale.low, 0.0), min(scale.high, 1.0))
+    return scale
 
 
 def _picture(chart: Chart, drawn: list[Trace], x: Scale, y: Scale) -> Markup:
@@ -60,7 +63,9 @@ def _picture(chart: Chart, drawn: list[Trace], x: Scale, y: Scale) -> Markup:
         if y.low <= value <= y.high
     ]
     parts = (stretched(*behind, *mains), *baselines, *dots, *_probes(chart, drawn, x, y))
-    return drawing(x, y, *parts, x_label=chart.x_label, unit=chart.unit, summary=_summary(chart, drawn))
+    is_whole = all(bool((trace.main.x == trace.main.x.round()).all()) for trace in drawn)
+    summary = _summary(chart, drawn)
+    return drawing(x, y, *parts, x_label=chart.x_label, unit=chart.unit, summary=summary, is_whole=is_whole)
 
 
 def _legend(chart: Chart, drawn: list[Trace]) -> Markup:

@@ -61,15 +61,17 @@ def exact_scale(values: Sequence[float]) -> Scale:
     return Scale(0.0 if 0 < low < high / 20 else low, high)
 
 
-def labels(ticks: Sequence[float], unit: str = "number") -> list[str]:
+def labels(ticks: Sequence[float], unit: str = "number", is_log: bool = False) -> list[str]:
     """Texts for ticks, with as many digits as tell them apart."""
+    if is_log:
+        return [numbers.short(tick) if tick >= 1000 else numbers.setting(float(tick)) for tick in ticks]
     if unit == "percent":
         step = min((b - a for a, b in pairwise(ticks)), default=0.1)
         return [numbers.percent(tick, _digits(step * 100)) for tick in ticks]
     if not ticks or max(abs(tick) for tick in ticks) >= 10_000:
         return [numbers.short(tick) for tick in ticks]
     step = min((b - a for a, b in pairwise(ticks)), default=ticks[0] or 1.0)
-    if max(abs(tick) for tick in ticks) < 1e-3 or ticks[-1] > 100 * step * len(ticks):
+    if max(abs(tick) for tick in ticks) < 1e-3:
         return [numbers.show(float(tick)) if tick else "0" for tick in ticks]
     digits = _digits(step)
     return [f"{tick:,.{digits}f}".replace("-", numbers.MINUS) for tick in ticks]

@@ -42,7 +42,7 @@ def traces(series: Sequence[Series], is_log: bool = False) -> tuple[list[Trace],
         dropped += lost
         if len(line.x):
             by_name.setdefault(one.name, []).append((line, one.smooth))
-    return [_trace(name, lines) for name, lines in by_name.items()], dropped
+    return [_trace(name, lines, is_log) for name, lines in by_name.items()], dropped
 
 
 def thin(line: Line, limit: int = MAX_POINTS) -> Line:
@@ -81,6 +81,14 @@ def smooth(line: Line) -> Line:
     return Line(line.x, (sizes[2] * heights[0] - sizes[1] * heights[1]) / (sizes[0] * sizes[2] - sizes[1] ** 2))
 
 
+def _smoothed(line: Line, is_log: bool) -> Line:
+    """Smoothed as it is looked at: on a logarithmic axis, the logarithms are."""
+    if not is_log:
+        return smooth(line)
+    flat = smooth(Line(line.x, np.log(line.y)))
+    return Line(flat.x, np.exp(flat.y))
+
+
 def _averaged(line: Line) -> Line:
     if len(line.x) <= MAX_SMOOTHED:
         return line
@@ -89,12 +97,12 @@ def _averaged(line: Line) -> Line:
     return Line(np.add.reduceat(line.x, starts) / sizes, np.add.reduceat(line.y, starts) / sizes)
 
 
-def _trace(name: str, lines: list[tuple[Line, bool | None]]) -> Trace:
+def _trace(name: str, lines: list[tuple[Line, bool | None]], is_log: bool) -> Trace:
     drawn = []
     behind: list[Line] = []
     for line, wanted in lines:
         is_smooth = len(line.x) >= SMOOTH_FROM if wanted is None else wanted and len(line.x) > 2
-        drawn.append(smooth(line) if is_smooth else line)
+        drawn.append(_smoothed(line, is_log) if is_smooth else line)
         if is_smooth and len(lines) == 1:
             behind.append(line)
     if len(drawn) == 1:

@@ -83,8 +83,8 @@ def _error(one: WorstError, how_sure: str, has_line: bool) -> list[Markup]:
     return [
         *cells,
         element("td", text, pair, class_="text"),
-        element("td", one.gold, dir="auto", data_label="Gold"),
-        element("td", one.predicted, dir="auto", class_="wrong", data_label="Predicted"),
+        element("td", data_text(one.gold), data_label="Gold"),
+        element("td", data_text(one.predicted), class_="wrong", data_label="Predicted"),
         element("td", shown, class_="number", data_label=how_sure),
     ]
 

@@ -13,6 +13,8 @@ from .plain import note
 # "1,204", "31.2 %", "0.894 ± 0.004", "3 min 20 s", "–": cells that belong on the right of their column.
 _NUMBER = re.compile(r"[–−+]?|[−+]?[\d.,]+(e[−+]?\d+)?(\s?(%|[kMG]?B|ms|s|min|h|d|±|[\d.,]+))*")
 
+LONG_WORD = 40  # characters; a longer one may be broken anywhere
+
 
 def table(block: Table) -> Markup:
     """A plain table in a box that scrolls by itself when it is too wide."""
@@ -84,7 +86,9 @@ def head_cell(name: str, is_right: bool = False) -> Markup:
 
 
 def cell(text: str, is_right: bool) -> Markup:
-    """A cell: a number on the right, or text, of which a single short word (a path) is not broken."""
+    """A cell: a number on the right, or text. A short word alone (a path) is not broken, a very long one may be."""
     if is_right:
         return element("td", text, class_="number")
-    return element("td", text, dir="auto", class_="together" if len(text) < 40 and " " not in text else None)
+    longest = max((len(word) for word in text.split()), default=0)
+    class_ = "long" if longest >= LONG_WORD else "together" if longest == len(text) else None
+    return element("td", text, dir="auto", class_=class_)
