@@ -68,12 +68,17 @@ def test_ticks_are_few_lie_inside_and_differ(low: float, span: float, wanted: in
         ([0.1, 0.2], "percent", ["10\N{NO-BREAK SPACE}%", "20\N{NO-BREAK SPACE}%"]),
         ([0.885, 0.89], "percent", ["88.5\N{NO-BREAK SPACE}%", "89.0\N{NO-BREAK SPACE}%"]),
         ([0.5], "number", ["0.5"]),
+        ([1.0], "number", ["1"]),
         ([-1, 0], "number", ["−1", "0"]),
         ([], "number", []),
     ],
 )
 def test_labels_have_as_many_digits_as_tell_them_apart(ticks: list[float], unit: str, texts: list[str]):
     assert labels(ticks, unit) == texts
+
+
+def test_labels_of_a_logarithmic_axis_are_short():
+    assert labels([0.001, 0.1, 10, 1000, 100_000], is_log=True) == ["0.001", "0.1", "10", "1,000", "100k"]
 
 
 # -- from series to lines ------------------------------------------------------------------------------------------
@@ -161,6 +166,29 @@ def test_a_constant_or_a_single_point_is_drawn_in_the_middle(y: float, points: i
     if points < 24:
         dots = [node for node in tree.all("circle", "dot") if "cx" in node.attributes and "%" in node.attributes["cx"]]
         assert percents(dots[0], "cy") == [50]
+
+
+@pytest.mark.parametrize(
+    ("x", "texts"),
+    [([1], ["1"]), ([1, 2, 3], ["1", "2", "3"]), ([0.0, 0.5, 1.0], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"])],
+)
+def test_x_that_counts_whole_things_gets_whole_ticks(x: list[float], texts: list[str]):
+    tree = drawn(Chart("Loss", [Series("train", x, [0.5] * len(x))]))
+    assert [node.text for node in tree.all("text", "tick") if node.attributes["class"] == "tick"] == texts
+
+
+@pytest.mark.parametrize("y", [0.0, 0.875, 1.0])
+def test_an_axis_of_shares_stays_between_none_and_all(y: float):
+    tree = drawn(Chart("Right", [Series("dev", [1, 2], [y, y])], unit="percent"))
+    shown = [float(node.text.rstrip("\N{NO-BREAK SPACE}%")) for node in tree.all("text", "left")]
+    assert shown
+    assert all(0 <= value <= 100 for value in shown)
+
+
+def test_a_logarithmic_line_is_smoothed_as_it_looks():
+    x = np.arange(100, dtype=np.float64)
+    found, _ = traces([Series("norm", x, 10 ** (x / 20))], is_log=True)
+    assert np.allclose(found[0].main.y, 10 ** (x / 20))
 
 
 def test_a_baseline_stands_inside_the_drawing_and_in_the_legend():

@@ -48,7 +48,7 @@ def page_of(text: str) -> str:
         Report(
             text,
             text,
-            Health("watch", [text]),
+            Health("watch", [text], text),
             [
                 KeyFigures([Figure(text, text, text, text)], title=text),
                 WhatRan(text, {text: text}, {text: text}, title=text),
@@ -132,7 +132,12 @@ def test_lone_surrogates_and_control_characters_become_a_replacement_character()
 
 def test_data_keeps_its_direction_to_itself():
     tree = read_html(page_of("עברית \u202e"))
-    for node in [*tree.all("h1"), *tree.all("mark"), *tree.all("td", "wrong"), *tree.all("td", "text")[0].all("p")]:
+    for node in [
+        *tree.all("h1"),
+        *tree.all("mark"),
+        *tree.all("td", "wrong")[0].all("span"),
+        *tree.all("td", "text")[0].all("p"),
+    ]:
         assert node.attributes["dir"] == "auto"
 
 
