@@ -79,8 +79,8 @@ def prepare(
 
 
 def _identity(name: str) -> dict[str, Any]:
-    """What tells whether a source is the one of before."""
-    if name == STDIN or name.startswith(HUB):
+    """What tells whether a source is the one of before; of a pipe, which is read once, only the name is known."""
+    if name == STDIN or name.startswith(HUB) or not Path(name).is_file():
         return {"name": name}
     return {"name": name, "bytes": Path(name).stat().st_size, "sha256": storage.sha256(name)}
 
@@ -114,8 +114,10 @@ def _begin(folder: Path, recipe: dict[str, Any], names: list[str]) -> None:
     path = folder / UNFINISHED
     if path.is_file():
         difference = _difference(storage.read_json(path), recipe)
-        if difference is None and STDIN in names:
-            difference = "standard input cannot be read twice"
+        pipes = [name for name in names if name == STDIN or not (name.startswith(HUB) or Path(name).is_file())]
+        if difference is None and pipes:
+            shown = "standard input" if pipes[0] == STDIN else pipes[0]
+            difference = f"{shown} cannot be read twice"
         if difference is None:
             return
         note(f"The unfinished preparation in {folder} is started over: {difference}.")

@@ -185,7 +185,7 @@ class TokenShards:
             return self._open[number]
         shard = map_shard(self.folder, self.facts["shards"][number], self._dtype)
         self._open[number] = shard
-        if len(self._open) > MAX_OPEN_SHARDS:
+        while len(self._open) > MAX_OPEN_SHARDS:
             self._open.popitem(last=False)
         return shard
 
