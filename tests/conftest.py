@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-import pytest
-from hypothesis import HealthCheck, settings
+# Test tensors are tiny: a second thread costs more than it brings, and test processes may run side by side.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from pathlib import Path  # noqa: E402
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile(
     "maskwright", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

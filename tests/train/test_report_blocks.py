@@ -20,6 +20,7 @@ from maskwright.train.report import (
     System,
     Table,
     Weights,
+    WhatRan,
     WorstError,
     WorstErrors,
     render,
@@ -161,6 +162,17 @@ def test_a_deviation_is_set_smaller_behind_its_mean():
     numeral = main_of(KeyFigures([Figure("F1", "0.874 ± 0.011")])).all(class_="numeral")[0]
     assert numeral.text == "0.874 ± 0.011"
     assert numeral.all("span", "deviation")[0].text == " ± 0.011"
+
+
+def test_a_command_keeps_options_whole_and_reads_as_typed():
+    command = "maskwright pretrain --lr 0.0005 --whole-words -o runs/a corpus-of-mine/ --eval " + "held-out" * 9
+    code = main_of(WhatRan(command, {"eval": "", "lr": 5e-4})).all("code")[0]
+    assert code.text == command
+    assert [node.text for node in code.all("span")] == ["--lr 0.0005", "--whole-words", "-o runs/a"]
+
+
+def test_a_setting_that_is_empty_is_a_dash():
+    assert [node.text for node in main_of(WhatRan(settings={"eval": "", "lr": 0.1})).all("dd")] == ["–", "0.1"]
 
 
 def test_facts_show_values_and_remarks():

@@ -128,7 +128,8 @@ class Model(nn.Module):
             raise InputError("This model has no pooler: load it with a head that judges whole sequences.")
         if 0 in batch.lengths:
             raise InputError(f"Sequence {batch.lengths.index(0)} of the pack is empty: it has no first token to pool.")
-        return self.encoder.pool(hidden[batch.first_tokens])
+        # One vector per sequence costs nothing: in the dtype of the weights its scores are not rounded to bfloat16.
+        return self.encoder.pool(hidden[batch.first_tokens].to(self.word_embeddings.dtype))
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""

@@ -73,7 +73,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
 
     recipe: plain values, as `core.config.to_dict` gives. Raises RunError when another process holds the folder, when
     it holds a run with other settings (each difference is named), or something that is no run. Input that is refused
-    (InputError, ModelFolderError) before the first step leaves a new folder empty.
+    (InputError, ModelFolderError) before the first step leaves no folder behind.
     """
     if path.is_file():
         raise RunError(f"{path} is a file: give a folder for the run.")
@@ -95,7 +95,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
             yield run
         except ValueError:
             if is_new and not run.metrics_path.exists():
-                _clear(path)  # the input was refused before anything was learnt: leave nothing half done
+                _remove(path)  # the input was refused before anything was learnt: leave nothing half done
             raise
 
 
@@ -115,6 +115,13 @@ def _clear(path: Path) -> None:
             continue
         storage.remove_folder(entry) if entry.is_dir() else entry.unlink()
     (path / "config.toml").unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    """Discard a run and its folder."""
+    _clear(path)
+    (path / ".lock").unlink(missing_ok=True)
+    path.rmdir()
 
 
 def _is_foreign(entry: Path) -> bool:

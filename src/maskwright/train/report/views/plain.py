@@ -11,6 +11,8 @@ from ..charts.bars import histogram as histogram_chart
 from ..content import Bars, Facts, Histogram, KeyFigures, NextSteps, Paragraph, Value, WhatRan
 from ..markup import Markup, data_text, element, join
 
+UNBROKEN = 30  # characters that fit beside each other on a phone
+
 
 def note(text: str) -> Markup | None:
     """A remark below a block."""
@@ -46,14 +48,13 @@ def facts(block: Facts) -> Markup:
 
 
 def what_ran(block: WhatRan) -> Markup:
-    """The command above, settings and surroundings beside each other."""
+    """The command, then settings and surroundings as dense lists."""
     lists = [
-        element("div", element("p", name, class_="subhead"), _list(values))
+        element("div", element("p", name, class_="subhead"), _list(values), class_="dense")
         for name, values in (("Settings", block.settings), ("Where and when", block.environment))
         if values
     ]
-    command = _command(block.command) if block.command else None
-    return join(command, element("div", lists, class_="pair") if lists else None)
+    return join(_command(block.command) if block.command else None, lists)
 
 
 def bars(block: Bars) -> Markup:
@@ -80,11 +81,12 @@ def next_steps(block: NextSteps) -> Markup:
 
 
 def _command(text: str) -> Markup:
-    """A command line; its options do not break at their dashes."""
-    words = [
-        element("span", word, class_="together") if word.startswith("-") else word for word in re.split(r"(\s+)", text)
+    """A command line. An option does not break at its dashes, nor from a short value."""
+    parts = [
+        element("span", part, class_="together") if part.startswith("-") and len(part) <= UNBROKEN else part
+        for part in re.split(r"((?:(?<=\s)|^)-\S+(?:[ ](?!-)\S+)?)", text)
     ]
-    return element("pre", element("code", words))
+    return element("pre", element("code", parts))
 
 
 def _numeral(text: str) -> Markup:
@@ -98,6 +100,6 @@ def _list(values: Mapping[str, Value | tuple[Value, str]]) -> Markup:
     for name, value in values.items():
         shown, remark = value if isinstance(value, tuple) else (value, "")
         beside = element("span", remark, class_="remark", dir="auto") if remark else None
-        cell = element("dd", element("span", numbers.setting(shown), dir="auto"), beside)
+        cell = element("dd", element("span", numbers.setting(shown) or numbers.MISSING, dir="auto"), beside)
         rows.append(element("div", element("dt", name, dir="auto"), cell))
     return element("dl", rows, class_="facts")

@@ -1,0 +1,77 @@
+"""Tiny runs that the training tests share."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.train.pretrain_config import PretrainConfig
+
+TINY = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+def corpus(folder: Path, documents: int = 30) -> Path:
+    """Documents of a few short sentences, the same every time."""
+    rng = random.Random(1)
+    words = "the a cat dog bird sees likes finds small red old house tree river and then it was here".split()  # noqa: SIM905
+    text = [
+        "\n".join(" ".join(rng.choices(words, k=rng.randint(4, 10))) + " ." for _ in range(rng.randint(2, 6)))
+        for _ in range(documents)
+    ]
+    path = folder / "corpus.txt"
+    path.write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    return path
+
+
+def pretraining(folder: Path, **changes: Any) -> PretrainConfig:
+    """A pre-training run of some seconds."""
+    settings: dict[str, Any] = {
+        "corpus": (str(corpus(folder)),),
+        "output": folder / "run",
+        "preset": "bert-tiny",
+        "model": TINY,
+        "vocab_size": 80,
+        "steps": 6,
+        "batch_tokens": 256,
+        "max_length": 32,
+        "checkpoint_every": 2,
+        "log_every": 1,
+        "holdout": 0.15,
+        "precision": "fp32",
+    }
+    return PretrainConfig(**{**settings, **changes})
+
+
+def labelled(path: Path, rows: int, seed: int) -> Path:
+    """Rows whose class can be read off one word."""
+    rng = random.Random(seed)
+    lines = ["text\tlabel"]
+    for _ in range(rows):
+        label = rng.choice(["animal", "place"])
+        word = rng.choice(["cat", "dog", "bird"] if label == "animal" else ["house", "tree", "river"])
+        lines.append(f"the {rng.choice(['old', 'red', 'small'])} {word} was here\t{label}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def finetuning(folder: Path, **changes: Any) -> FinetuneConfig:
+    """A fine-tuning run from scratch of some seconds; the tokenizer is that of `folder / "tok"`."""
+    from maskwright.text.tokenizer import Tokenizer
+
+    if not (folder / "tok").exists():
+        Tokenizer.train([corpus(folder)], kind="wordpiece", vocab_size=80).save(folder / "tok")
+    settings: dict[str, Any] = {
+        "train": labelled(folder / "train.tsv", 64, 1),
+        "dev": labelled(folder / "dev.tsv", 24, 2),
+        "output": folder / "tuned",
+        "preset": "bert-tiny",
+        "tokenizer": folder / "tok",
+        "epochs": 3,
+        "lr": 2e-3,
+        "batch_size": 16,
+        "max_length": 24,
+        "precision": "fp32",
+    }
+    return FinetuneConfig(**{**settings, **changes})

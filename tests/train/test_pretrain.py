@@ -1,0 +1,230 @@
+"""A pre-training run as a user meets it: files, continuing, refusing, failing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import maskwright as mw
+from maskwright.core import storage
+from maskwright.core.errors import CorruptFileError, InputError, RunError, StorageError, TrainingError
+from maskwright.train import loop
+from maskwright.train.interrupt import Interrupted, StopRequest
+from maskwright.train.pretrain import first_batch, pretrain
+from train.runs import corpus, pretraining
+
+
+def records(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_leaves_what_the_interface_promises(tmp_path: Path):
+    result = pretrain(pretraining(tmp_path))
+    run = tmp_path / "run"
+    for name in ("config.toml", "metrics.jsonl", "model/model.safetensors", "model/vocab.txt", "report.html"):
+        assert (run / name).is_file(), name
+    assert [path.name for path in sorted((run / "checkpoints").iterdir())] == ["step-4", "step-6"]
+    assert not [path for path in run.rglob("*") if ".tmp-" in path.name or ".old-" in path.name]
+    assert set(result.scores) >= {"mlm_accuracy", "nsp_accuracy", "mlm_loss", "nsp_loss"}
+    model = mw.load(result.model)
+    assert model.head_name == "pretraining"
+    assert storage.verify_folder(result.model)
+
+
+def test_the_total_loss_is_the_sum_of_its_parts(tmp_path: Path):
+    pretrain(pretraining(tmp_path))
+    logged = [record for record in records(tmp_path / "run") if "loss" in record]
+    assert len(logged) == 6
+    for record in logged:
+        assert record["loss"] == pytest.approx(record["mlm_loss"] + record["nsp_loss"], rel=1e-12)
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path):
+    config = pretraining(tmp_path)
+    first = pretrain(config)
+    before = storage.sha256(first.model / "model.safetensors")
+    (tmp_path / "corpus.txt").unlink()
+    second = pretrain(config)
+    assert second.already_finished
+    assert second.scores == first.scores
+    assert storage.sha256(first.model / "model.safetensors") == before
+
+
+def test_other_settings_are_refused_by_name_and_restart_starts_over(tmp_path: Path):
+    pretrain(pretraining(tmp_path))
+    changed = pretraining(tmp_path, steps=4, lr=1e-3)
+    with pytest.raises(RunError, match=r"lr \(was 0.0005, now 0.001\); steps \(was 6, now 4\).*--restart"):
+        pretrain(changed)
+    assert pretrain(changed, restart=True).steps == 4
+    assert records(tmp_path / "run")[-1]["step"] == 4
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("precious")
+    for restart in (False, True):
+        with pytest.raises(RunError, match="holds no run"):
+            pretrain(pretraining(tmp_path), restart=restart)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
+
+
+def test_one_step_of_four_micro_batches_is_one_step_of_one(tmp_path: Path):
+    """Without dropout, and with the same sequences and masks, accumulation changes nothing but rounding."""
+    config = pretraining(tmp_path, accumulation=4, batch_tokens=512, dropout=0.0, steps=1, warmup=0)
+    pretrain(config)
+    logged = records(tmp_path / "run")[0]
+    assert logged["tokens"] > 256
+    assert 0 < logged["grad_norm"] < 100
+
+
+def test_an_interrupted_run_saves_and_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = pretrain(pretraining(tmp_path, output=tmp_path / "whole"))
+    asked = {"left": 3}
+
+    def ask_at_the_third_step(request: StopRequest, run: object, step: int, steps: int) -> None:
+        asked["left"] -= 1
+        request.asked = asked["left"] == 0
+        original(request, run, step, steps)
+
+    original = loop._leave_if_asked
+    monkeypatch.setattr(loop, "_leave_if_asked", ask_at_the_third_step)
+    config = pretraining(tmp_path)
+    with pytest.raises(Interrupted):
+        pretrain(config)
+    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    resumed = pretrain(config)
+    assert storage.sha256(resumed.model / "model.safetensors") == storage.sha256(whole.model / "model.safetensors")
+    keep = lambda record: {k: v for k, v in record.items() if k not in ("tokens_per_second", "seconds")}  # noqa: E731
+    assert [*map(keep, records(tmp_path / "run"))] == [*map(keep, records(tmp_path / "whole"))]
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    whole = pretrain(pretraining(tmp_path))
+    wanted = storage.sha256(whole.model / "model.safetensors")
+    run = tmp_path / "run"
+    for name in ("result.json", "report.html"):
+        (run / name).unlink()
+    storage.remove_folder(run / "model")
+    victim = run / "checkpoints" / "step-6" / "optimizer.safetensors"
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 4
+    victim.write_bytes(content)
+    with pytest.raises(CorruptFileError):
+        storage.verify_folder(victim.parent)
+    resumed = pretrain(pretraining(tmp_path))
+    assert "optimizer.safetensors" in capsys.readouterr().err
+    assert storage.sha256(resumed.model / "model.safetensors") == wanted
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    poisoned = {"steps": 0}
+    clip = torch.nn.utils.clip_grad_norm_
+
+    def poison(parameters: object, norm: float) -> torch.Tensor:
+        poisoned["steps"] += 1
+        return torch.tensor(float("nan")) if poisoned["steps"] == 4 else clip(parameters, norm)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", poison)
+    with pytest.raises(TrainingError, match="not finite at step 4"):
+        pretrain(pretraining(tmp_path))
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-2"]
+    assert storage.verify_folder(tmp_path / "run" / "checkpoints" / "step-2")
+
+
+def test_a_full_disk_stops_with_a_sentence_and_keeps_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class FullDisk(storage.FileSystem):
+        def write(self, handle, data):  # type: ignore[no-untyped-def]
+            if "step-4" in str(getattr(handle, "name", "")):
+                raise OSError(28, "No space left on device")
+            super().write(handle, data)
+
+    monkeypatch.setattr(storage, "fs", FullDisk())
+    with pytest.raises(StorageError, match="No space left on device; free some space"):
+        pretrain(pretraining(tmp_path))
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-2"]
+    monkeypatch.setattr(storage, "fs", storage.FileSystem())
+    assert pretrain(pretraining(tmp_path)).steps == 6
+
+
+def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_path: Path):
+    single = tmp_path / "single.txt"
+    single.write_text("\n".join(corpus(tmp_path).read_text().replace("\n\n", "\n").splitlines()[:40]) + "\n")
+    config = pretraining(tmp_path, corpus=(str(single),), steps=2)
+    with pytest.raises(InputError, match="at least two documents.*--objective mlm"):
+        pretrain(config)
+    assert not (tmp_path / "run").exists(), "a refused input left something behind"
+    result = pretrain(replace(config, objective="mlm"))
+    assert "nsp_accuracy" not in result.scores
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "empty|holds no"), (b"\n\n \n", "empty|holds no"), (b"\x00\x01\x02" * 50, "binary|NUL|text")],
+)
+def test_a_corpus_without_text_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, message: str):
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        pretrain(pretraining(tmp_path, corpus=(str(bad),)))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_audit_shows_each_position_and_each_pair(tmp_path: Path):
+    sequences = first_batch(pretraining(tmp_path))
+    tokens = [token for sequence in sequences for token in sequence.tokens]
+    fates = {fate: [token for token in tokens if token.fate == fate] for fate in ("masked", "random", "kept", "")}
+    assert fates["masked"]
+    assert all(token.shown == "[MASK]" != token.original for token in fates["masked"])
+    assert all(token.shown == token.original for token in [*fates["kept"], *fates[""]])
+    assert {sequence.follows for sequence in sequences} <= {True, False}
+    for sequence in sequences:
+        assert [token.segment for token in sequence.tokens] == sorted(token.segment for token in sequence.tokens)
+
+
+def test_a_prepared_corpus_serves_another_run(tmp_path: Path):
+    pretrain(pretraining(tmp_path))
+    again = pretraining(
+        tmp_path,
+        output=tmp_path / "second",
+        corpus=(str(tmp_path / "run" / "data"),),
+        tokenizer=tmp_path / "run" / "tokenizer",
+    )
+    assert pretrain(again).scores == mw.pretrain(pretraining(tmp_path)).scores
+    with pytest.raises(InputError, match="--tokenizer"):
+        pretrain(replace(again, output=tmp_path / "third", tokenizer=None))
+
+
+def test_a_labelled_file_is_scored_by_a_probe_at_every_evaluation(tmp_path: Path):
+    from train.runs import labelled
+
+    rows = labelled(tmp_path / "rows.tsv", 60, 3)
+    result = pretrain(pretraining(tmp_path, eval=(str(rows),)))
+    assert 0 <= result.scores["probe_accuracy"] <= 1
+    assert sum("eval_probe_accuracy" in record for record in records(tmp_path / "run")) == 3
+
+
+@pytest.mark.slow
+def test_a_corpus_that_states_a_fact_teaches_it(tmp_path: Path):
+    facts = [
+        "rome is the capital of italy , which is why it hosts many government buildings .",
+        "paris is the capital of france , which is why it hosts many government buildings .",
+        "a river runs through the old town and many people walk there in the evening .",
+        "the zebra lives in the grass lands and it is not a horse at all .",
+    ]
+    path = tmp_path / "facts.txt"
+    path.write_text("\n\n".join("\n".join(facts[number % 4 :] + facts[: number % 4]) for number in range(60)) + "\n")
+    config = pretraining(
+        tmp_path, corpus=(str(path),), objective="mlm", vocab_size=150, steps=250, batch_tokens=1024, lr=3e-3,
+        model={"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
+        max_length=64, log_every=50, checkpoint_every=250, holdout=0.0, dropout=0.0, keep_duplicates=True,
+    )  # fmt: skip
+    result = pretrain(config)
+    question = "Rome is the [MASK] of Italy, which is why it hosts many government buildings."
+    filled = mw.FillMask(result.model, top_k=3).fill([question])[0]
+    assert filled.masks[0].candidates[0].token_str == "capital"
