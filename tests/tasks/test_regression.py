@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from inference.samples import tiny, tokenizer
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.tasks import Regression, task_from_json
 from maskwright.tasks.errors import worst_errors
@@ -40,6 +41,13 @@ def test_loss_is_the_mean_squared_error_in_the_unit_of_the_targets():
     assert float(task.loss_of(logits, examples.targets)) == pytest.approx((0.25 + 4) / 3)
     assert task.metrics(logits, examples.targets)["mse"] == pytest.approx((0.25 + 4) / 3)
     assert task.decode(logits) == [{"score": 1.0}, {"score": 0.0}, {"score": 30.0}]
+
+
+def test_a_new_head_starts_from_the_mean_of_the_targets():
+    model = tiny("regression")
+    examples = Regression().examples(rows_of("1", "2", "6"), tokenizer())
+    Regression().prime(model, examples)
+    assert model.head.classifier.bias.item() == 3.0
 
 
 def test_perfect_answers_correlate_fully():

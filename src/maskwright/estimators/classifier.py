@@ -94,7 +94,8 @@ class TextClassifier(ClassifierMixin, FineTuned):
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
         """Probabilities in the order of classes_: float64 [texts, classes]; rows sum to 1 unless labels are several."""
-        probabilities: np.ndarray = self.task_.probabilities(self._logits(X)).numpy()
+        logits = self._logits(X)
+        probabilities: np.ndarray = self.task_.probabilities(logits).numpy()
         return probabilities
 
     def _weights(self, counts: np.ndarray, num_rows: int, is_multi: bool) -> list[float] | None:

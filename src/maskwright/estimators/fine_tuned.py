@@ -71,6 +71,7 @@ class FineTuned(BaseEstimator):
         )
         if examples.num_truncated:
             warn(f"{examples.counts.note()} Raise max_length (now {self.max_length}) to keep them whole.")
+        task.prime(model, examples)
         self.fit_result_ = fit(
             model,
             task,

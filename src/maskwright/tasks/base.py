@@ -121,6 +121,10 @@ class SequenceTask(ABC):
             raise RowErrors(bad)
         return good, values
 
+    def prime(self, model: Model, examples: Examples) -> None:
+        """Give a new head what the training targets say at once, before the first step. Nothing, for most tasks."""
+        return None
+
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean loss over the sequences of a batch with the label "sequence": a scalar with gradient."""
         return self.loss_of(model.logits(batch).float(), batch.labels["sequence"])

@@ -11,9 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..models.heads import SequenceClassificationHead
+from ..models.model import Model
 from ..text.tables import Row
 from . import metrics as scores
 from .base import SequenceTask
+from .examples import Examples
 
 
 class Regression(SequenceTask):
@@ -72,6 +75,12 @@ class Regression(SequenceTask):
     def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Mean squared error. logits: float32 [rows, 1]; targets: float32 [rows]."""
         return F.mse_loss(logits.squeeze(-1), targets)
+
+    def prime(self, model: Model, examples: Examples) -> None:
+        """Start from the mean of the targets: the bias would otherwise spend the first epochs on the way there."""
+        if isinstance(model.head, SequenceClassificationHead) and examples.targets is not None:
+            with torch.no_grad():
+                model.head.classifier.bias.fill_(examples.targets.mean().item())
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
         """{"score": number} for each row."""

@@ -1,0 +1,126 @@
+"""The Python names: what `mw.load` and `mw.build` give, and opening a folder for each kind of use."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import maskwright as mw
+from inference.samples import TEXTS, tiny
+from maskwright import api
+from maskwright.core.errors import MissingFileError, ModelFolderError
+from maskwright.tasks import Classification
+
+LABELS = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    for head in ("mlm", "nsp", "pretraining", "regression"):
+        tiny(head).save(root / head, facts={"task": "regression"} if head == "regression" else None)
+    facts = {**Classification(LABELS).to_json(), "max_length": 12}
+    tiny("classification", labels=LABELS).save(root / "classification", facts=facts)
+    tiny().save(root / "bare")
+    return root
+
+
+def test_load_gives_the_stored_head_with_its_tokenizer(folders):
+    for head in ("mlm", "nsp", "pretraining", "regression", "classification"):
+        model = mw.load(folders / head)
+        assert model.head_name == head
+        assert not model.training
+        assert model.tokenizer.vocab_size == model.config.vocab_size
+    assert mw.load(folders / "bare").head_name is None
+    assert mw.load(folders / "classification").labels == tuple(LABELS)
+
+
+def test_heads_can_be_swapped_on_one_encoder(folders):
+    stored = mw.load(folders / "pretraining")
+    swapped = mw.load(folders / "pretraining", head="classification", labels=["x", "y"], seed=3)
+    assert swapped.labels == ("x", "y")
+    for mine, theirs in zip(stored.encoder.parameters(), swapped.encoder.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    again = mw.load(folders / "pretraining", head="classification", labels=["x", "y"], seed=3)
+    other = mw.load(folders / "pretraining", head="classification", labels=["x", "y"], seed=4)
+    assert torch.equal(swapped.head.classifier.weight, again.head.classifier.weight)
+    assert not torch.equal(swapped.head.classifier.weight, other.head.classifier.weight)
+
+
+def test_build_makes_what_a_preset_says():
+    model = mw.build(mw.preset("bert-tiny", vocab_size=100), head="mlm", seed=1)
+    assert (model.config.hidden_size, model.config.num_hidden_layers) == (128, 2)
+    assert model.mlm_logits(torch.zeros(3, 128)).shape == (3, 100)
+
+
+def test_a_predictor_takes_task_and_length_from_the_folder(folders):
+    predictor = api.open_predictor(folders / "classification", precision="fp32")
+    assert predictor.task.labels == LABELS
+    assert predictor.max_length == 12
+    assert api.open_predictor(folders / "classification", max_length=9).max_length == 9
+    assert api.open_predictor(folders / "regression").task.name == "regression"
+
+
+def test_a_folder_that_transformers_wrote_needs_no_facts(folders, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=mw.load(folders / "bare").config.vocab_size,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        id2label={0: "no", 1: "yes", 2: "maybe"},
+        label2id={"no": 0, "yes": 1, "maybe": 2},
+    )
+    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
+    mw.load(folders / "bare").tokenizer.save(tmp_path / "tok")
+    for file in (tmp_path / "tok").iterdir():
+        if file.name != "manifest.json":
+            file.rename(tmp_path / file.name)
+    predictor = api.open_predictor(tmp_path)
+    assert predictor.task.to_json()["labels"] == ["no", "yes", "maybe"]
+    assert len(predictor.predict(TEXTS)) == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("opener", "wrong", "fits"),
+    [
+        ("open_predictor", "mlm", "fill-mask"),
+        ("open_predictor", "bare", "finetune"),
+        ("open_mask_filler", "classification", "predict"),
+        ("open_mask_filler", "nsp", "next-sentence"),
+        ("open_next_sentence", "mlm", "fill-mask"),
+        ("open_next_sentence", "regression", "predict"),
+    ],
+)
+def test_the_wrong_kind_of_model_is_refused_with_what_fits_it(folders, opener, wrong, fits):
+    with pytest.raises(ModelFolderError, match=fits) as caught:
+        getattr(api, opener)(folders / wrong)
+    assert str(folders / wrong) in str(caught.value)
+
+
+def test_every_model_gives_vectors(folders):
+    for folder in folders.iterdir():
+        assert api.open_embedder(folder).vectors(["a", "b"]).shape == (2, 32)
+
+
+def test_facts_of_another_model_are_refused(folders, tmp_path):
+    tiny("classification", labels=LABELS).save(tmp_path / "m", facts=Classification(["x", "y"]).to_json())
+    with pytest.raises(ModelFolderError, match="do not belong together"):
+        api.open_predictor(tmp_path / "m")
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(MissingFileError):
+        mw.load(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelFolderError):
+        mw.load(tmp_path / "empty")
+
+
+def test_facts_are_plain_json(folders):
+    facts = json.loads((folders / "classification" / "maskwright.json").read_text())
+    assert facts["task"] == "classification"
+    assert facts["labels"] == LABELS

@@ -1,0 +1,288 @@
+"""Estimators: scikit-learn's conventions, and models that learn, are saved and come back."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_get_params_invariance, check_no_attributes_set_in_init
+
+import maskwright as mw
+from inference.samples import TEXTS, tiny
+from maskwright.core.errors import ConfigError, InputError, ModelFolderError
+
+ANIMALS = ["cats chase dogs", "the cat sat", "penguins are birds", "dogs in the garden", "flightless birds", "cats"]
+SHOPPING = ["a gallon of milk", "she bought milk", "at the store", "bought at the store", "milk !", "the store"]
+X = (ANIMALS + SHOPPING) * 2
+Y = (["animal"] * 6 + ["shop"] * 6) * 2
+QUICK = {"epochs": 6, "lr": 5e-3, "batch_size": 8, "max_length": 16, "precision": "fp32", "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "encoder"
+    tiny("pretraining").save(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def classifier(folder):
+    return mw.TextClassifier(folder, **QUICK).fit(X, Y)
+
+
+def all_estimators(folder):
+    return [mw.TextClassifier(folder), mw.TextRegressor(folder), mw.Embedder(folder), mw.FillMask(folder)]
+
+
+# -- conventions ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_parameters_are_stored_as_given_and_can_be_cloned(folder, index):
+    estimator = all_estimators(folder)[index]
+    name = type(estimator).__name__
+    check_get_params_invariance(name, estimator)
+    check_no_attributes_set_in_init(name, estimator)
+    changed = clone(estimator).set_params(device="cpu", precision="fp32")
+    assert changed.get_params() == {**estimator.get_params(), "device": "cpu", "precision": "fp32"}
+    assert repr(estimator).startswith(name)
+
+
+def test_nothing_is_read_before_fit():
+    mw.TextClassifier("no/such/folder", epochs=-1)
+    mw.Embedder("no/such/folder", layers="nonsense")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"epochs": 1.5}, "epochs"),
+        ({"lr": 0}, "lr"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"random_state": None}, "random_state"),
+        ({"class_weight": "heavy"}, "class_weight"),
+        ({"precision": "int4"}, "precision"),
+        ({"device": "abacus"}, "device"),
+    ],
+)
+def test_fit_refuses_parameters_out_of_range(folder, parameters, words):
+    with pytest.raises(ConfigError, match=words):
+        mw.TextClassifier(folder, **{**QUICK, **parameters}).fit(X, Y)
+
+
+def test_an_unfitted_estimator_says_so(folder):
+    for estimator in all_estimators(folder)[:2]:
+        with pytest.raises(NotFittedError):
+            estimator.predict(X)
+        with pytest.raises(NotFittedError):
+            estimator.save("nowhere")
+
+
+# -- classification ------------------------------------------------------------------------------------------------
+
+
+def test_a_classifier_learns_and_its_probabilities_sum_to_one(classifier):
+    assert classifier.score(X, Y) > 0.9
+    probabilities = classifier.predict_proba(X)
+    assert probabilities.shape == (24, 2)
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    assert classifier.classes_.tolist() == ["animal", "shop"]
+    assert (classifier.classes_[probabilities.argmax(axis=1)] == classifier.predict(X)).all()
+
+
+def test_the_same_seed_gives_the_same_model_and_another_one_another(folder, classifier):
+    again = clone(classifier).fit(X, Y)
+    other = clone(classifier).set_params(random_state=7).fit(X, Y)
+    assert np.array_equal(again.predict_proba(X), classifier.predict_proba(X))
+    assert not np.allclose(other.predict_proba(X), classifier.predict_proba(X), atol=1e-4)
+
+
+def test_a_classifier_comes_back_from_its_folder(classifier, tmp_path):
+    classifier.save(tmp_path / "saved")
+    again = mw.TextClassifier.load(tmp_path / "saved", precision="fp32", device="cpu")
+    assert np.allclose(again.predict_proba(X), classifier.predict_proba(X), atol=1e-6)
+    assert again.classes_.tolist() == classifier.classes_.tolist()
+    assert again.get_params()["epochs"] == 6
+    assert again.fit(X, Y).score(X, Y) > 0.9, "it can be trained on"
+
+
+@pytest.mark.parametrize("labels", [[3, 10], [False, True], [0.0, 1.0]])
+def test_classes_keep_their_type_also_in_a_folder(folder, tmp_path, labels):
+    y = np.array([labels[0] if name == "animal" else labels[1] for name in Y])
+    fitted = mw.TextClassifier(folder, **{**QUICK, "epochs": 1}).fit(X, y)
+    fitted.save(tmp_path / "saved")
+    again = mw.TextClassifier.load(tmp_path / "saved")
+    for estimator in (fitted, again):
+        assert estimator.classes_.dtype == y.dtype
+        assert estimator.predict(X).dtype == y.dtype
+        assert set(estimator.predict(X).tolist()) <= set(labels)
+
+
+def test_texts_may_be_arrays_columns_or_pairs(folder, classifier):
+    expected = classifier.predict(X)
+    for texts in (np.array(X), np.array(X, dtype=object), pandas.Series(X), pandas.DataFrame({"text": X})):
+        assert (classifier.predict(texts) == expected).all()
+    pairs = list(zip(X, reversed(X), strict=True))
+    fitted = mw.TextClassifier(folder, **{**QUICK, "epochs": 1}).fit(pairs, pandas.Series(Y))
+    assert fitted.predict_proba(np.array(pairs)).shape == (24, 2)
+
+
+def test_several_labels_are_a_matrix_in_and_out(folder):
+    animal, shop = (np.array(Y) == name for name in ("animal", "shop"))
+    gold = np.stack([animal, shop, animal & (np.array([len(text) for text in X]) > 14)], axis=1).astype(int)
+    fitted = mw.TextClassifier(folder, **{**QUICK, "epochs": 10}, class_weight="balanced").fit(X, gold)
+    assert fitted.predict(X).shape == gold.shape
+    assert set(np.unique(fitted.predict(X))) <= {0, 1}
+    assert (fitted.predict(X)[:, :2] == gold[:, :2]).mean() > 0.9
+    assert fitted.score(X, fitted.predict(X)) == 1.0
+
+
+def test_class_weights_move_the_answer_to_the_rare_class(folder):
+    y = ["animal"] * 24
+    y[6] = y[18] = "shop"
+    shares = [
+        mw.TextClassifier(folder, **{**QUICK, "epochs": 1}, class_weight=weight).fit(X, y).predict_proba(X)[:, 1].mean()
+        for weight in (None, "balanced", {"shop": 50.0})
+    ]
+    assert shares[0] < shares[1]
+    assert shares[0] < shares[2]
+
+
+def test_a_frozen_encoder_stays_as_it_was(folder):
+    start = mw.load(folder)
+    for freeze in (True, False):
+        fitted = mw.TextClassifier(folder, **{**QUICK, "epochs": 1}, freeze_encoder=freeze).fit(X, Y)
+        same = [
+            bool((mine == theirs).all())
+            for mine, theirs in zip(
+                fitted.model_.encoder.layers.parameters(), start.encoder.layers.parameters(), strict=True
+            )
+        ]
+        assert all(same) == freeze
+
+
+def test_a_model_in_memory_is_copied_not_changed(folder):
+    source = tiny("mlm")
+    before = {name: value.clone() for name, value in source.state_dict().items()}
+    fitted = mw.TextClassifier(source, **{**QUICK, "epochs": 1}).fit(X, Y)
+    assert all((before[name] == value).all() for name, value in source.state_dict().items())
+    assert fitted.model_.head_name == "classification"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (["a", "b"], ["p"], "as many"),
+        ([], [], "empty"),
+        (["a", "b"], ["p", "p"], "at least two"),
+        (["a", "b"], ["p", None], "no class for item 1"),
+        (["a", "b"], [0.5, 1.5], "TextRegressor"),
+        (["a", "b"], [float("nan"), 1.0], "no class for item 0"),
+        (["a", "b"], np.array(["p", 1], dtype=object), "different types"),
+        (["a", "b"], [[0, 2], [1, 0]], "0 and 1"),
+        ("ab", ["p", "q"], "list"),
+        (["a", None], ["p", "q"], "NoneType"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_refused_in_words(folder, x, y, words):
+    with pytest.raises(InputError, match=words):
+        mw.TextClassifier(folder, **QUICK).fit(x, y)
+
+
+def test_a_folder_without_a_classifier_is_refused_with_what_fits(folder):
+    with pytest.raises(ModelFolderError, match="fill-mask"):
+        mw.TextClassifier.load(folder)
+
+
+# -- inside scikit-learn -------------------------------------------------------------------------------------------
+
+
+def test_cross_validation_and_grid_search_run(folder):
+    quick = mw.TextClassifier(folder, **{**QUICK, "epochs": 8, "lr": 1e-3})
+    scores = cross_val_score(quick, X, Y, cv=2)
+    assert scores.shape == (2,)
+    assert scores.mean() > 0.6
+    search = GridSearchCV(quick, {"epochs": [1, 2]}, cv=2).fit(np.array(X), np.array(Y))
+    assert search.best_params_["epochs"] in (1, 2)
+    assert search.predict(X).shape == (24,)
+
+
+def test_vectors_feed_a_pipeline_and_its_search(folder):
+    pipeline = make_pipeline(mw.Embedder(folder, device="cpu", precision="fp32"), LogisticRegression())
+    assert pipeline.fit(X, Y).score(X, Y) > 0.9
+    search = GridSearchCV(pipeline, {"embedder__pooling": ["cls", "mean"], "embedder__layers": ["last", "0"]}, cv=2)
+    assert search.fit(X, Y).best_score_ > 0.5
+    assert cross_val_score(pipeline, pandas.Series(X), Y, cv=2).mean() > 0.5
+
+
+def test_a_fitted_classifier_travels_between_processes(classifier):
+    again = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(again.predict_proba(X), classifier.predict_proba(X))
+
+
+# -- regression ----------------------------------------------------------------------------------------------------
+
+
+def test_a_regressor_learns_numbers_and_comes_back(folder, tmp_path):
+    y = np.array([1.0 if name == "animal" else 4.0 for name in Y])
+    fitted = mw.TextRegressor(folder, **{**QUICK, "epochs": 15, "lr": 1e-3}).fit(X, y)
+    assert fitted.score(X, y) > 0.5
+    assert fitted.predict(X).dtype == np.float64
+    fitted.save(tmp_path / "saved")
+    again = mw.TextRegressor.load(tmp_path / "saved", device="cpu", precision="fp32")
+    assert np.allclose(again.predict(X), fitted.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("y", [["a", "b"], [1.0, float("nan")], [1.0, float("inf")], [[1.0], [2.0]], [1.0]])
+def test_targets_that_are_no_numbers_are_refused(folder, y):
+    with pytest.raises(InputError):
+        mw.TextRegressor(folder, **QUICK).fit(["a", "b"], y)
+
+
+# -- vectors and masks ---------------------------------------------------------------------------------------------
+
+
+def test_an_embedder_needs_no_fit_and_names_its_columns(folder):
+    embedder = mw.Embedder(folder, layers="concat-last-4", device="cpu", precision="fp32")
+    vectors = embedder.transform(TEXTS)
+    assert vectors.shape == (len(TEXTS), 128)
+    assert vectors.dtype == np.float32
+    assert np.allclose(clone(embedder).fit(TEXTS).transform(np.array(TEXTS)), vectors, atol=1e-6)
+    assert embedder.get_feature_names_out()[:2].tolist() == ["embedder0", "embedder1"]
+    frame = embedder.set_output(transform="pandas").transform(TEXTS)
+    assert frame.shape == (len(TEXTS), 128)
+
+
+def test_without_pooling_each_text_has_a_matrix(folder):
+    matrices = mw.Embedder(folder, pooling="none").transform(["a", "the cat sat"])
+    assert [matrix.shape[1] for matrix in matrices] == [32, 32]
+    assert len(matrices[0]) < len(matrices[1])
+
+
+def test_embedding_does_not_change_a_model_in_memory():
+    source = tiny()
+    mw.Embedder(source, precision="bf16", device="cpu").transform(["a"])
+    assert source.compute_dtype == tiny().compute_dtype
+
+
+def test_masks_are_filled_and_scored(folder):
+    filler = mw.FillMask(folder, top_k=3, device="cpu", precision="fp32")
+    texts = ["the [MASK] sat", "rain [MASK] ."]
+    found = filler.fill(texts)
+    assert [len(text.masks[0].candidates) for text in found] == [3, 3]
+    best = [text.masks[0].candidates[0] for text in found]
+    assert filler.predict(texts) == [text.filled for text in found]
+    assert filler.score(texts, [entry.token_str for entry in best]) == 1.0
+    assert filler.score(texts, [found[0].masks[0].candidates[1].token_str, best[1].token_str]) == 0.5
+    assert np.allclose(filler.predict_proba(texts)[0].sum(axis=1), 1.0)
+    assert filler.fill("one [MASK]")[0].text == "one [MASK]"
+    with pytest.raises(InputError, match="pairs"):
+        filler.fill([("a [MASK]", "b")])
