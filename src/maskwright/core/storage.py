@@ -210,6 +210,8 @@ def verify_folder(folder: Path | str) -> bool:
         raise CorruptFileError(f"{folder / MANIFEST} is not a manifest: restore the folder from a copy.")
     for name, facts in files.items():
         path = inside(folder, name)
+        if not isinstance(facts, dict) or not isinstance(facts.get("size"), int) or "sha256" not in facts:
+            raise CorruptFileError(f"{folder / MANIFEST} says nothing of {name}: restore the folder from a copy.")
         if not path.is_file():
             raise CorruptFileError(f"{path} is missing: the folder's manifest names it. Restore it from a copy.")
         size = path.stat().st_size

@@ -75,6 +75,8 @@ class ModelConfig:
             pad is None or (isinstance(pad, int) and not isinstance(pad, bool) and 0 <= pad < self.vocab_size),
             f"pad_token_id is {pad!r}; it must lie inside the vocabulary of {self.vocab_size:,}, or be None.",
         )
+        tied = self.tie_word_embeddings
+        check(isinstance(tied, bool), f"tie_word_embeddings is {tied!r}; it must be true or false.")
         _check_activation(self.hidden_act)
 
     @property

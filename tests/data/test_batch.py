@@ -1,0 +1,72 @@
+"""The packed batch: what goes in comes out, runs cover every token once, order and chunks lose nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.data.batch import Batch, chunks_by_tokens, order_by_length
+
+sequences = st.lists(st.lists(st.integers(0, 1000), max_size=9), max_size=12)
+
+
+@given(sequences)
+def test_a_pack_holds_its_sequences_end_to_end(sequences):
+    batch = Batch.from_sequences(sequences)
+    assert batch.lengths == [len(sequence) for sequence in sequences]
+    assert [part.tolist() for part in batch.input_ids.split(batch.lengths)] == sequences
+    assert [part.tolist() for part in batch.position_ids.split(batch.lengths)] == [
+        list(range(len(sequence))) for sequence in sequences
+    ]
+    assert batch.num_tokens == sum(batch.lengths) and len(batch) == batch.num_sequences == len(sequences)
+    assert batch.input_ids.dtype == batch.position_ids.dtype == torch.int64
+    assert batch.cu_seqlens.dtype == torch.int32
+
+
+@given(sequences)
+def test_runs_cover_every_token_once_in_order(sequences):
+    batch = Batch.from_sequences(sequences)
+    covered = 0
+    for previous, run in zip((None, *batch.runs), batch.runs, strict=False):
+        assert run.start == covered and run.count > 0 and run.length > 0
+        assert previous is None or previous.length != run.length or 0 in batch.lengths
+        covered += run.count * run.length
+    assert covered == batch.num_tokens
+
+
+@given(sequences)
+def test_first_tokens_begin_the_sequences(sequences):
+    batch = Batch.from_sequences([sequence or [7] for sequence in sequences])
+    assert batch.input_ids[batch.first_tokens].tolist() == [(sequence or [7])[0] for sequence in sequences]
+
+
+def test_token_types_and_labels_travel_along():
+    batch = Batch.from_sequences([[5, 6], [7]], token_types=[[0, 1], [1]], labels={"nsp": torch.tensor([0, 1])})
+    assert batch.token_type_ids.tolist() == [0, 1, 1]
+    more = batch.with_labels(mlm=torch.tensor([9]))
+    assert set(more.labels) == {"nsp", "mlm"} and set(batch.labels) == {"nsp"}
+    moved = more.to("cpu")
+    assert moved.labels["mlm"].tolist() == [9] and moved.lengths == [2, 1]
+
+
+@given(st.lists(st.integers(0, 50), max_size=60))
+def test_order_by_length_is_stable_and_sorted(lengths):
+    order = order_by_length(lengths)
+    assert [(lengths[i], i) for i in order] == sorted((length, i) for i, length in enumerate(lengths))
+
+
+@given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 120))
+def test_chunks_hold_every_index_once_and_stay_within_the_budget(lengths, budget):
+    order = order_by_length(lengths)
+    chunks = list(chunks_by_tokens(order, lengths, budget))
+    assert [index for chunk in chunks for index in chunk] == order.tolist()
+    for chunk in chunks:
+        assert len(chunk) == 1 or sum(lengths[index] for index in chunk) <= budget
+
+
+def test_sorting_makes_the_longest_runs():
+    lengths = [3, 5, 3, 5, 3]
+    batch = Batch.from_sequences([np.zeros(lengths[i], dtype=np.int64) for i in order_by_length(lengths)])
+    assert [(run.count, run.length) for run in batch.runs] == [(3, 3), (2, 5)]

@@ -1,0 +1,106 @@
+"""Initial weights: as published, a function of the seed, blind to the global generator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import build
+from maskwright.nn.linear import LayerNorm
+
+CONFIG = ModelConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+HEADS = (None, "mlm", "nsp", "pretraining", "classification", "regression")
+
+
+def test_matrices_are_truncated_normal_biases_zero_norms_one_and_zero():
+    model = build(CONFIG, "pretraining")
+    for name, part in model.named_modules():
+        for field, value in part.named_parameters(recurse=False):
+            if isinstance(part, LayerNorm):
+                assert (value == (1.0 if field == "weight" else 0.0)).all(), name
+            elif value.ndim == 1:
+                assert not value.any(), name
+            else:
+                # A normal of deviation 0.02 cut at two deviations has deviation 0.02 * 0.8796.
+                assert float(value.detach().abs().max()) <= 0.04
+                assert float(value.detach().std()) == pytest.approx(0.0176, rel=0.15), name
+    assert not model.word_embeddings[0].any()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_seed_gives_the_same_weights_every_time(head):
+    first, again, other = build(CONFIG, head, seed=3), build(CONFIG, head, seed=3), build(CONFIG, head, seed=4)
+    for (name, a), b, c in zip(first.named_parameters(), again.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b), name
+        if a.ndim == 2:
+            assert not torch.equal(a, c), name
+
+
+def test_the_encoder_of_a_seed_is_the_same_under_every_head():
+    bare = dict(build(CONFIG).named_parameters())
+    for head in HEADS[1:]:
+        for name, value in build(CONFIG, head).encoder.named_parameters(prefix="encoder"):
+            assert torch.equal(value, bare[name])
+
+
+def test_no_two_matrices_are_equal():
+    seen = [value for _, value in build(CONFIG).named_parameters() if value.shape == (64, 64)]
+    assert all(not torch.equal(a, b) for i, a in enumerate(seen) for b in seen[:i])
+
+
+def test_building_leaves_the_global_generator_alone():
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    build(CONFIG, "pretraining")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_labels_belong_to_sequence_heads():
+    model = build(CONFIG, "classification", labels=["bad", "good", "so-so"])
+    assert model.labels == ("bad", "good", "so-so") and model.num_labels == 3 and model.problem_type is None
+    assert build(CONFIG, "classification", labels=4).labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
+    assert build(CONFIG, "regression").num_labels == 1
+    assert build(CONFIG, "regression").problem_type == "regression"
+    assert build(CONFIG, "mlm").labels == ()
+
+
+@pytest.mark.parametrize(
+    "head, options, said",
+    [
+        ("clasification", {}, "classification"),
+        ("mlm", {"labels": 3}, "mlm"),
+        (None, {"labels": ["a"]}, "labels"),
+        ("classification", {"labels": ["a", "a"]}, "different"),
+        ("classification", {"labels": []}, "at least one"),
+        ("classification", {"problem_type": "multi"}, "multi_label_classification"),
+    ],
+)
+def test_impossible_heads_are_refused_in_words(head, options, said):
+    with pytest.raises(ConfigError, match=said):
+        build(CONFIG, head, **options)
+
+
+def test_asking_a_head_for_what_it_cannot_do_says_so():
+    model = build(CONFIG, "classification")
+    with pytest.raises(InputError, match="predict masked tokens"):
+        model.mlm_logits(torch.zeros(1, 64))
+    with pytest.raises(InputError, match="no pooler"):
+        build(CONFIG, "mlm").pool(torch.zeros(1, 64), None)
+
+
+def test_a_tied_decoder_is_stored_and_trained_once():
+    model = build(CONFIG, "mlm")
+    assert sum(value.numel() for value in model.parameters() if 500 in value.shape) == 500 * 64 + 500
+    model.mlm_logits(torch.ones(2, 64)).sum().backward()
+    assert model.word_embeddings.grad is not None and model.word_embeddings.grad.any()
+
+
+def test_copies_of_a_model_are_torch_modules_like_any_other():
+    import copy
+
+    model = build(CONFIG, "pretraining")
+    twin = copy.deepcopy(model)
+    twin.load_state_dict(model.state_dict())
+    assert twin.double().compute_dtype == torch.float64 and model.compute_dtype == torch.float32

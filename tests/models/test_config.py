@@ -1,0 +1,101 @@
+"""Configurations and presets: exact sizes, and sentences for what cannot be."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import ConfigError
+from maskwright.models.config import LIMITS, ModelConfig
+from maskwright.models.describe import parameter_count
+from maskwright.models.model import build
+from maskwright.models.presets import PRESETS, preset
+
+
+def by_hand(config: ModelConfig) -> int:
+    """Parameters of the bare encoder with its pooler, counted on paper."""
+    h, i = config.hidden_size, config.intermediate_size
+    tables = (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * h + 2 * h
+    layer = 4 * (h * h + h) + 2 * h + (h * i + i) + (i * h + h) + 2 * h
+    return tables + config.num_hidden_layers * layer + h * h + h
+
+
+def test_published_sizes_are_exact():
+    assert parameter_count(preset("bert-base", vocab_size=30522)) == 109_482_240
+    assert parameter_count(preset("bert-large", vocab_size=30522)) == 335_141_888
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_counts_follow_from_the_sizes(name):
+    config = preset(name, vocab_size=8000)
+    assert parameter_count(config) == by_hand(config)
+
+
+def test_counting_agrees_with_the_model_that_is_built():
+    config = preset("bert-tiny", vocab_size=100)
+    for head, labels in ((None, None), ("mlm", None), ("nsp", None), ("pretraining", None), ("classification", 7)):
+        assert parameter_count(config, head, labels) == build(config, head, labels=labels).num_parameters
+
+
+def test_shapes_of_the_presets():
+    shapes = {name: (c.num_hidden_layers, c.hidden_size, c.num_attention_heads) for name, c in PRESETS.items()}
+    assert shapes == {
+        "bert-tiny": (2, 128, 2),
+        "bert-mini": (4, 256, 4),
+        "bert-small": (4, 512, 8),
+        "bert-medium": (8, 512, 8),
+        "bert-base": (12, 768, 12),
+        "bert-large": (24, 1024, 16),
+    }
+    assert all(c.intermediate_size == 4 * c.hidden_size and c.head_dim == 64 for c in PRESETS.values())
+
+
+def test_overrides_replace_fields_and_unknown_ones_name_the_nearest():
+    assert preset("bert-mini", hidden_dropout=0.2).hidden_dropout == 0.2
+    with pytest.raises(ConfigError, match="bert-mini"):
+        preset("bert-minni")
+    with pytest.raises(ConfigError, match="hidden_size"):
+        preset("bert-mini", hidden_sise=5)
+
+
+BAD = [
+    ("hidden_size", 100, "num_attention_heads"),
+    ("hidden_size", 0, "hidden_size"),
+    ("vocab_size", -1, "vocab_size"),
+    ("vocab_size", True, "vocab_size"),
+    ("num_hidden_layers", 10**9, "num_hidden_layers"),
+    ("num_hidden_layers", 2.0, "num_hidden_layers"),
+    ("hidden_dropout", 1.0, "hidden_dropout"),
+    ("attention_dropout", -0.1, "attention_dropout"),
+    ("classifier_dropout", float("nan"), "classifier_dropout"),
+    ("layer_norm_eps", 0, "layer_norm_eps"),
+    ("initializer_range", float("inf"), "initializer_range"),
+    ("pad_token_id", 30522, "pad_token_id"),
+    ("hidden_act", "gelus", "gelu_new"),
+    ("tie_word_embeddings", "yes", "tie_word_embeddings"),
+    ("hidden_act", ["gelu"], "hidden_act"),
+]
+
+
+@pytest.mark.parametrize("name, value, said", BAD)
+def test_values_out_of_range_are_refused_in_words(name, value, said):
+    with pytest.raises(ConfigError, match=said):
+        ModelConfig(**{name: value})
+
+
+@given(st.sampled_from(sorted(LIMITS)), st.one_of(st.integers(), st.floats(), st.text(max_size=3), st.none()))
+def test_a_configuration_exists_only_when_it_is_valid(name, value):
+    try:
+        config = ModelConfig(**{name: value})
+    except ConfigError as error:
+        assert str(error).endswith(".")
+    else:
+        assert 0 < getattr(config, name) <= LIMITS[name]
+
+
+def test_configurations_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ModelConfig().hidden_size = 5  # type: ignore[misc]
