@@ -234,9 +234,11 @@ class _Source(io.RawIOBase):
         self._delivered = 0
 
     def readable(self) -> bool:
+        """Yes."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Fill `buffer` as far as one read goes; 0 at the end."""
         try:
             data = self._read(len(buffer))
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, _ZstdDamageError) as error:
@@ -252,6 +254,7 @@ class _Source(io.RawIOBase):
         return self._delivered if self.packed is None else self.packed.tell()
 
     def close(self) -> None:
+        """Close the file, unless it is to stay open."""
         if not self.closed and not self.keep_open:
             self.inner.close()
             if self.packed is not None:
@@ -284,6 +287,7 @@ class _ZstdSource:
         self.packed, self.plain, self.given = b"", b"", 0  # of `plain`, `given` bytes are handed out
 
     def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
         while self.given == len(self.plain):
             if not self.packed:
                 self.packed = self.handle.read(_BUFFER_BYTES)
@@ -309,4 +313,5 @@ class _ZstdSource:
             self.frame = None
 
     def close(self) -> None:
+        """Drop what is in memory; the file belongs to someone else."""
         self.packed, self.plain, self.given = b"", b"", 0

@@ -83,6 +83,7 @@ class _LineFeed:
         return line.text + "\n"
 
     def take_back_all_but_first(self) -> None:
+        """Give the lines of the row in work again, all but its first."""
         self.returned.extendleft(reversed(self.taken[1:]))
 
 
