@@ -183,6 +183,12 @@ def test_vocabulary_files_are_read_as_the_library_reads_them(tmp_path, lines):
     assert [ours.pad_id, ours.mask_id, ours.cls_id] == [theirs.pad_token_id, theirs.mask_token_id, theirs.cls_token_id]
 
 
+def on_real_text(test):
+    """One vocabulary of each pipeline: the long tests."""
+    chosen = ["minilm", "wordpiece", "wordpiece-cased", "bpe", "byte-bpe"]
+    return pytest.mark.slow(pytest.mark.parametrize("both", chosen, indirect=True)(test))
+
+
 def real_lines(data: Path, count: int) -> list[str]:
     """Lines of encyclopedia, tweets, translations and reviews, in equal shares."""
     names = (
@@ -200,17 +206,33 @@ def real_lines(data: Path, count: int) -> list[str]:
     return lines
 
 
-@pytest.mark.slow
+@on_real_text
 def test_ten_thousand_real_lines_give_equal_fields(both, data_folder):
     ours, theirs = both
+    theirs.truncation_side = "right"
     lines = real_lines(data_folder, 10_000)
-    expected = theirs(lines, return_offsets_mapping=True, return_token_type_ids=True)
-    for encoding, ids, offsets in zip(
-        ours.encode_batch(lines), expected["input_ids"], expected["offset_mapping"], strict=True
-    ):
-        assert encoding.ids == ids and encoding.offsets == offsets
+    expected = theirs(lines, return_offsets_mapping=True)
+    encodings = ours.encode_batch(lines)
+    assert [encoding.ids for encoding in encodings] == expected["input_ids"]
+    assert [encoding.offsets for encoding in encodings] == expected["offset_mapping"]
     assert ours.encode_ids(lines)[0] == expected["input_ids"]
+
+
+@on_real_text
+def test_five_thousand_real_pairs_are_cut_and_padded_to_equal_windows(both, data_folder):
+    ours, theirs = both
+    theirs.truncation_side = "right"
+    lines = real_lines(data_folder, 10_000)
     pairs = list(zip(lines[::2], lines[1::2], strict=True))
-    options = {"max_length": 48, "truncation": True, "stride": 8, "padding": "max_length"}
-    for (text, pair), encoding in zip(pairs, ours.encode_batch(pairs, **options), strict=True):
-        assert fields_of(encoding) == call_theirs(theirs, text, pair, **options)
+    options = {"max_length": 96, "truncation": True, "stride": 8, "padding": "max_length"}
+    expected = theirs(
+        pairs, return_offsets_mapping=True, return_token_type_ids=True, return_overflowing_tokens=True, **options
+    )
+    windows = [
+        window for encoding in ours.encode_batch(pairs, **options) for window in [encoding, *encoding.overflowing]
+    ]
+    assert len(windows) == len(expected["input_ids"]) > len(pairs)
+    assert [window.ids for window in windows] == expected["input_ids"]
+    assert [window.offsets for window in windows] == expected["offset_mapping"]
+    assert [window.type_ids for window in windows] == expected["token_type_ids"]
+    assert [window.attention_mask for window in windows] == expected["attention_mask"]

@@ -36,10 +36,10 @@ def train_byte_bpe(
         initial_alphabet=bytes_as_characters,
         show_progress=False,
     )
-    facts: dict[str, Any] = {"vocab_size_wanted": vocab_size, "texts": 0, "characters": 0}
+    facts: dict[str, Any] = {"vocab_size_wanted": vocab_size, "texts": 0, "characters": 0, "words": 0}
     learner.train_from_iterator(_counted(texts, facts), trainer)
-    if not facts["characters"]:
-        raise InputError("There is no text to train on: the corpus is empty.")
+    if not facts["words"]:
+        raise InputError("There is no text to train on: the corpus has no words.")
     return pipelines.byte_bpe(learner.model, lowercase, facts)
 
 
@@ -52,4 +52,5 @@ def _counted(texts: Iterable[str], facts: dict[str, Any]) -> Iterator[str]:
             refuse_non_texts([text])
         facts["texts"] += 1
         facts["characters"] += len(text)
+        facts["words"] += len(text.split())
         yield text

@@ -1,0 +1,354 @@
+"""Trainers against the algorithms written out plainly, the lecture's worked numbers, and their promises on size."""
+
+from __future__ import annotations
+
+import lzma
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from fractions import Fraction
+from itertools import islice, pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.trainers import bpe, pipelines, score, words
+from maskwright.text.trainers.segmentation import Segmentation, apply_merges
+from text.tokenizer_samples import CORPUS, LECTURE, any_text, lecture_corpus, trained
+
+few_letters = st.text(st.sampled_from("abc"), min_size=1, max_size=9)
+counted_words = st.dictionaries(few_letters, st.integers(1, 5), min_size=1, max_size=10)
+FIVE_MERGES = [("e", "s"), ("es", "t"), ("est", "</w>"), ("o", "l"), ("ol", "d")]
+
+
+# -- BPE -----------------------------------------------------------------------------------------------------------
+
+
+def plain_bpe(counted: dict[str, int], num_merges: int, tie_break: str) -> list[tuple[str, str]]:
+    """The textbook's loop: count every pair, merge the best, repeat; a word is always cut as the merges cut it."""
+    merges: list[tuple[str, str]] = []
+    for _ in range(num_merges):
+        counts: Counter[tuple[str, str]] = Counter()
+        last_seen: dict[tuple[str, str], int] = {}
+        place = 0
+        for word, count in counted.items():
+            for pair in pairwise(plain_encode(word, merges)):
+                counts[pair] += count
+                last_seen[pair] = place = place + 1
+        if not counts:
+            break
+        best = max(counts.values())
+        tied = [pair for pair, count in counts.items() if count == best]  # in the order first seen
+        merges.append({"first": tied[0], "last": max(tied, key=last_seen.get), "lexicographic": min(tied)}[tie_break])
+    return merges
+
+
+def plain_encode(word: str, merges: list[tuple[str, str]]) -> list[str]:
+    """Apply the oldest merge that fits, leftmost first, until none does."""
+    symbols = [*word, "</w>"]
+    ranks = {pair: rank for rank, pair in reversed(list(enumerate(merges)))}
+    while True:
+        found = [(ranks[pair], place) for place, pair in enumerate(pairwise(symbols)) if pair in ranks]
+        if not found:
+            return symbols
+        _, place = min(found)
+        symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+
+
+@given(counted=counted_words, tie_break=st.sampled_from(["first", "last", "lexicographic"]))
+@settings(max_examples=300)
+def test_bpe_learns_the_merges_of_the_plain_loop_under_every_tie_rule(counted, tie_break):
+    learned = [(merge.left, merge.right) for merge in islice(bpe.learn_merges(counted, tie_break), 25)]
+    assert learned == plain_bpe(counted, 25, tie_break)
+
+
+@given(counted=counted_words)
+def test_bpe_counts_stay_those_of_a_fresh_count(counted):
+    state = Segmentation((bpe.split_word(word), count) for word, count in counted.items())
+    for _ in islice(bpe.MergeLearner(state), 12):
+        pairs: Counter[tuple[int, int]] = Counter()
+        symbols: Counter[int] = Counter()
+        for row, count in zip(state.words, counted.values(), strict=True):
+            pairs.update({pair: number * count for pair, number in Counter(pairwise(row)).items()})
+            symbols.update({symbol: number * count for symbol, number in Counter(row).items()})
+        assert state.pair_counts == dict(pairs)
+        assert {symbol: count for symbol, count in enumerate(state.symbol_counts) if count} == dict(symbols)
+        assert all(
+            state.pair_words[pair] == {i for i, row in enumerate(state.words) if pair in pairwise(row)}
+            for pair in pairs
+        )
+
+
+def test_the_lecture_corpus_gives_the_lectures_merges_only_by_the_first_seen_rule():
+    learned = list(islice(bpe.learn_merges(LECTURE), 5))
+    assert [(merge.left, merge.right) for merge in learned] == FIVE_MERGES
+    assert [merge.count for merge in learned] == [13, 13, 13, 10, 10]
+    for other in ("last", "lexicographic"):
+        assert [(merge.left, merge.right) for merge in islice(bpe.learn_merges(LECTURE, other), 5)] != FIVE_MERGES
+
+
+def lecture_tokenizer(**options) -> Tokenizer:
+    return Tokenizer.train_from_iterator(lecture_corpus(), "bpe", options.pop("vocab_size", 100), **options)
+
+
+def test_lecture_words_encode_as_on_the_slides():
+    tokenizer = lecture_tokenizer(num_merges=5)
+    expected = {
+        "oldest": ["old", "est</w>"],
+        "older": ["old", "e", "r", "</w>"],
+        "lowest": ["l", "o", "w", "est</w>"],
+        "old": ["old", "</w>"],
+        "estetest": ["est", "e", "t", "est</w>"],
+    }
+    for word, tokens in expected.items():
+        assert tokenizer(word).tokens[1:-1] == tokens
+        assert tokenizer.decode(tokenizer(word).ids) == word
+    estimate = tokenizer("estimate").tokens
+    assert "est</w>" not in estimate and estimate[1] == "est"
+    assert tokenizer("older oldest").offsets[1:-1] == [(0, 3), (3, 4), (4, 5), (4, 5), (6, 9), (9, 12)]
+
+
+@pytest.mark.parametrize("num_merges", [0, 1, 5, 11])
+def test_bpe_stops_exactly_at_the_merge_limit(num_merges):
+    tokenizer = lecture_tokenizer(num_merges=num_merges)
+    assert tokenizer.facts["merges"] == num_merges
+    assert tokenizer.vocab_size == 5 + 12 + num_merges
+
+
+@pytest.mark.parametrize("vocab_size", [17, 18, 22, 25])
+def test_bpe_stops_exactly_at_the_vocabulary_limit(vocab_size):
+    assert lecture_tokenizer(vocab_size=vocab_size).vocab_size == vocab_size
+    with pytest.raises(ConfigError, match="Give at least 17"):
+        lecture_tokenizer(vocab_size=16)
+
+
+@given(counted=counted_words, text=st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=12), max_size=4))
+def test_the_saved_tokenizer_encodes_as_the_plain_loop_and_decodes_to_the_same_text(counted, text):
+    assume(set("".join(text)) <= set("".join(counted)))
+    merges = [(merge.left, merge.right) for merge in islice(bpe.learn_merges(counted), 20)]
+    corpus = [" ".join([word] * count) for word, count in counted.items()]
+    tokenizer = Tokenizer.train_from_iterator(corpus, "bpe", 1000, num_merges=20)
+    expected = [token for word in text for token in plain_encode(word, merges)]
+    encoding = tokenizer(" ".join(text))
+    assert encoding.tokens[1:-1] == expected
+    assert tokenizer.decode(encoding.ids) == " ".join(text)
+
+
+@given(word=st.text(st.sampled_from("abc"), max_size=14), counted=counted_words)
+def test_the_words_of_the_corpus_end_as_they_are_encoded(word, counted):
+    state = Segmentation((bpe.split_word(word), count) for word, count in counted.items())
+    learner = bpe.MergeLearner(state)
+    merges = [(merge.left, merge.right) for merge in islice(learner, 15)]
+    for known, row in zip(counted, state.words, strict=True):
+        assert [state.names[symbol] for symbol in row] == plain_encode(known, merges)
+    fresh = [state.number(symbol) for symbol in bpe.split_word(word)]
+    assert [state.names[symbol] for symbol in apply_merges(fresh, learner.ranks)] == plain_encode(word, merges)
+
+
+def test_text_that_spells_the_end_of_a_word_is_no_end_of_a_word():
+    corpus = ["x</w> x</w> x</w> y</w>y </w> </w></w> x x x"]
+    tokenizer = Tokenizer.train_from_iterator(corpus, "bpe", 60)
+    for text in (corpus[0], "x </w> x</w>", "y</w>y<", "<", "</w"):
+        encoding = tokenizer(text)
+        assert tokenizer.decode(encoding.ids) == text
+        ends = [token for token in encoding.tokens if token.endswith("</w>")]
+        assert len(ends) == len(text.split())
+
+
+def test_punctuation_can_be_split_off_with_an_end_of_word_of_its_own():
+    tokenizer = Tokenizer.train_from_iterator(["old, older, oldest. old!"] * 5, "bpe", 60, split_punctuation=True)
+    tokens = tokenizer("oldest, (old).").tokens[1:-1]
+    assert [token for token in tokens if not token[0].isalnum()] == [",</w>", "[UNK]", "</w>", "[UNK]", "</w>", ".</w>"]
+    assert tokens[0].startswith("old") and sum(token.endswith("</w>") for token in tokens) == 6
+
+
+# -- WordPiece -----------------------------------------------------------------------------------------------------
+
+
+def plain_scores(counted: dict[str, int], num_merges: int) -> list[tuple[str, str]]:
+    """Count pieces and pairs afresh at every step and take the pair with the highest score, first seen of equals."""
+    rows = [(score.split_word(word), count) for word, count in counted.items()]
+    merges = []
+    for _ in range(num_merges):
+        pieces: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
+        for row, count in rows:
+            for piece in row:
+                pieces[piece] += count
+            for pair in pairwise(row):
+                pairs[pair] += count
+        if not pairs:
+            break
+        best = max(pairs, key=lambda pair: Fraction(pairs[pair], pieces[pair[0]] * pieces[pair[1]]))
+        merges.append(best)
+        for row, _ in rows:
+            place = 0
+            while place + 1 < len(row):
+                if (row[place], row[place + 1]) == best:
+                    row[place : place + 2] = [row[place] + row[place + 1].removeprefix("##")]
+                place += 1
+    return merges
+
+
+@given(counted=counted_words)
+@settings(max_examples=200)
+def test_wordpiece_by_score_learns_the_merges_of_the_plain_loop(counted):
+    learned = [(merge.left, merge.right) for merge in islice(score.learn_scored_merges(counted), 25)]
+    assert learned == plain_scores(counted, 25)
+
+
+def test_the_two_criteria_differ_on_the_lecture_corpus():
+    by_score = next(score.learn_scored_merges(LECTURE))
+    assert (by_score.left, by_score.right, by_score.merged, by_score.score) == ("l", "##o", "lo", Fraction(1, 4))
+    by_count = next(bpe.learn_merges(LECTURE))
+    assert by_count.merged == "es"
+
+
+def longest_match(word: str, vocab: set[str]) -> list[str]:
+    """WordPiece encoding as published: the longest piece that fits, else the whole word is unknown."""
+    pieces, start = [], 0
+    while start < len(word):
+        for end in range(len(word), start, -1):
+            piece = word[start:end] if start == 0 else f"##{word[start:end]}"
+            if piece in vocab:
+                break
+        else:
+            return ["[UNK]"]
+        pieces.append(piece)
+        start = end
+    return pieces
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "wordpiece-score"])
+@given(word=st.text(st.sampled_from("aeldrnoistuwβ"), min_size=1, max_size=15))
+def test_wordpiece_takes_the_longest_match_and_knows_every_word_of_its_alphabet(kind, word):
+    tokenizer = trained(kind)
+    vocab = set(tokenizer.tokens)
+    assert tokenizer(word).tokens[1:-1] == longest_match(word, vocab)
+    assert tokenizer(word).num_unknown == ("β" in word)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "wordpiece-score", "byte-bpe", "bpe", "word", "char"])
+def test_the_vocabulary_has_exactly_the_size_that_was_asked(kind):
+    size = {"char": 30, "byte-bpe": 300, "word": 40, "bpe": 130, "wordpiece": 200, "wordpiece-score": 200}[kind]
+    tokenizer = Tokenizer.train_from_iterator(CORPUS * 3, kind, size)
+    assert tokenizer.vocab_size == len(set(tokenizer.tokens)) == size
+    assert tokenizer.tokens[:5] == pipelines.SPECIAL_TOKENS
+
+
+def test_a_small_corpus_gives_what_it_has_and_says_what_was_wanted():
+    tokenizer = Tokenizer.train_from_iterator(["one two"], "wordpiece", 5000)
+    assert tokenizer.vocab_size < 40 and tokenizer.facts["vocab_size_wanted"] == 5000
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char"])
+def test_an_empty_corpus_and_a_hopeless_size_are_refused(kind):
+    for nothing in ([], [" \n\t"]):
+        with pytest.raises(InputError, match="no text"):
+            Tokenizer.train_from_iterator(nothing, kind, 8000)
+    with pytest.raises(ConfigError, match="too small"):
+        Tokenizer.train_from_iterator(CORPUS, kind, 5)
+
+
+def test_rare_characters_stay_out_and_the_words_with_them_are_counted():
+    corpus = ["plain words only"] * 10 + ["a ☃ snow☃man"]
+    tokenizer = Tokenizer.train_from_iterator(corpus, "wordpiece", 60, limit_alphabet=11)
+    assert "☃" not in tokenizer.tokens and tokenizer.facts["words_left_out"] == 2
+    assert tokenizer("snow☃man plain").num_unknown == 1
+
+
+# -- words, characters, bytes --------------------------------------------------------------------------------------
+
+
+def test_a_word_vocabulary_knows_its_words_and_nothing_else():
+    tokenizer = Tokenizer.train_from_iterator(["hat learn", "learn hat"], "word", 100)
+    encoding = tokenizer("hat taaaaasty learn laern Transformerify")
+    assert encoding.tokens[1:-1] == ["hat", "[UNK]", "learn", "[UNK]", "[UNK]"]
+    assert encoding.num_unknown == 3
+
+
+def test_the_most_frequent_words_are_kept_and_of_equals_those_seen_first():
+    tokenizer = Tokenizer.train_from_iterator(["b c a c d a a"], "word", 8)
+    assert tokenizer.tokens[5:] == ["a", "c", "b"]
+
+
+@given(text=any_text)
+@settings(max_examples=300)
+def test_bytes_bring_every_text_back_without_an_unknown(text):
+    tokenizer = trained("byte-bpe")
+    ids = tokenizer.encode_plain([text])[0]
+    assert tokenizer.unk_id not in ids
+    if not any(token in text for token in pipelines.SPECIAL_TOKENS):
+        assert tokenizer.decode(ids) == tokenizer.decode(tokenizer(text).ids) == text
+
+
+@pytest.mark.parametrize("kind", ["char", "bpe"])
+@given(data=st.data())
+def test_decoding_brings_back_text_of_the_training_alphabet(kind, data):
+    tokenizer = trained(kind)
+    alphabet = sorted({token for token in tokenizer.tokens if len(token) == 1 and token != " "})
+    spelled = data.draw(st.lists(st.text(st.sampled_from(alphabet), min_size=1, max_size=10), max_size=6))
+    text = " ".join(spelled)
+    assert tokenizer.decode(tokenizer(text).ids) == text
+
+
+def test_a_mask_stands_for_the_space_before_it_in_bytes():
+    tokenizer = trained("byte-bpe")
+    assert tokenizer("the [MASK]").ids == [*tokenizer("the").ids[:-1], tokenizer.mask_id, tokenizer.sep_id]
+
+
+# -- counting words ------------------------------------------------------------------------------------------------
+
+
+@given(texts=st.lists(any_text, max_size=5), lowercase=st.booleans())
+def test_words_are_counted_as_the_library_splits_them(texts, lowercase):
+    normalizer, splitter = pipelines.normalizer(lowercase), pipelines.punctuation_splitter()
+    expected: dict[str, int] = {}
+    for text in texts:
+        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)):
+            expected[word] = expected.get(word, 0) + 1
+    if not expected:
+        with pytest.raises(InputError):
+            words.count_words(texts, normalizer, splitter)
+        return
+    found = words.count_words(texts, normalizer, splitter).counts
+    assert list(found.items()) == list(expected.items())
+
+
+def test_the_table_of_words_stays_bounded(monkeypatch):
+    monkeypatch.setattr(words, "MAX_DISTINCT", 100)
+    texts = (f"often{number % 7} rare{number}" for number in range(5000))
+    counted = words.count_words(texts, pipelines.normalizer(True), None)
+    assert counted.num_dropped > 0
+    assert len(counted.counts) < 100 + 2 * 1024
+    assert all(counted.counts[f"often{number}"] > 700 for number in range(7))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe", "bpe"])
+def test_thirty_thousand_tokens_from_fifty_megabytes_in_two_minutes_and_two_gigabytes(kind, data_folder, tmp_path):
+    path = tmp_path / "corpus.txt"
+    with lzma.open(data_folder / "pretraining_text/wikipedia.txt.xz", "rb") as handle:
+        path.write_bytes(handle.read(50_000_000))
+    code = (
+        "import resource\nfrom maskwright.text.tokenizer import Tokenizer\n"
+        f"lines = open({str(path)!r}, encoding='utf-8', errors='ignore')\n"
+        f"print(Tokenizer.train_from_iterator(lines, {kind!r}, 30_000).vocab_size)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.monotonic()
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds = time.monotonic() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    size, kilobytes = map(int, result.stdout.split())
+    assert size == 30_000
+    assert kilobytes < 2_000_000
+    # On a machine that is busy with other work the processor time is what training takes.
+    assert min(seconds, processor_seconds) < 120
