@@ -30,11 +30,16 @@ __all__ = [
     "load",
     "open_embedder",
     "open_mask_filler",
+    "open_model",
     "open_next_sentence",
     "open_predictor",
+    "predictor_of",
     "preset",
     "pretrain",
 ]
+
+ANSWERING = ("classification", "regression")  # heads that answer for whole texts
+MASKED = ("mlm", "pretraining")  # heads that guess masked words
 
 
 def load(
@@ -71,19 +76,23 @@ def open_predictor(
 
     Raises ModelFolderError when the folder has no head that answers for whole texts; so do the others for theirs.
     """
-    model = _open(name, ("classification", "regression"), device, precision)
+    return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length)
+
+
+def predictor_of(model: Model, name: str | Path, max_length: int | None = None) -> Predictor:
+    """The same for a model that `open_model` loaded from `name`."""
     facts = read_facts(find_folder(name)[0])
     return Predictor(model, task_of_model(model, facts), max_length or trained_length(facts))
 
 
 def open_mask_filler(name: str | Path, *, device: str = "auto", precision: str = "auto") -> MaskFiller:
     """A masked language model for filling masks."""
-    return MaskFiller(_open(name, ("mlm", "pretraining"), device, precision))
+    return MaskFiller(open_model(name, MASKED, device, precision))
 
 
 def open_next_sentence(name: str | Path, *, device: str = "auto", precision: str = "auto") -> NextSentence:
     """A pre-trained model for judging pairs of sentences."""
-    return NextSentence(_open(name, ("pretraining", "nsp"), device, precision))
+    return NextSentence(open_model(name, ("pretraining", "nsp"), device, precision))
 
 
 def open_embedder(
@@ -101,7 +110,7 @@ def open_embedder(
     What is None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes; token
     vectors (pooling "none") are as they come.
     """
-    model = _open(name, None, device, precision)
+    model = open_model(name, None, device, precision)
     declared = declared_by(find_folder(name)[0])
     return TextEncoder(
         model,
@@ -112,8 +121,10 @@ def open_embedder(
     )
 
 
-def _open(name: str | Path, heads: Collection[str] | None, device: str, precision: str) -> Model:
-    """Load a model for inference; heads: those that will do (None: any)."""
+def open_model(
+    name: str | Path, heads: Collection[str] | None = None, device: str = "auto", precision: str = "auto"
+) -> Model:
+    """A model with its tokenizer, on a device. heads: those that will do (None: any), else ModelFolderError."""
     model, _ = load_model(name)
     if heads is not None:
         require_head(model, heads, str(name))

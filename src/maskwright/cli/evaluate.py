@@ -1,12 +1,13 @@
-"""`maskwright evaluate`: the metrics of a fine-tuned model on labelled rows."""
+"""`maskwright evaluate`: the metrics of a fine-tuned model on labelled rows, or of a pre-trained one on text."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import InputError
 from ..core.progress import warn
 from .common import (
     ColumnsOption,
@@ -15,6 +16,7 @@ from .common import (
     JsonFlag,
     PrecisionOption,
     QuietFlag,
+    SeedOption,
     SkipBadRowsFlag,
     ThreadsOption,
     parse_columns,
@@ -24,10 +26,14 @@ from .common import (
     set_threads,
 )
 
+if TYPE_CHECKING:
+    from ..inference.predict import Predictor
+    from ..models.model import Model
+
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A model folder that finetune wrote, or a name of the hub.")],
-    file: Annotated[Path, typer.Argument(help="Labelled rows: .csv, .tsv, .jsonl or .parquet.")],
+    model: Annotated[str, typer.Argument(help="A model folder that finetune or pretrain wrote.")],
+    file: Annotated[Path, typer.Argument(help="Labelled rows; for a pre-trained model, held-out text.")],
     columns: ColumnsOption = None,
     errors: Annotated[int, typer.Option(min=0, help="Also show so many of the worst errors.")] = 0,
     max_length: Annotated[
@@ -36,6 +42,7 @@ def evaluate(
     batch_tokens: Annotated[
         int | None, typer.Option(min=1, help="Tokens computed at once.  [default: by device]", show_default=False)
     ] = None,
+    seed: SeedOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -44,28 +51,57 @@ def evaluate(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Score a fine-tuned model on labelled rows. Metrics are fractions; with two classes, f1 is that of the second.
+    """Score a model. Metrics are fractions; with two classes, f1 is that of the second.
+
+    A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet), a pre-trained one on text, which is
+    masked as in training.
 
     Examples:
 
         maskwright evaluate runs/b/model dev.tsv
 
         maskwright evaluate runs/b/model test.csv --columns text=body,label=y --errors 10 --json
+
+        maskwright evaluate runs/a/model held-out.txt
     """
     set_threads(threads)
-    from ..api import open_predictor
+    from ..api import ANSWERING, MASKED, open_model, predictor_of
+
+    loaded = open_model(model, (*ANSWERING, *MASKED), device, precision)
+    if loaded.head_name in MASKED:
+        result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
+    else:
+        predictor = predictor_of(loaded, model, max_length)
+        result = _score_rows(predictor, file, parse_columns(columns), batch_tokens, skip_bad_rows, errors)
+    if json:
+        print_json(result)
+        return
+    print_text(f"{result['task']} on {result['examples']:,} examples of {file}")
+    print_metrics(result["metrics"])
+    for error in result.get("errors", []):
+        found = error.get("label", error.get("labels", error.get("score")))
+        pair = f" | {error['text_pair']}" if error["text_pair"] else ""
+        print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
+
+
+def _score_rows(
+    predictor: Predictor,
+    file: Path,
+    columns: dict[str, str],
+    batch_tokens: int | None,
+    skip_bad_rows: bool,
+    errors: int,
+) -> dict[str, Any]:
     from ..tasks.errors import worst_errors
     from ..text.tables import read_table
 
-    predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
     task = predictor.task
-    is_multi = bool(getattr(task, "multi_label", False))
     table = read_table(
         file,
-        columns=parse_columns(columns) or None,
+        columns=columns or None,
         numeric=not task.labels,
         labels=task.labels or None,
-        multi_label=is_multi,
+        multi_label=task.problem_type == "multi_label_classification",
         skip_bad_rows=skip_bad_rows,
     )
     examples, evaluation = predictor.evaluate(table.rows, batch_tokens=batch_tokens)
@@ -83,12 +119,22 @@ def evaluate(
     }
     if errors:
         result["errors"] = worst_errors(task, examples, evaluation.logits, errors)
-    if json:
-        print_json(result)
-        return
-    print_text(f"{task.name} on {len(examples):,} rows of {file}")
-    print_metrics({**evaluation.metrics, "loss": evaluation.loss})
-    for error in result.get("errors", []):
-        found = error.get("label", error.get("labels", error.get("score")))
-        pair = f" | {error['text_pair']}" if error["text_pair"] else ""
-        print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
+    return result
+
+
+def _score_text(
+    model: Model, name: str, file: Path, max_length: int | None, seed: int, skip_bad_rows: bool
+) -> dict[str, Any]:
+    from ..hub.download import find_folder
+    from ..hub.folders import read_facts
+    from ..inference.held_out_text import score_text, trained_max_length
+    from ..text.files import file_format
+
+    if file.is_file() and file_format(file) == "tsv":
+        raise InputError(
+            f"{name} is a pre-trained model and is scored on text; for the rows of {file}, fine-tune it first: "
+            f"maskwright finetune classification --model {name} --train ..."
+        )
+    length = max_length or trained_max_length(read_facts(find_folder(name)[0]))
+    score = score_text(model, file, max_length=length, seed=seed, skip_bad_rows=skip_bad_rows)
+    return {"task": "pretraining", "examples": score.examples, "metrics": score.metrics}

@@ -1,0 +1,109 @@
+"""How well a pre-trained model knows a text: it is masked as in pre-training, and every label is scored once."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.errors import InputError
+from ..core.progress import note, track
+from ..core.randomness import generator
+from ..data.prepare import prepare
+from ..models.model import Model
+from ..objectives.masking import Masker
+from ..objectives.pretraining import (
+    MaskedLanguageModelling,
+    MaskedLanguageModellingAndNextSentence,
+    Recipe,
+)
+from ..objectives.stream import ExampleStream
+from .ready import room_of, tokenizer_of
+
+MAX_LENGTH = 128
+SEQUENCES = 32  # of one batch
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """examples: sequences scored; metrics: mlm_accuracy, perplexity, and nsp_accuracy for a model with that head."""
+
+    examples: int
+    metrics: dict[str, float]
+
+
+def score_text(
+    model: Model, sources: str | Path, *, max_length: int | None = None, seed: int = 0, skip_bad_rows: bool = False
+) -> TextScore:
+    """Score a masked language model, or a pre-trained one with both heads, on text that it has not seen.
+
+    sources: as for pre-training; max_length: tokens of an example, pairs included; seed: names examples and masks.
+    `perplexity` is exp of the mean cross-entropy at the selected positions, 15 % of the tokens. Raises InputError for
+    text that is too short, and what reading it raises.
+    """
+    tokenizer = tokenizer_of(model)
+    objective = _objective(model, room_of(model, max_length or min(MAX_LENGTH, room_of(model))))
+    device = model.word_embeddings.device
+    sums: defaultdict[str, float] = defaultdict(float)
+    examples = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        shards = prepare(sources, tokenizer, Path(scratch) / "text", skip_bad_rows=skip_bad_rows)
+        documents = np.arange(len(shards))
+        if len(documents) == 1 and isinstance(objective, MaskedLanguageModellingAndNextSentence):
+            note("The text is one document, so next sentences are not scored: a blank line ends a document.")
+            objective = MaskedLanguageModelling(objective.recipe)
+        objective.check(len(documents))
+        stream = ExampleStream(shards, documents, objective.plan, objective.piece_limit, seed)
+        sections = len(stream.sections(0))
+        with torch.inference_mode(), track("evaluating", sections, "sections") as progress:
+            for section in range(sections):
+                planned = stream.section(0, section)
+                for start in range(0, len(planned), SEQUENCES):
+                    part = planned[start : start + SEQUENCES]
+                    rng = generator(seed, "held-out masks", section, start)
+                    outcome = objective.outcome(model, objective.batch(shards, part, rng).to(device))
+                    for name, count in outcome.counts.items():
+                        sums[f"{name} labels"] += count
+                        sums[f"{name} loss"] += float(outcome.losses[name])
+                        sums[f"{name} correct"] += float(outcome.correct[name])
+                    examples += len(part)
+                progress.update(section + 1)
+    return TextScore(examples, _metrics(sums))
+
+
+def trained_max_length(facts: Mapping[str, Any]) -> int | None:
+    """The max_length that a model was pre-trained with, where its maskwright.json says it."""
+    training = facts.get("training")
+    length = training.get("max_length") if isinstance(training, dict) else None
+    return length if isinstance(length, int) and not isinstance(length, bool) and length > 4 else None
+
+
+def _objective(model: Model, max_length: int) -> MaskedLanguageModelling:
+    """The objective of the model's head, for examples of `max_length` tokens."""
+    tokenizer = tokenizer_of(model)
+    if tokenizer.mask_id is None or tokenizer.cls_id is None or tokenizer.sep_id is None:
+        raise InputError("The model's tokenizer has no [CLS], [SEP] or [MASK], so text cannot be masked.")
+    masker = Masker(tokenizer.mask_id, tokenizer.special_ids, tokenizer.vocab_size)
+    recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, max_length, short_share=0.0)
+    if model.head_name == "pretraining":
+        return MaskedLanguageModellingAndNextSentence(recipe)
+    return MaskedLanguageModelling(recipe)
+
+
+def _metrics(sums: Mapping[str, float]) -> dict[str, float]:
+    if not sums.get("mlm labels"):
+        raise InputError("The text holds nothing to mask: give text with at least one word that the tokenizer knows.")
+    metrics = {
+        "mlm_accuracy": sums["mlm correct"] / sums["mlm labels"],
+        "perplexity": math.exp(min(sums["mlm loss"] / sums["mlm labels"], 700.0)),
+    }
+    if sums.get("nsp labels"):
+        metrics["nsp_accuracy"] = sums["nsp correct"] / sums["nsp labels"]
+    return metrics

@@ -1,0 +1,299 @@
+"""The commands that use a model: JSON alone on standard output, files, truncation told, wrong models refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.cli import main
+from maskwright.tasks import Classification
+
+LABELS = ["Billing", "Hardware", "Software"]
+SIXTEEN = "the cat sat on the mat . dogs chase cats in the unbelievably long garden today"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    tiny("pretraining").save(root / "pretrained")
+    tiny("classification", labels=LABELS).save(root / "tickets", facts=Classification(LABELS).to_json())
+    multi = Classification(LABELS, multi_label=True)
+    tiny("classification", labels=LABELS, problem_type=multi.problem_type).save(root / "multi", facts=multi.to_json())
+    tiny("regression").save(root / "score", facts={"task": "regression"})
+    tiny().save(root / "bare")
+    labelled(root / "rows.tsv", [("a", "b")])
+    return root
+
+
+@pytest.fixture
+def maskwright(monkeypatch, capsys):
+    """Run a command; returns its exit code, standard output and standard error."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
+        with pytest.raises(SystemExit) as exit_of_program:
+            main()
+            sys.exit(0)
+        captured = capsys.readouterr()
+        return exit_of_program.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def lines_of(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def labelled(path, rows, header="text\tlabel"):
+    path.write_text("\n".join([header, *("\t".join(row) for row in rows)]) + "\n", encoding="utf-8")
+    return path
+
+
+# -- predict -------------------------------------------------------------------------------------------------------
+
+
+def test_predict_prints_one_json_object_for_each_text(maskwright, models):
+    code, out, _ = maskwright("predict", models / "tickets", "router broken", "wrong bill", "--json")
+    answers = lines_of(out)
+    assert code == 0
+    assert [answer["text"] for answer in answers] == ["router broken", "wrong bill"]
+    assert all(answer["label"] in LABELS and set(answer["probabilities"]) == set(LABELS) for answer in answers)
+
+
+def test_predict_answers_for_pairs(maskwright, models):
+    code, out, _ = maskwright("predict", models / "score", "a", "b", "--pair", "c", "--pair", "d", "--json")
+    assert code == 0
+    assert [(answer["text"], answer["text_pair"]) for answer in lines_of(out)] == [("a", "c"), ("b", "d")]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
+def test_predict_answers_a_file_into_a_file(maskwright, models, tmp_path, ending):
+    texts = [text for text in TEXTS if text]
+    (tmp_path / "in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    output = tmp_path / f"out.{ending}"
+    code, out, err = maskwright("predict", models / "tickets", "--input", tmp_path / "in.txt", "--output", output)
+    assert (code, out) == (0, "")
+    assert f"{len(texts)} answers" in err
+    lines = output.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == len(texts) + (ending != "jsonl")
+    _, direct, _ = maskwright("predict", models / "tickets", *texts, "--json")
+    if ending == "jsonl":
+        assert [json.loads(line)["label"] for line in lines] == [answer["label"] for answer in lines_of(direct)]
+
+
+def test_predict_keeps_the_gold_label_of_a_table(maskwright, models, tmp_path):
+    file = labelled(tmp_path / "dev.tsv", [("a bill", "Billing"), ("a bug", "Software")])
+    _, out, _ = maskwright("predict", models / "tickets", "--input", file, "--json")
+    assert [answer["gold"] for answer in lines_of(out)] == ["Billing", "Software"]
+
+
+def test_predict_shows_a_table_without_json(maskwright, models):
+    for name in ("tickets", "multi", "score"):
+        code, out, _ = maskwright("predict", models / name, "router broken")
+        assert code == 0
+        assert "router broken" in out
+
+
+def test_a_trace_shows_the_shapes_by_words_and_by_pieces(maskwright, models):
+    code, out, _ = maskwright("predict", models / "tickets", SIXTEEN, "--trace")
+    pieces = len(tokenizer()(SIXTEEN).ids)
+    assert code == 0
+    assert "16 words, split at white space:  16x32 -> 32 -> 3" in out
+    assert f"{pieces} wordpiece pieces:  {pieces}x32 -> 32 -> 3" in out
+    _, out, _ = maskwright("predict", models / "tickets", SIXTEEN, "--trace", "--json")
+    assert lines_of(out)[0]["shapes"] == {"whitespace": "16x32 -> 32 -> 3", "tokenizer": f"{pieces}x32 -> 32 -> 3"}
+
+
+def test_a_text_too_long_is_cut_and_said(maskwright, models):
+    for command in ("predict", "embed"):
+        code, out, err = maskwright(command, models / "tickets", "cat " * 200, "--json", "--quiet")
+        assert code == 0
+        assert len(lines_of(out)) == 1
+        assert "1 of 1 texts were cut" in err
+
+
+def test_bad_rows_stop_a_prediction_or_are_left_out_when_asked(maskwright, models, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\nnonsense\n{"text": "b"}\n')
+    words = ("predict", models / "tickets", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl")
+    code, _, err = maskwright(*words)
+    assert code == 2
+    assert "in.jsonl:2" in err
+    assert "in.jsonl:3" in err
+    assert not (tmp_path / "out.jsonl").exists()
+    code, _, err = maskwright(*words, "--skip-bad-rows")
+    assert code == 0
+    assert "2 bad rows" in err
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+# -- evaluate ------------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_prints_task_examples_and_metrics(maskwright, models, tmp_path):
+    rows = [("a bill", "Billing"), ("a bug", "Software"), ("a cable", "Hardware")]
+    file = labelled(tmp_path / "dev.tsv", rows, "body\ty")
+    code, out, _ = maskwright("evaluate", models / "tickets", file, "--columns", "text=body,label=y", "--json")
+    result = lines_of(out)[0]
+    assert code == 0
+    assert (result["task"], result["examples"]) == ("classification", 3)
+    assert {"accuracy", "macro_f1", "matthews", "ece"} <= set(result["metrics"])
+    assert all(-1 <= value <= 1 for value in result["metrics"].values())
+
+
+def test_evaluate_agrees_with_predict(maskwright, models, tmp_path):
+    rows = [(text, LABELS[index % 3]) for index, text in enumerate(TEXTS) if text]
+    file = labelled(tmp_path / "dev.tsv", rows)
+    _, out, _ = maskwright("evaluate", models / "tickets", file, "--json", "--errors", 20)
+    _, predicted, _ = maskwright("predict", models / "tickets", "--input", file, "--json")
+    result, answers = lines_of(out)[0], lines_of(predicted)
+    right = [answer["label"] == answer["gold"] for answer in answers]
+    assert result["metrics"]["accuracy"] == pytest.approx(np.mean(right))
+    assert len(result["errors"]) == right.count(False)
+
+
+def test_evaluate_a_regression_and_several_labels(maskwright, models, tmp_path):
+    numbers = labelled(tmp_path / "n.tsv", [("a", "1.5"), ("b", "2"), ("c", "4")], "text\tscore")
+    code, out, _ = maskwright("evaluate", models / "score", numbers, "--json")
+    assert code == 0
+    assert set(lines_of(out)[0]["metrics"]) == {"pearson", "spearman", "mse"}
+    several = labelled(tmp_path / "m.tsv", [("a", "Billing|Software"), ("b", "Hardware"), ("c", "")])
+    code, out, _ = maskwright("evaluate", models / "multi", several, "--json")
+    assert code == 0
+    assert set(lines_of(out)[0]["metrics"]) == {"accuracy", "f1", "macro_f1"}
+
+
+def test_evaluate_names_every_unknown_label(maskwright, models, tmp_path):
+    file = labelled(tmp_path / "dev.tsv", [("a", "Billing"), ("b", "Bills"), ("c", "Hardwear")])
+    code, out, err = maskwright("evaluate", models / "tickets", file)
+    assert (code, out) == (2, "")
+    assert "dev.tsv:3" in err
+    assert "dev.tsv:4" in err
+
+
+def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
+    documents = ["\n".join(text for text in TEXTS[start : start + 4] if text) for start in (0, 3, 6)]
+    (tmp_path / "held-out.txt").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+    words = ("evaluate", models / "pretrained", tmp_path / "held-out.txt", "--json")
+    code, out, _ = maskwright(*words)
+    result = lines_of(out)[0]
+    assert code == 0
+    assert result["task"] == "pretraining"
+    assert set(result["metrics"]) == {"mlm_accuracy", "perplexity", "nsp_accuracy"}
+    assert result["metrics"]["perplexity"] > 1
+    assert maskwright(*words)[1] == out, "equal seeds, equal masks"
+    (tmp_path / "one.txt").write_text(documents[0] + "\n", encoding="utf-8")
+    code, out, err = maskwright("evaluate", models / "pretrained", tmp_path / "one.txt", "--json")
+    assert code == 0
+    assert set(lines_of(out)[0]["metrics"]) == {"mlm_accuracy", "perplexity"}
+    assert "one document" in err
+
+
+# -- fill-mask and next-sentence -----------------------------------------------------------------------------------
+
+
+def test_fill_mask_gives_candidates_for_every_mask(maskwright, models):
+    text = "the [MASK] sat on the [MASK] ."
+    code, out, _ = maskwright("fill-mask", models / "pretrained", text, "--top-k", 3, "--json")
+    result = lines_of(out)[0]
+    assert code == 0
+    assert [len(mask["predictions"]) for mask in result["masks"]] == [3, 3]
+    code, out, _ = maskwright("fill-mask", models / "pretrained", text)
+    assert "mask 2 of 2" in out
+    assert "filled:" in out
+
+
+def test_fill_mask_shows_the_whole_vocabulary_or_named_words(maskwright, models):
+    _, out, _ = maskwright("fill-mask", models / "pretrained", "a [MASK]", "--all", "--json")
+    predictions = lines_of(out)[0]["masks"][0]["predictions"]
+    assert len(predictions) == len(tokenizer())
+    assert sum(entry["score"] for entry in predictions) == pytest.approx(1.0)
+    _, out, _ = maskwright("fill-mask", models / "pretrained", "a [MASK]", "--word", "cat", "--json")
+    assert [entry["token_str"] for entry in lines_of(out)[0]["masks"][0]["predictions"]] == ["cat"]
+
+
+def test_next_sentence_judges_candidates_and_files(maskwright, models, tmp_path):
+    first = "the man went to the store ."
+    words = ("next-sentence", models / "pretrained")
+    code, out, _ = maskwright(*words, first, "he bought milk .", "penguins are birds .", "--json")
+    found = lines_of(out)
+    assert code == 0
+    assert [row["text_pair"] for row in found] == ["he bought milk .", "penguins are birds ."]
+    assert all(row["label"] == ("IsNext" if row["is_next"] >= 0.5 else "NotNext") for row in found)
+    file = labelled(tmp_path / "p.tsv", [(first, row["text_pair"]) for row in found], "text\ttext_pair")
+    code, out, _ = maskwright(*words, "--input", file, "--json")
+    assert lines_of(out) == found
+
+
+# -- embed ---------------------------------------------------------------------------------------------------------
+
+
+def test_embed_writes_a_matrix_in_the_order_of_the_file(maskwright, models, tmp_path):
+    texts = [text for text in TEXTS if text]
+    (tmp_path / "in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    words = ("embed", models / "pretrained", "--layers", "concat-last-4", "--pooling", "max")
+    code, out, _ = maskwright(*words, "--input", tmp_path / "in.txt", "--output", tmp_path / "v.npy")
+    assert (code, out) == (0, "")
+    matrix = np.load(tmp_path / "v.npy", allow_pickle=False)
+    assert matrix.shape == (len(texts), 128)
+    _, out, _ = maskwright(*words, *texts, "--json")
+    assert np.allclose([row["vector"] for row in lines_of(out)], matrix, atol=1e-3)
+
+
+def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models, tmp_path):
+    text = "Help, unbelievably!"
+    words = ("embed", models / "pretrained", text, "--pooling", "none")
+    _, out, _ = maskwright(*words, "--json")
+    tokens = lines_of(out)[0]["tokens"]
+    assert [entry["token"] for entry in tokens] == tokenizer()(text).tokens
+    assert all(text[entry["start"] : entry["end"]] == entry["word"] for entry in tokens)
+    _, out, _ = maskwright(*words, "--words", "--json")
+    assert [entry["word"] for entry in lines_of(out)[0]["tokens"]] == ["Help", ",", "unbelievably", "!"]
+    code, _, _ = maskwright(*words, "--output", tmp_path / "t.npy")
+    lines = lines_of((tmp_path / "t.tokens.jsonl").read_text(encoding="utf-8"))
+    assert code == 0
+    assert len(lines) == len(np.load(tmp_path / "t.npy")) == len(tokens)
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["predict", "{pretrained}", "text"], "fill-mask"),
+        (["evaluate", "{pretrained}", "{rows.tsv}"], "fine-tune it first"),
+        (["evaluate", "{bare}", "x.tsv"], "embed or finetune"),
+        (["fill-mask", "{tickets}", "a [MASK]"], "predict"),
+        (["next-sentence", "{score}", "a", "b"], "predict"),
+        (["fill-mask", "{pretrained}", "no mask"], "[MASK]"),
+        (["fill-mask", "{pretrained}"], "--input"),
+        (["predict", "{tickets}"], "--input"),
+        (["predict", "{tickets}", "a", "--pair", "b", "--pair", "c"], "--pair"),
+        (["predict", "{tickets}", "a", "--output", "out.xlsx"], ".jsonl"),
+        (["predict", "{tickets}", "a", "--max-length", "1000"], "3 to 48"),
+        (["predict", "no/such/folder!", "a"], "does not exist"),
+        (["predict", "{tickets}", "--input", "no-such-file.txt"], "does not exist"),
+        (["embed", "{tickets}", "a", "--layers", "9"], "0 (embeddings) to 4"),
+        (["embed", "{tickets}", "a", "--pooling", "sum"], "Known: cls, mean, max, none"),
+        (["embed", "{tickets}", "a", "--words"], "--pooling none"),
+        (["embed", "{tickets}", "a", "--output", "v.txt"], ".npy"),
+        (["next-sentence", "{pretrained}", "one"], "candidate"),
+        (["predict", "{tickets}", "a", "--device", "cuda"], "cpu"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(maskwright, models, words, sentence):
+    if "cuda" in words:
+        torch = pytest.importorskip("torch")
+        if torch.cuda.is_available():
+            pytest.skip("this machine has the device")
+    places = {f"{{{path.name}}}": str(path) for path in models.iterdir()}
+    filled = [places.get(word, word) for word in words]
+    code, out, err = maskwright(*filled)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert "Traceback" not in err

@@ -1,0 +1,51 @@
+"""Scoring a pre-trained model on text: by formula where the answer is known, the same each time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import InputError
+from maskwright.inference.held_out_text import score_text, trained_max_length
+
+
+@pytest.fixture
+def text(tmp_path):
+    lines = [line for line in TEXTS if line]
+    path = tmp_path / "text.txt"
+    path.write_text("\n\n".join("\n".join(lines[start:] + lines[:start]) for start in range(8)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("head", ["mlm", "pretraining"])
+def test_a_model_that_knows_nothing_is_as_perplexed_as_the_vocabulary_is_large(head, text):
+    model = tiny(head)
+    with torch.no_grad():
+        for parameter in model.head.parameters():
+            parameter.zero_()
+    score = score_text(model, text)
+    assert score.metrics["perplexity"] == pytest.approx(len(tokenizer()), rel=1e-4)
+    assert 0.0 <= score.metrics["mlm_accuracy"] < 0.2
+    assert ("nsp_accuracy" in score.metrics) == (head == "pretraining")
+    assert score.examples > 8
+
+
+def test_equal_seeds_give_equal_scores_and_others_do_not(text):
+    model = tiny("pretraining")
+    assert score_text(model, text, seed=1) == score_text(model, text, seed=1)
+    assert score_text(model, text, seed=1) != score_text(model, text, seed=2)
+
+
+def test_examples_are_no_longer_than_asked(text):
+    model = tiny("mlm")
+    assert score_text(model, text, max_length=12).examples > score_text(model, text, max_length=40).examples
+    with pytest.raises(InputError, match="3 to 48"):
+        score_text(model, text, max_length=500)
+
+
+@pytest.mark.parametrize(
+    ("facts", "length"), [({}, None), ({"training": {"max_length": 64}}, 64), ({"training": {"max_length": "x"}}, None)]
+)
+def test_the_length_of_pre_training_is_read_when_it_is_one(facts, length):
+    assert trained_max_length(facts) == length
