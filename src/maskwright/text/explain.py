@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 from ..core.errors import ConfigError, InputError
 from .trainers import bpe, score
 from .trainers.bpe import MergeLearner, TieBreak
-from .trainers.pipelines import END_OF_WORD
 from .trainers.score import ScoreLearner
 from .trainers.segmentation import Pair, Segmentation, apply_merges
+from .vocabulary import END_OF_WORD
 
 ExplainedKind = Literal["bpe", "wordpiece-score"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .trainers.pipelines import END_OF_WORD
+from .vocabulary import END_OF_WORD, WORDPIECES
 
 if TYPE_CHECKING:
     from .tokenizer import Tokenizer
@@ -15,15 +15,15 @@ NOTATIONS = ("right", "left")
 
 
 def pieces_of_words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[str]]:
-    """The bare pieces of each word of `ids`: no ##, no </w>, no byte-level space; special tokens are words."""
+    """The bare pieces of each word of `ids`: no ##, no </w>, no spaces; special tokens are words."""
     words: list[list[str]] = []
     for id, starts in zip(ids, tokenizer.word_starts(ids), strict=True):
         piece = bare(tokenizer, int(id))
         if starts or not words:
             words.append([])
-        if piece or not words[-1]:
+        if piece:
             words[-1].append(piece)
-    return words
+    return [pieces for pieces in words if pieces]
 
 
 def show_pieces(tokenizer: Tokenizer, ids: Sequence[int], notation: str = "right") -> str:
@@ -43,7 +43,7 @@ def bare(tokenizer: Tokenizer, id: int) -> str:
         return token
     if tokenizer.kind == "byte-bpe":
         text = tokenizer.backend.decoder.decode([token])
-        return token if "\ufffd" in text else text.strip() or text
+        return token if "\ufffd" in text else text.strip()
     if tokenizer.kind == "bpe":
         return token.removesuffix(END_OF_WORD)
-    return token.removeprefix(MARK) if tokenizer.kind.startswith("wordpiece") and token != MARK else token
+    return token.removeprefix(MARK) if tokenizer.kind in WORDPIECES and token != MARK else token.strip()

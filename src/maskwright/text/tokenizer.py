@@ -13,8 +13,6 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..core import registry, storage
 from ..core.errors import ConfigError, InputError
 from .encoding import (
@@ -30,7 +28,8 @@ from .encoding import (
     read_template,
 )
 from .inputs import Text, check_choice, refuse_non_texts, split_pairs
-from .tokenizer_files import TokenizerFiles, read_tokenizer, special_token_roles
+from .tokenizer_files import TokenizerFiles, read_tokenizer
+from .vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
     from ..data.batch import Batch
 
 PathOrPaths = str | Path | Iterable[str | Path]
-END_OF_WORD = "</w>"
 
 
-class Tokenizer:
+class Tokenizer(Vocabulary):
     """Text to ids and back.
 
     backend: the library's tokenizer; config: what `tokenizer_config.json` holds (special tokens by role; kind
@@ -51,9 +49,7 @@ class Tokenizer:
     def __init__(self, backend: Backend, config: dict[str, Any] | None = None) -> None:
         backend.no_truncation()
         backend.no_padding()
-        self.backend = backend
-        self.config = dict(config or {})
-        self.special_tokens = special_token_roles(backend, self.config)
+        super().__init__(backend, config)
 
     # -- making, loading, saving ---------------------------------------------------------------------------
 
@@ -221,119 +217,8 @@ class Tokenizer:
         """Text of `ids`; what the tokenizer normalised away (case, accents, spaces) does not come back."""
         return self.backend.decode([int(id) for id in ids], skip_special_tokens=skip_special_tokens)
 
-    def token_to_id(self, token: str) -> int | None:
-        """Id of a token, None when the vocabulary lacks it."""
-        return self.backend.token_to_id(token)
-
-    def id_to_token(self, id: int) -> str | None:
-        """Token of an id, None when there is none."""
-        return self.backend.id_to_token(int(id))
-
-    @cached_property
-    def vocab_size(self) -> int:
-        """Rows that an embedding needs: the highest id + 1."""
-        return max(self.backend.get_vocab().values(), default=-1) + 1
-
-    def __len__(self) -> int:
-        return self.vocab_size
-
-    def __bool__(self) -> bool:
-        return True
-
     def __repr__(self) -> str:
         return f"Tokenizer(kind='{self.kind}', vocab_size={self.vocab_size})"
-
-    @cached_property
-    def tokens(self) -> list[str]:
-        """Token of every id, "" for an id that no token has."""
-        tokens = [""] * self.vocab_size
-        for token, id in self.backend.get_vocab().items():
-            tokens[id] = token
-        return tokens
-
-    def _role_id(self, role: str) -> int | None:
-        token = self.special_tokens.get(role)
-        return None if token is None else self.backend.token_to_id(token)
-
-    @cached_property
-    def cls_id(self) -> int | None:
-        """Id of the token that opens a text; None where there is none."""
-        return self._role_id("cls")
-
-    @cached_property
-    def sep_id(self) -> int | None:
-        """Id of the token that closes a text; None where there is none."""
-        return self._role_id("sep")
-
-    @cached_property
-    def mask_id(self) -> int | None:
-        """Id of the mask; None where there is none."""
-        return self._role_id("mask")
-
-    @cached_property
-    def pad_id(self) -> int | None:
-        """Id of padding; None where there is none."""
-        return self._role_id("pad")
-
-    @cached_property
-    def unk_id(self) -> int | None:
-        """Id of the unknown token; None where there is none."""
-        return self._role_id("unk")
-
-    @cached_property
-    def special_ids(self) -> frozenset[int]:
-        """Ids that stand for no text: those of the roles and every token marked special."""
-        added = self.backend.get_added_tokens_decoder().items()
-        roles = (self.backend.token_to_id(token) for token in self.special_tokens.values())
-        return frozenset({id for id, token in added if token.special} | {id for id in roles if id is not None})
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What is known of the training: kind, settings, texts, words; empty for a tokenizer made elsewhere."""
-        return self.config.get("maskwright", {})
-
-    @cached_property
-    def kind(self) -> str:
-        """What it is: as trained here, else wordpiece, byte-bpe, bpe, word or unigram, by its model."""
-        if named := self.facts.get("kind"):
-            return named
-        model = type(self.backend.model).__name__
-        if model == "BPE":
-            return "byte-bpe" if "ByteLevel" in repr(self.backend.pre_tokenizer) else "bpe"
-        return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
-
-    def continues_word(self) -> np.ndarray:
-        """Which pieces go on with the word before them: bool [vocab].
-
-        Said by the piece itself in WordPiece (##) and byte-level BPE (no leading space, and not punctuation).
-        The pieces of the other kinds do not tell (all False): ask `word_starts`.
-        """
-        special = self.special_ids
-        if self.kind == "byte-bpe":
-            return np.array([_continues_bytes(token) for token in self.tokens]) & self._is_text
-        if type(self.backend.model).__name__ != "WordPiece":
-            return np.zeros(self.vocab_size, dtype=bool)
-        prefix = self.backend.model.continuing_subword_prefix
-        return np.array([id not in special and t.startswith(prefix) for id, t in enumerate(self.tokens)], dtype=bool)
-
-    def word_starts(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Where words begin in a row of ids: bool [tokens]; a special token is a word of its own."""
-        ids = np.asarray(ids, dtype=np.int64)
-        is_text = self._is_text[ids]
-        starts = ~self.continues_word()[ids] | ~is_text
-        if self.kind == "bpe":
-            ends = np.array([token.endswith(END_OF_WORD) for token in self.tokens])
-            starts[1:] = ends[ids[:-1]] | ~is_text[1:]
-        starts[:1] = True
-        starts[1:] |= ~is_text[:-1]
-        return starts
-
-    @cached_property
-    def _is_text(self) -> np.ndarray:
-        """Which ids stand for text: bool [vocab]."""
-        is_text = np.ones(self.vocab_size, dtype=bool)
-        is_text[list(self.special_ids)] = False
-        return is_text
 
     # -- inside --------------------------------------------------------------------------------------------
 
@@ -371,12 +256,6 @@ class Tokenizer:
             raise InputError("This tokenizer has no padding token: encode without padding.")
         fill = Padding(length or 0, side == "left", self.pad_id, self.special_tokens["pad"])
         return [replace(encoding, padding=fill) for encoding in encodings]
-
-
-def _continues_bytes(token: str) -> bool:
-    """A byte-level piece that neither begins with white space nor is punctuation goes on with a word."""
-    first = token[:1]
-    return bool(first) and first not in "ĠĊĉč" and (first.isalnum() or ord(first) > 0x7F)
 
 
 def _strategy(truncation: str | bool | None) -> str | None:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ...core.errors import ConfigError
+from ..vocabulary import END_OF_WORD
 from . import pipelines
-from .pipelines import END_OF_WORD, SPECIAL_TOKENS, Trained
+from .pipelines import SPECIAL_TOKENS, Trained
 from .segmentation import Pair, Segmentation
 from .words import choose_alphabet, count_words
 

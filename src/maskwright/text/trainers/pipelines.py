@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.errors import ConfigError
 from ..tokenizer_files import bert_backend, frame
+from ..vocabulary import END_OF_WORD
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TOKEN_OF_ROLE = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 LIMIT_ALPHABET = 1000
-END_OF_WORD = "</w>"
 # The library splits words into characters, so the end of a word is written as "<" after it, which the model
 # completes to its own symbol "</w>". A "<" of the text is never the last character, so the two stay apart.
 _END_MARK, _END_SUFFIX = END_OF_WORD[:1], END_OF_WORD[1:]
