@@ -122,7 +122,9 @@ def write_python_text(output: Path) -> tuple[Path, dict[str, str | int]]:
     text = read_python_text()
     path = output / "corpus.txt"
     write_text(path, "\n\n".join("\n".join(document) for document in text.documents) + "\n")
-    note(f"Text: {', '.join(f'{count} {name}' for name, count in text.sources.items())}; {text.characters:,} characters.")
+    note(
+        f"Text: {', '.join(f'{count} {name}' for name, count in text.sources.items())}; {text.characters:,} characters."
+    )
     return path, {**text.sources, "characters": text.characters}
 
 
@@ -175,9 +177,7 @@ def networks(model: Path, rows: Rows, output: Path) -> list[Contender]:
 
 def tf_idf(rows: Rows) -> Contender:
     """Word and word-pair counts with logistic regression, its strength chosen by cross-validation."""
-    pipeline = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=1000)
-    )
+    pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=1000))
     search = GridSearchCV(pipeline, {"logisticregression__C": [0.3, 1, 3, 10, 30]}, cv=5)
     return contend("TF-IDF and logistic regression", [search], rows)
 
@@ -246,12 +246,14 @@ def make_report(
         Paragraph(f"The pre-training run has a page of its own: {pretrained.report}"),
         NextSteps(
             [
-                Command(f'maskwright predict {options.output / "classifier"} "the screen stays black"', "use the classifier"),
+                Command(
+                    f'maskwright predict {options.output / "classifier"} "the screen stays black"', "use the classifier"
+                ),
                 Command("make demo CORPUS=path LABELS=path", "the same with your own files"),
             ]
         ),
     ]
-    return Report("Maskwright demo", headline(contenders), Health(*_health(contenders)), blocks)
+    return Report("Maskwright demo", headline(contenders), _health(contenders), blocks)
 
 
 def headline(contenders: list[Contender]) -> str:
@@ -265,13 +267,13 @@ def headline(contenders: list[Contender]) -> str:
     return f"The pre-trained network wins with {own:.3f} accuracy, TF-IDF gets {tf_idf_score:.3f}; {gain}."
 
 
-def _health(contenders: list[Contender]) -> tuple[str, list[str]]:
+def _health(contenders: list[Contender]) -> Health:
     tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
     if own <= scratch:
-        return "bad", ["Pre-training did not help the network on these rows: more or nearer text may."]
+        return Health("bad", ["More text, or text nearer to the rows, may change that."], "Pre-training did not help here")
     if own <= tf_idf_score:
-        return "watch", ["Pre-training helps, but counting words is as good here: prefer the simpler one, or use more text."]
-    return "good", ["Pre-training helps, and the result is above counting words."]
+        return Health("watch", ["Prefer the simpler system here, or pre-train on more text."], "Counting words is as good")
+    return Health("good", ["The result is above counting words too."], "Pre-training helps")
 
 
 def _caution(rows: Rows) -> str:
@@ -295,7 +297,10 @@ def print_summary(
 ) -> None:
     """The results on the terminal."""
     print(f"\n{headline(contenders)}\n")
-    print("masked tokens guessed right on held-out text: " f"{pretrained.scores['mlm_accuracy']:.1%} ({_baseline(pretrained)})")
+    print(
+        "masked tokens guessed right on held-out text: "
+        f"{pretrained.scores['mlm_accuracy']:.1%} ({_baseline(pretrained)})"
+    )
     for example in filled:
         words = ", ".join(f"{word} {share:.0%}" for word, share in example.guesses[:3])
         print(f"  {example.before}[MASK]{example.after}\n      {words}")

@@ -42,7 +42,10 @@ def read_python_text() -> PythonText:
     version = ".".join(map(str, sys.version_info[:3]))
     text = PythonText(
         topics + modules,
-        {f"help topics of Python {version}": len(topics), f"library modules of Python {version}": len(modules)},
+        {
+            f"help topics of Python {version}": len(topics),
+            f"library modules of Python {version}": len(modules),
+        },
     )
     if text.characters < LEAST_CHARACTERS:
         raise SystemExit(

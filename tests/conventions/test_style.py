@@ -12,7 +12,7 @@ from conventions.sources import REPOSITORY, ROOT, modules, room
 
 LONGEST_FILE, LONGEST_FUNCTION = 400, 80
 FORBIDDEN = re.compile(
-    r"torch\.(load|save)\b|pickle|extractall|tarfile|yaml\.|shell=True|\beval\(|\bexec\(|trust_remote_code|"
+    r"(?<!safetensors\.)torch\.(load|save)\b|pickle|extractall|tarfile|yaml\.|shell=True|(?<![\w.])eval\(|(?<![\w.])exec\(|trust_remote_code|"
     r"np\.random\.(seed|rand|shuffle|permutation)|random\.seed"
 )
 WRITES = re.compile(r"""\.write_(text|bytes)\(|open\([^)]*["'][rwax]?[wax]b?\+?["']""")

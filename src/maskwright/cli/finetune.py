@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..core import config as configuration
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -24,6 +23,19 @@ from .common import (
     print_text,
     set_threads,
 )
+from .training_options import (
+    AccumulationOption,
+    LearningRateOption,
+    MaxLengthOption,
+    OutputOption,
+    PrintConfigFlag,
+    RecipeOption,
+    RestartFlag,
+    ScheduleOption,
+    WarmupOption,
+    load_recipe,
+    print_recipe,
+)
 
 if TYPE_CHECKING:
     from ..train.finetune import FinetuneResult
@@ -36,17 +48,15 @@ def finetune(
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
     train: Annotated[Path | None, typer.Option(help="Labelled rows to learn from.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Labelled rows to choose the best epoch.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The run folder.")] = None,
+    output: OutputOption = None,
     columns: ColumnsOption = None,
     epochs: Annotated[int | None, typer.Option(help="Times that every row is seen.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    lr: LearningRateOption = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows of one step.")] = None,
-    accumulation: Annotated[int | None, typer.Option(help="Micro-batches that make a step.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens of one row, at most.")] = None,
-    warmup: Annotated[float | None, typer.Option(help="Share of the steps (< 1) or number of steps.")] = None,
-    schedule: Annotated[
-        Literal["linear", "cosine", "constant"] | None, typer.Option(help="How the rate falls.")
-    ] = None,
+    accumulation: AccumulationOption = None,
+    max_length: MaxLengthOption = None,
+    warmup: WarmupOption = None,
+    schedule: ScheduleOption = None,
     patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without gain; 0: never.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Repeat with so many seeds; mean and deviation.")] = None,
     freeze_encoder: Annotated[
@@ -58,11 +68,9 @@ def finetune(
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML recipe; it sets anything a flag can, and flags win.")
-    ] = None,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Show the resulting recipe and stop.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Discard what the run folder holds.")] = False,
+    config: RecipeOption = None,
+    print_config: PrintConfigFlag = False,
+    restart: RestartFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
@@ -77,36 +85,12 @@ def finetune(
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """
+    flags = dict(locals())
     from ..train.finetune_config import FinetuneConfig
 
-    flags = {
-        "task": task,
-        "model": model,
-        "preset": preset,
-        "tokenizer": tokenizer,
-        "train": train,
-        "dev": dev,
-        "output": output,
-        "columns": parse_columns(columns) or None,
-        "epochs": epochs,
-        "lr": lr,
-        "batch_size": batch_size,
-        "accumulation": accumulation,
-        "max_length": max_length,
-        "warmup": warmup,
-        "schedule": schedule,
-        "patience": patience,
-        "seeds": seeds,
-        "freeze_encoder": freeze_encoder or None,
-        "class_weight": class_weight,
-        "seed": seed,
-        "device": device if device != "auto" else None,
-        "precision": precision if precision != "auto" else None,
-        "skip_bad_rows": skip_bad_rows or None,
-    }
-    recipe = configuration.load(FinetuneConfig, config, flags)
+    recipe = load_recipe(FinetuneConfig, config, {**flags, "columns": parse_columns(columns)})
     if print_config:
-        print_json(configuration.to_dict(recipe)) if json else print_text(configuration.to_toml(recipe).rstrip())
+        print_recipe(recipe, json)
         return
     set_threads(threads)
     from ..train.finetune import finetune as run_finetuning

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core import config as configuration
 from .common import (
     DebugFlag,
     DeviceOption,
@@ -22,6 +21,19 @@ from .common import (
     print_text,
     set_threads,
 )
+from .training_options import (
+    AccumulationOption,
+    LearningRateOption,
+    MaxLengthOption,
+    OutputOption,
+    PrintConfigFlag,
+    RecipeOption,
+    RestartFlag,
+    ScheduleOption,
+    WarmupOption,
+    load_recipe,
+    print_recipe,
+)
 
 if TYPE_CHECKING:
     from ..objectives.audit import AuditedSequence
@@ -35,7 +47,7 @@ def pretrain(
     corpus: Annotated[
         list[str] | None, typer.Argument(help="Text: files, folders, globs, or the data/ of an earlier run.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The run folder.")] = None,
+    output: OutputOption = None,
     preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
     objective: Annotated[str | None, typer.Option(help="mlm or mlm+nsp.")] = None,
     tokenizer: Annotated[
@@ -44,13 +56,11 @@ def pretrain(
     vocab_size: Annotated[int | None, typer.Option(help="Pieces of the tokenizer that is trained.")] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens of one step, at most.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="Tokens of one sequence, at most.")] = None,
-    accumulation: Annotated[int | None, typer.Option(help="Micro-batches that make a step.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-    warmup: Annotated[float | None, typer.Option(help="Share of the steps (< 1) or number of steps.")] = None,
-    schedule: Annotated[
-        Literal["linear", "cosine", "constant"] | None, typer.Option(help="How the rate falls.")
-    ] = None,
+    max_length: MaxLengthOption = None,
+    accumulation: AccumulationOption = None,
+    lr: LearningRateOption = None,
+    warmup: WarmupOption = None,
+    schedule: ScheduleOption = None,
     mask_rate: Annotated[float | None, typer.Option(help="Share of the tokens to guess.")] = None,
     whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask whole words.")] = False,
     evaluation: Annotated[
@@ -64,15 +74,13 @@ def pretrain(
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML recipe; it sets anything a flag can, and flags win.")
-    ] = None,
-    print_config: Annotated[bool, typer.Option("--print-config", help="Show the resulting recipe and stop.")] = False,
+    config: RecipeOption = None,
+    print_config: PrintConfigFlag = False,
     show_batch: Annotated[
         bool, typer.Option("--show-batch", help="Show the first batch with its masks and pairs and stop.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and stop.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Discard what the run folder holds.")] = False,
+    restart: RestartFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
@@ -87,35 +95,12 @@ def pretrain(
 
         maskwright pretrain --config recipes/mini.toml -o runs/c --print-config
     """
+    flags = dict(locals())
     from ..train.pretrain_config import PretrainConfig
 
-    flags = {
-        "corpus": tuple(corpus) if corpus else None,
-        "output": output,
-        "preset": preset,
-        "objective": objective,
-        "tokenizer": tokenizer,
-        "vocab_size": vocab_size,
-        "steps": steps,
-        "batch_tokens": batch_tokens,
-        "max_length": max_length,
-        "accumulation": accumulation,
-        "lr": lr,
-        "warmup": warmup,
-        "schedule": schedule,
-        "mask_rate": mask_rate,
-        "whole_words": whole_words or None,
-        "eval": tuple(evaluation) if evaluation else None,
-        "checkpoint_every": checkpoint_every,
-        "keep": keep,
-        "seed": seed,
-        "device": device if device != "auto" else None,
-        "precision": precision if precision != "auto" else None,
-        "skip_bad_rows": skip_bad_rows or None,
-    }
-    recipe = configuration.load(PretrainConfig, config, flags)
+    recipe = load_recipe(PretrainConfig, config, {**flags, "eval": evaluation})
     if print_config:
-        print_json(configuration.to_dict(recipe)) if json else print_text(configuration.to_toml(recipe).rstrip())
+        print_recipe(recipe, json)
         return
     set_threads(threads)
     if dry_run:

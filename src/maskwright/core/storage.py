@@ -35,19 +35,24 @@ class FileSystem:
     """The five calls that change a disk, in one place so that a test can let any of them fail."""
 
     def open(self, path: Path, mode: str) -> IO[Any]:
+        """Open a file."""
         return path.open(mode)
 
     def write(self, handle: IO[Any], data: bytes) -> None:
+        """Write bytes."""
         handle.write(data)
 
     def sync(self, handle: IO[Any]) -> None:
+        """Bring a file's content to the disk."""
         handle.flush()
         os.fsync(handle.fileno())
 
     def rename(self, source: Path, target: Path) -> None:
+        """Give `source` the name `target`, replacing it in one step."""
         source.replace(target)
 
     def sync_folder(self, folder: Path) -> None:
+        """Bring a folder's entries to the disk."""
         if os.name == "nt":
             return
         descriptor = os.open(folder, os.O_RDONLY)

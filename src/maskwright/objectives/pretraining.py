@@ -78,7 +78,11 @@ class MaskedLanguageModelling:
             **self._pair_labels([examples[index] for index in order]),
         }
         return Batch(
-            torch.from_numpy(masked.input_ids), batch.cu_seqlens, batch.position_ids, batch.token_type_ids, labels
+            torch.from_numpy(masked.input_ids),
+            batch.cu_seqlens,
+            batch.position_ids,
+            batch.token_type_ids,
+            labels,
         )
 
     def counts(self, batch: Batch) -> dict[str, int]:

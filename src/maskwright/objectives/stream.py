@@ -72,9 +72,7 @@ class ExampleStream:
             place.example += len(part)
             if place.example >= len(examples):
                 is_last = place.section + 1 >= len(self.sections(place.epoch))
-                self.position = (
-                    Position(place.epoch + 1) if is_last else Position(place.epoch, place.section + 1)
-                )
+                self.position = Position(place.epoch + 1) if is_last else Position(place.epoch, place.section + 1)
         return taken
 
     def sections(self, epoch: int) -> list[np.ndarray]:

@@ -124,7 +124,9 @@ class FinetuneJob:
             return {}
         evaluation = self.task.evaluate(self.model, self.dev)
         scores = {"loss": evaluation.loss, **evaluation.metrics}
-        score = scores[self.task.main_metric]
+        # Scores that agree to four digits are told apart by the loss: a correlation can be perfect long before the
+        # numbers are.
+        score = [round(scores[self.task.main_metric], 4), -evaluation.loss]
         if self.best["score"] is None or score > self.best["score"]:
             self.best = {"score": score, "step": step, "metrics": scores}
             self.without_gain = 0

@@ -40,7 +40,7 @@ def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> 
     """
     bad, watch, good = [], [], []
     accuracy, gain = scores["mlm_accuracy"], baseline.mlm_loss - scores["mlm_loss"]
-    compared = f"{accuracy:.1%} of the masked tokens right, {baseline.mlm_accuracy:.1%} by always the commonest token"
+    compared = f"{100 * accuracy:.1f} % of the masked tokens right, {100 * baseline.mlm_accuracy:.1f} % by always the commonest token"
     if gain < 0.1:
         bad.append(f"It has learnt no more than how common each token is: {compared}. Train longer or raise --lr.")
     elif gain < 1.0:
@@ -48,7 +48,7 @@ def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> 
     else:
         good.append(f"It uses context: {compared}.")
     if "nsp_accuracy" in scores:
-        pairs = f"{scores['nsp_accuracy']:.1%} of the sentence pairs right, a coin gets 50 %"
+        pairs = f"{100 * scores['nsp_accuracy']:.1f} % of the sentence pairs right, a coin gets 50 %"
         (good if scores["nsp_accuracy"] > 0.6 else watch).append(f"{pairs[0].upper()}{pairs[1:]}.")
     tail = losses[-max(len(losses) // 5, 1) :]
     if len(losses) >= 20 and np.mean(tail) > 1.1 * min(np.convolve(losses, np.ones(5) / 5, mode="valid")):

@@ -226,6 +226,7 @@ class _Clock:
         self.tokens, self.seconds, self.since = 0, 0.0, time.monotonic()
 
     def add(self, tokens: int) -> None:
+        """Count a step's tokens and its time."""
         now = time.monotonic()
         self.tokens += tokens
         self.seconds += now - self.since
