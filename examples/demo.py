@@ -270,10 +270,12 @@ def headline(contenders: list[Contender]) -> str:
 def _health(contenders: list[Contender]) -> Health:
     tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
     if own <= scratch:
-        return Health("bad", ["More text, or text nearer to the rows, may change that."], "Pre-training did not help here")
-    if own <= tf_idf_score:
-        return Health("watch", ["Prefer the simpler system here, or pre-train on more text."], "Counting words is as good")
-    return Health("good", ["The result is above counting words too."], "Pre-training helps")
+        level, word, advice = "bad", "Pre-training did not help here", "More text, or nearer text, may change that."
+    elif own <= tf_idf_score:
+        level, word, advice = "watch", "Counting words is as good", "Prefer it here, or pre-train on more text."
+    else:
+        level, word, advice = "good", "Pre-training helps", "The result is above counting words too."
+    return Health(level, [advice], word)  # type: ignore[arg-type]
 
 
 def _caution(rows: Rows) -> str:

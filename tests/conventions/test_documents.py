@@ -1,0 +1,62 @@
+"""The documentation holds: links lead somewhere, and every command and flag that it shows exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from conventions.sources import REPOSITORY
+from conventions.test_flags import current_flags
+
+PAGES = sorted(
+    [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "examples").glob("*.md")]
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://", "mailto:")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def shown_commands(text: str) -> list[list[str]]:
+    """The `maskwright ...` lines of code blocks, as words."""
+    blocks = re.findall(r"```(?:sh|console|bash|text)?\n(.*?)```", text, flags=re.DOTALL)
+    joined = "\n".join(blocks).replace("\\\n", " ")
+    lines = [line.strip().removeprefix("$ ") for line in joined.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("maskwright ")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_flags_exist(page: Path):
+    flags = current_flags()
+    for words in shown_commands(page.read_text(encoding="utf-8")):
+        name = " ".join(words[1:3]) if " ".join(words[1:3]) in flags else words[1]
+        if name.startswith("-"):
+            continue
+        assert name in flags, f"{page.name} shows 'maskwright {name}', which does not exist"
+        for word in words[1:]:
+            if re.match(r"--?[a-z]", word):
+                assert word.split("=")[0] in {*flags[name], "--help", "-h"}, f"{page.name}: {name} has no {word}"
+
+
+@pytest.mark.parametrize("command", list(current_flags()))
+def test_every_command_shows_examples(command: str):
+    import typer.main
+
+    from maskwright.cli.app import app
+
+    found = typer.main.get_command(app)
+    for part in command.split():
+        found = found.commands[part]  # type: ignore[attr-defined]
+    examples = re.findall(r"^\s*maskwright .*$", found.help or "", flags=re.MULTILINE)
+    assert len(examples) >= 2, f"{command} shows {len(examples)} examples"
+    known = {*current_flags()[command], "--help"}
+    for example in examples:
+        for word in shlex.split(example):
+            if re.match(r"--?[a-z]", word):
+                assert word.split("=")[0] in known, f"{command} --help shows {word}, which it does not have"
