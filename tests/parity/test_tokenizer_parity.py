@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from itertools import islice, pairwise, product
 from pathlib import Path
@@ -147,8 +148,6 @@ def test_decoding_gives_equal_text(both, text):
     ("lower", "accents", "chinese"), list(product([True, False], [None, True, False], [True, False]))
 )
 def test_every_setting_of_a_published_vocabulary_is_followed(tmp_path, lower, accents, chinese):
-    import json
-
     (tmp_path / "vocab.txt").write_bytes((minilm_folder() / "vocab.txt").read_bytes())
     config = {"do_lower_case": lower, "strip_accents": accents, "tokenize_chinese_chars": chinese}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": "BertTokenizer"}))
@@ -161,6 +160,33 @@ def test_every_setting_of_a_published_vocabulary_is_followed(tmp_path, lower, ac
         expected = call_theirs(theirs, text, None)
         assert fields_of(ours(text)) == expected
         assert fields_of(again(text)) == expected == call_theirs(theirs_again, text, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"do_lower_case": False},
+        {"do_lower_case": True, "strip_accents": False},
+        {"do_lower_case": True, "tokenize_chinese_chars": False, "strip_accents": None},
+    ],
+)
+def test_the_configuration_wins_over_the_tokenizer_file(tmp_path, said):
+    (tmp_path / "tokenizer.json").write_bytes((minilm_folder() / "tokenizer.json").read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said | {"tokenizer_class": "BertTokenizer"}))
+    ours = Tokenizer.load(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    for text in [*CORPUS, "Crème BRÛLÉE 東京タワー"]:
+        assert fields_of(ours(text)) == call_theirs(theirs, text, None)
+
+
+def test_what_the_configuration_leaves_open_is_written_out_for_others(tmp_path):
+    cased = Tokenizer.train_from_iterator(CORPUS, "wordpiece", 400, lowercase=False)
+    (tmp_path / "tokenizer.json").write_bytes(cased.files()["tokenizer.json"])
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    Tokenizer.load(tmp_path).save(tmp_path / "again")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "again", local_files_only=True)
+    for text in CORPUS:
+        assert fields_of(cased(text)) == call_theirs(theirs, text, None)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
     _verify(main)
     config = _read_config(main.parent)
     if main.suffix == ".json":
-        return _from_json(main), config
+        return _from_json(main, config), config
     return _from_vocabulary(main, config), config
 
 
@@ -135,7 +135,7 @@ class TokenizerFiles:
         return {}
 
 
-def _from_json(path: Path) -> Backend:
+def _from_json(path: Path, config: dict[str, Any]) -> Backend:
     from tokenizers import Tokenizer, processors
 
     data = storage.read_bytes(path, LIMIT_BYTES)
@@ -145,7 +145,29 @@ def _from_json(path: Path) -> Backend:
         raise CorruptFileError(f"{path} is not a usable tokenizer ({error}): restore it from its source.") from None
     if backend.post_processor is None:
         backend.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
+    if config.get("tokenizer_class") not in ("PreTrainedTokenizerFast", "TokenizersBackend"):
+        _apply_bert_settings(backend, config)
     return backend
+
+
+def _apply_bert_settings(backend: Backend, config: dict[str, Any]) -> None:
+    """Let what `tokenizer_config.json` says of case, accents and CJK win over `tokenizer.json`, as elsewhere.
+
+    What it does not say is filled in, because others take BERT's defaults for it.
+    """
+    from tokenizers import normalizers
+
+    current = backend.normalizer
+    if not isinstance(current, normalizers.BertNormalizer):
+        return
+    settings = {"clean_text": current.clean_text}
+    for said, name in (
+        ("do_lower_case", "lowercase"),
+        ("strip_accents", "strip_accents"),
+        ("tokenize_chinese_chars", "handle_chinese_chars"),
+    ):
+        settings[name] = config.setdefault(said, getattr(current, name))
+    backend.normalizer = normalizers.BertNormalizer(**settings)
 
 
 def _from_vocabulary(path: Path, config: dict[str, Any]) -> Backend:
