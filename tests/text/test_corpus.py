@@ -193,14 +193,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
 # -- data sets of the hub ----------------------------------------------------------------------------------------
 
 
-class FakeRows(list):
-    """Streamed rows of a data set."""
-
-    column_names = ("text", "label")
-
-
-def fake_library(calls: list[tuple[object, ...]], known: dict[tuple[str, str | None], FakeRows], version: str):
-    def load_dataset(name: str, config: str | None, **options: object) -> FakeRows:
+def fake_library(calls: list[tuple[object, ...]], known: dict[tuple[str, str | None], list], version: str):
+    def load_dataset(name: str, config: str | None, **options: object) -> list:
         calls.append((name, config, options))
         if (name, config) not in known:
             raise FileNotFoundError(f"Dataset '{name}' doesn't exist on the Hub")
@@ -210,7 +204,7 @@ def fake_library(calls: list[tuple[object, ...]], known: dict[tuple[str, str | N
 
 
 def test_a_hub_data_set_is_streamed_by_name_and_configuration(monkeypatch):
-    rows = FakeRows([{"text": "One. Two."}, {"text": "Three."}])
+    rows = [{"text": "One. Two."}, {"text": "Three."}]
     calls: list[tuple[object, ...]] = []
     known = {("wiki", "small"): rows, ("owner/wiki", None): rows, ("owner/wiki", "en"): rows, ("plain", None): rows}
     monkeypatch.setitem(sys.modules, "datasets", fake_library(calls, known, "4.1.0"))
@@ -221,14 +215,14 @@ def test_a_hub_data_set_is_streamed_by_name_and_configuration(monkeypatch):
 
 def test_code_of_a_data_set_is_never_run_by_older_libraries(monkeypatch):
     calls: list[tuple[object, ...]] = []
-    library = fake_library(calls, {("plain", None): FakeRows([{"text": "One."}])}, "3.2.0")
+    library = fake_library(calls, {("plain", None): [{"text": "One."}]}, "3.2.0")
     monkeypatch.setitem(sys.modules, "datasets", library)
     sentences("hub:plain")
     assert calls[0][2]["trust_remote_code"] is False  # type: ignore[index]
 
 
 def test_a_hub_data_set_that_cannot_be_had_is_refused_in_words(monkeypatch):
-    library = fake_library([], {("plain", None): FakeRows([])}, "4.0")
+    library = fake_library([], {("plain", None): [{"text": "x", "label": 1}]}, "4.0")
     monkeypatch.setitem(sys.modules, "datasets", library)
     with pytest.raises(InputError, match=r"hub:other cannot be read .*check the name and the connection"):
         sentences("hub:other")

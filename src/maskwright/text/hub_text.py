@@ -19,15 +19,17 @@ def hub_rows(name: str, text_field: str) -> Iterator[Any]:
         import datasets
     except ImportError:
         raise MissingExtraError("Reading hub: data sets", "data") from None
-    rows = _open(datasets, name)
-    columns = rows.column_names
-    if columns is not None and text_field not in columns:
-        raise InputError(f"{name} has no column '{text_field}': the columns are {', '.join(columns)}.")
-    try:
-        for row in rows:
-            yield row.get(text_field)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _refusal(name, error) from error
+    rows = iter(_open(datasets, name))
+    while True:
+        try:
+            row = next(rows, None)
+        except Exception as error:  # whatever the library, its readers or the network raise
+            raise _refusal(name, error) from error
+        if row is None:
+            return
+        if text_field not in row:
+            raise InputError(f"{name} has no column '{text_field}': the columns are {', '.join(row)}.")
+        yield row[text_field]
 
 
 def _open(library: Any, name: str) -> Any:
@@ -40,7 +42,7 @@ def _open(library: Any, name: str) -> Any:
         except FileNotFoundError as error:  # also DatasetNotFoundError
             if index + 1 == len(candidates):
                 raise _refusal(name, error) from error
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:
             raise _refusal(name, error) from error
     raise AssertionError("there is at least one candidate")
 
@@ -49,9 +51,7 @@ def _candidates(name: str) -> list[tuple[str, str | None]]:
     """Repository and configuration as they may be meant."""
     parts = name.removeprefix(HUB).split("/")
     if not all(parts) or len(parts) > 3:
-        raise InputError(
-            f"'{name}' names no data set: write hub:NAME[/CONFIG] or hub:OWNER/NAME[/CONFIG]."
-        )
+        raise InputError(f"'{name}' names no data set: write hub:NAME[/CONFIG] or hub:OWNER/NAME[/CONFIG].")
     if len(parts) == 1:
         return [(parts[0], None)]
     if len(parts) == 2:
