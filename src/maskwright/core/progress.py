@@ -48,10 +48,12 @@ def warn(message: str) -> None:
 class Track:
     """One long job. `update` takes the amount done so far and a few words on its state."""
 
-    def __init__(self, description: str, total: float | None, unit: str, bar: Progress | None) -> None:
-        self.description, self.total, self.unit, self.bar = description, total, unit, bar
+    def __init__(
+        self, description: str, total: float | None, unit: str, bar: Progress | None, begin: float = 0
+    ) -> None:
+        self.description, self.total, self.unit, self.bar, self.begin = description, total, unit, bar, begin
         self.started = self.last_line = time.monotonic()
-        self.task = bar.add_task(description, total=total, detail="") if bar is not None else None
+        self.task = bar.add_task(description, total=total, completed=begin, detail="") if bar is not None else None
 
     def update(self, done: float, detail: str = "") -> None:
         """Show that `done` of `total` is done; without a terminal, print a line every ten seconds."""
@@ -63,7 +65,7 @@ class Track:
 
     def _line(self, done: float, detail: str) -> str:
         seconds = time.monotonic() - self.started
-        rate = done / seconds if seconds > 0 else 0.0
+        rate = (done - self.begin) / seconds if seconds > 0 else 0.0
         if self.total:
             left = (self.total - done) / rate if rate > 0 else 0.0
             amount = f"{done:,.0f}/{self.total:,.0f} {self.unit}, {rate:,.1f}/s, {_clock(left)} left"
@@ -73,10 +75,13 @@ class Track:
 
 
 @contextmanager
-def track(description: str, total: float | None = None, unit: str = "items") -> Iterator[Track]:
-    """Show the progress of a job: a bar with rate and time left on a terminal, plain lines elsewhere."""
+def track(description: str, total: float | None = None, unit: str = "items", begin: float = 0) -> Iterator[Track]:
+    """Show the progress of a job: a bar with rate and time left on a terminal, plain lines elsewhere.
+
+    begin: what was done before, by an earlier start of the job; it does not count in the rate.
+    """
     if _quiet or not console().is_terminal:
-        yield Track(description, total, unit, None)
+        yield Track(description, total, unit, None, begin)
         return
     columns = (
         SpinnerColumn(),
@@ -88,7 +93,7 @@ def track(description: str, total: float | None = None, unit: str = "items") -> 
         TextColumn("{task.fields[detail]}"),
     )
     with Progress(*columns, console=console(), transient=True) as bar:
-        yield Track(description, total, unit, bar)
+        yield Track(description, total, unit, bar, begin)
 
 
 def _clock(seconds: float) -> str:

@@ -108,7 +108,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     with (
         _deterministic(job.model),
         stop_on_signals() as stop,
-        track(name, settings.steps, "steps") as progress,
+        track(name, settings.steps, "steps", step) as progress,
     ):
         clock = _Clock()
         while step < settings.steps and not job.should_stop():

@@ -23,7 +23,6 @@ from ..hub.folders import save_model
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model, build
 from ..models.presets import preset
-from ..nn.positions import sinusoidal_positions
 from ..objectives.audit import AuditedSequence, audit
 from ..objectives.masking import Masker
 from ..objectives.pretraining import MaskedLanguageModelling, Recipe
@@ -108,8 +107,6 @@ class Workshop:
         if config.dropout is not None:
             network = replace(network, hidden_dropout=config.dropout, attention_dropout=config.dropout)
         model = build(network, head=self.objective.head, seed=config.seed).to(self.device)
-        if config.sinusoidal_start:
-            start_at_sinusoids(model)
         model.compute_dtype = DTYPES[config.precision]
         model.tokenizer = self.tokenizer
         count = sum(parameter.numel() for parameter in model.parameters())
@@ -263,18 +260,6 @@ class Workshop:
             for source in self.config.eval
             if is_labelled(source)
         ]
-
-
-@torch.no_grad()
-def start_at_sinusoids(model: Model) -> None:
-    """Set the position vectors to sinusoids of the size that random ones have.
-
-    Attending to a neighbour is then the same rotation at every place, so a small model learns it once and not once for
-    each position, which shortens the plateau at the beginning of masked LM training.
-    """
-    table = model.encoder.embeddings.position.weight  # [positions, hidden]
-    size = model.config.initializer_range * 2**0.5  # a sinusoid of amplitude a has the root mean square a / sqrt(2)
-    table.copy_(sinusoidal_positions(*table.shape) * size)
 
 
 def _prepared(sources: Sequence[str]) -> Path | None:

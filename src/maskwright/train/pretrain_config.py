@@ -17,7 +17,6 @@ class PretrainConfig:
 
     corpus: text files, folders or globs, or one folder prepared by an earlier run (its `data/`);
     output: the run folder; preset: a name of `maskwright presets`, changed by `model` (names of ModelConfig);
-    sinusoidal_start: position vectors start as small sinusoids instead of random ones, and are learnt from there;
     tokenizer: a saved one, else a WordPiece one of `vocab_size` is trained first; batch_tokens: tokens of one step at
     most; accumulation: micro-batches that make a step; warmup: share of the steps below 1, else steps;
     short_share: examples of random shorter length; dropout: in this run only (the saved model keeps the network's own
@@ -34,7 +33,6 @@ class PretrainConfig:
     vocab_size: int = 8000
     lowercase: bool = True
     model: dict[str, Any] = field(default_factory=dict)
-    sinusoidal_start: bool = False
     steps: int = 2000
     batch_tokens: int = 4096
     max_length: int = 128
