@@ -55,5 +55,6 @@ def _describe(value: Any) -> str:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise ConfigError when the argument `name` is none of its choices."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         raise ConfigError(f"{name}={value!r} is not known: use one of {', '.join(map(repr, choices))}.")
