@@ -20,7 +20,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TEXTS = ("wikipedia", "novels", "textbooks", "reuters", "speeches")
-SETTINGS = ["--epochs", "4", "--batch-size", "32", "--max-length", "64", "--warmup", "0.1"]
+SETTINGS = ["--epochs", "3", "--batch-size", "32", "--max-length", "64", "--warmup", "0.1"]
 
 
 def run(*words: str) -> dict[str, Any]:
@@ -57,12 +57,13 @@ def main() -> None:
 
     mini = output / "pretrain"
     found = {"pretrain": run("pretrain", "--config", str(HERE / "pretrain_mini.toml"), "-o", str(mini), *texts)}
-    start = ["finetune", "classification", *sst2, "--seeds", options.seeds]
+    start = ["finetune", "classification", *sst2]
+    seeds = ["--seeds", options.seeds]
     found["sst2 from it"] = run(
-        *start, "--model", str(mini / "model"), "--lr", "1e-4", "-o", str(output / "sst2-pretrained")
+        *start, *seeds, "--model", str(mini / "model"), "--lr", "3e-4", "-o", str(output / "sst2-pretrained")
     )
     found["sst2 from scratch"] = run(
-        *start, "--preset", "bert-mini", "--tokenizer", str(mini / "model"), "--lr", "3e-4",
+        *start, *seeds, "--preset", "bert-mini", "--tokenizer", str(mini / "model"), "--lr", "3e-4",
         "-o", str(output / "sst2-scratch"),
     )  # fmt: skip
     if folder := minilm_folder():

@@ -23,7 +23,7 @@ def presets(
         maskwright presets --vocab-size 8000 --json
     """
     from ..models.presets import PRESETS, preset
-    from ..models.size import parameter_count
+    from ..models.describe import parameter_count
 
     rows = []
     for name in PRESETS:
