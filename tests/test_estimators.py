@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_get_params_invariance, check_no
 import maskwright as mw
 from inference.samples import TEXTS, tiny
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
+from maskwright.tasks import Classification
 
 ANIMALS = ["cats chase dogs", "the cat sat", "penguins are birds", "dogs in the garden", "flightless birds", "cats"]
 SHOPPING = ["a gallon of milk", "she bought milk", "at the store", "bought at the store", "milk !", "the store"]
@@ -200,6 +201,14 @@ def test_what_cannot_be_learnt_from_is_refused_in_words(folder, x, y, words):
 def test_a_folder_without_a_classifier_is_refused_with_what_fits(folder):
     with pytest.raises(ModelFolderError, match="fill-mask"):
         mw.TextClassifier.load(folder)
+
+
+@pytest.mark.parametrize("estimator", [None, 3, {"parameters": "x"}, {"parameters": {"epochs": 2, "wheels": 4}}])
+def test_a_folder_with_other_facts_about_itself_still_loads(tmp_path, estimator):
+    task = Classification(["a", "b"])
+    facts = {**task.to_json(), "estimator": estimator}
+    tiny("classification", labels=task.labels).save(tmp_path / "m", facts=facts)
+    assert mw.TextClassifier.load(tmp_path / "m").classes_.tolist() == ["a", "b"]
 
 
 # -- inside scikit-learn -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
-from ..core.progress import note, track, warn
+from ..core.progress import note, track
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -19,11 +19,11 @@ from .common import (
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
-    parse_columns,
     print_json,
     print_text,
     set_threads,
 )
+from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..core.progress import Track
@@ -36,9 +36,7 @@ SHOWN = 6  # numbers of a vector that are shown on a terminal
 def embed(
     model: Annotated[str, typer.Argument(help="Any model folder, or a name of the hub.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to turn into vectors.")] = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
-    ] = None,
+    input: InputOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write: .npy (a matrix) or .jsonl.")
     ] = None,
@@ -67,12 +65,8 @@ def embed(
         ),
     ] = None,
     columns: ColumnsOption = None,
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens of a text, at most.  [default: all it takes]", show_default=False)
-    ] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens computed at once.  [default: by device]", show_default=False)
-    ] = None,
+    max_length: MaxLengthOption = None,
+    batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -94,9 +88,10 @@ def embed(
     if output is not None and output.suffix.lower() not in (".npy", ".jsonl"):
         raise ConfigError(f"{output} has an unknown ending: vectors are written as .npy or .jsonl.")
     set_threads(threads)
-    rows: list[Text] = list(texts or [])
+    given: list[Text] = list(texts or [])
     if input is not None:
-        rows = _read(input, columns, skip_bad_rows)
+        rows = read_rows(input, columns, skip_bad_rows)
+        given = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in rows]
     from ..api import open_embedder
 
     encoder = open_embedder(
@@ -111,20 +106,10 @@ def embed(
     if words and encoder.pooling != "none":
         raise ConfigError("--words needs --pooling none: other poolings give one vector for a whole text.")
     if output is not None and output.suffix.lower() == ".npy":
-        _write_npy(encoder, rows, output, words, batch_tokens)
+        _write_npy(encoder, given, output, words, batch_tokens)
     else:
-        _write_lines(_found(encoder, rows, words, batch_tokens), output, json)
-    if encoder.counts.cut_texts:
-        warn(encoder.counts.note())
-
-
-def _read(path: Path, columns: str | None, skip_bad_rows: bool) -> list[Text]:
-    from ..text.tables import read_texts
-
-    table = read_texts(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
-    if table.num_skipped:
-        warn(f"{table.num_skipped:,} bad rows are left out.")
-    return [row.text if row.text_pair is None else (row.text, row.text_pair) for row in table.rows]
+        _write_lines(_found(encoder, given, words, batch_tokens), output, json)
+    warn_of_cuts(encoder.counts)
 
 
 def _tokens(encoder: TextEncoder, texts: list[Text], words: bool, batch_tokens: int | None) -> Iterator[TokenVectors]:

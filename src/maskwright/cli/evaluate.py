@@ -25,6 +25,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .using import BatchTokensOption, MaxLengthOption, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
@@ -36,12 +37,8 @@ def evaluate(
     file: Annotated[Path, typer.Argument(help="Labelled rows; for a pre-trained model, held-out text.")],
     columns: ColumnsOption = None,
     errors: Annotated[int, typer.Option(min=0, help="Also show so many of the worst errors.")] = 0,
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens of a text, at most.  [default: as in training]", show_default=False)
-    ] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens computed at once.  [default: by device]", show_default=False)
-    ] = None,
+    max_length: MaxLengthOption = None,
+    batch_tokens: BatchTokensOption = None,
     seed: SeedOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
@@ -107,8 +104,7 @@ def _score_rows(
     examples, evaluation = predictor.evaluate(table.rows, batch_tokens=batch_tokens)
     if table.num_skipped:
         warn(f"{table.num_skipped:,} bad rows are left out.")
-    if examples.num_truncated:
-        warn(examples.counts.note())
+    warn_of_cuts(examples.counts)
     result: dict[str, Any] = {
         "task": task.name,
         "examples": len(examples),

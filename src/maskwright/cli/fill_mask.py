@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +19,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .using import InputOption, read_rows
 
 if TYPE_CHECKING:
     from ..inference.fill_mask import FilledText
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def fill_mask(
     model: Annotated[str, typer.Argument(help="A model folder that pretrain wrote, or a name of the hub.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts with one [MASK] or more.")] = None,
-    input: Annotated[Path | None, typer.Option("--input", help="A file of texts, one a line, or -.")] = None,
+    input: InputOption = None,
     top_k: Annotated[int, typer.Option(min=1, help="Candidates for each mask.")] = 5,
     whole: Annotated[bool, typer.Option("--all", help="All tokens of the vocabulary; they sum to 1.")] = False,
     word: Annotated[list[str] | None, typer.Option("--word", help="Only this word, with its rank. Repeatable.")] = None,
@@ -55,9 +55,7 @@ def fill_mask(
     from ..api import open_mask_filler
 
     if input is not None:
-        from ..text.tables import read_texts
-
-        texts = [row.text for row in read_texts(input).rows]
+        texts = [row.text for row in read_rows(input)]
     filler = open_mask_filler(model, device=device, precision=precision)
     for found in filler.fill(texts or [], None if whole else top_k, word or None):
         print_json(found.to_json()) if json else _show(found)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from ..core.errors import ConfigError
-from ..core.progress import warn
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -17,11 +16,11 @@ from .common import (
     PrecisionOption,
     QuietFlag,
     ThreadsOption,
-    parse_columns,
     print_json,
     print_table,
     set_threads,
 )
+from .using import read_rows, warn_of_cuts
 
 
 def next_sentence(
@@ -58,8 +57,7 @@ def next_sentence(
         {"text": a, "text_pair": b, "label": "IsNext" if share >= 0.5 else "NotNext", "is_next": share}
         for (a, b), share in zip(pairs, judge.probabilities(pairs).tolist(), strict=True)
     ]
-    if judge.counts.cut_texts:
-        warn(judge.counts.note())
+    warn_of_cuts(judge.counts)
     if json:
         for row in found:
             print_json(row)
@@ -69,9 +67,7 @@ def next_sentence(
 
 
 def _read(path: Path, columns: str | None) -> list[tuple[str, str]]:
-    from ..text.tables import read_texts
-
-    rows = read_texts(path, columns=parse_columns(columns) or None).rows
+    rows = read_rows(path, columns)
     if any(row.text_pair is None for row in rows):
         raise ConfigError(f"{path} holds single texts; next-sentence needs two columns, text and text_pair.")
     return [(row.text, str(row.text_pair)) for row in rows]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
-from ..core.progress import note, track, warn
+from ..core.progress import note, track
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -19,12 +19,12 @@ from .common import (
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
-    parse_columns,
     print_json,
     print_table,
     print_text,
     set_threads,
 )
+from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
@@ -37,20 +37,14 @@ def predict(
     pair: Annotated[
         list[str] | None, typer.Option("--pair", help="The second text of each text, in order. Repeatable.")
     ] = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
-    ] = None,
+    input: InputOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write the answers: .jsonl, .csv or .tsv.")
     ] = None,
     columns: ColumnsOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show the shapes along the way of each text.")] = False,
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens of a text, at most.  [default: as in training]", show_default=False)
-    ] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens computed at once.  [default: by device]", show_default=False)
-    ] = None,
+    max_length: MaxLengthOption = None,
+    batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -73,6 +67,8 @@ def predict(
     """
     if bool(texts) == (input is not None):
         raise ConfigError("Give either texts or --input FILE.")
+    if pair and input is not None:
+        raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
     if output is not None and trace:
         raise ConfigError("--trace shows its result; leave --output out.")
     set_threads(threads)
@@ -92,20 +88,14 @@ def predict(
         note(f"{count:,} answers in {output}")
     else:
         _show(_answers(predictor, rows, batch_tokens), json)
-    if predictor.counts.cut_texts:
-        warn(predictor.counts.note())
+    warn_of_cuts(predictor.counts)
 
 
 def _rows(
     texts: list[str], pairs: list[str], input: Path | None, columns: str | None, skip_bad_rows: bool
 ) -> list[Row]:
     if input is not None:
-        from ..text.tables import read_texts
-
-        table = read_texts(input, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
-        if table.num_skipped:
-            warn(f"{table.num_skipped:,} bad rows are left out.")
-        return table.rows
+        return read_rows(input, columns, skip_bad_rows)
     if pairs and len(pairs) != len(texts):
         raise ConfigError(f"--pair is given {len(pairs)} times for {len(texts)} texts: give one for each.")
     from ..tasks.examples import rows_of

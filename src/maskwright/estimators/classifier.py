@@ -14,7 +14,7 @@ from ..core.errors import InputError, ModelFolderError
 from ..inference.texts import as_texts
 from ..tasks import Classification
 from ..tasks.classification import THRESHOLD, balanced_weights
-from .fine_tuned import FineTuned, ModelSource, check_lengths
+from .fine_tuned import FineTuned, ModelSource, check_lengths, own_facts
 
 
 class TextClassifier(ClassifierMixin, FineTuned):
@@ -112,8 +112,8 @@ class TextClassifier(ClassifierMixin, FineTuned):
         return {"classes": self.classes_.tolist()}
 
     def _restore(self, facts: Mapping[str, Any]) -> None:
-        classes = facts.get("estimator", {}).get("classes", self.task_.labels)
-        if len(classes) != self.task_.num_labels:
+        classes = own_facts(facts).get("classes", self.task_.labels)
+        if not isinstance(classes, list) or len(classes) != self.task_.num_labels:
             raise ModelFolderError("maskwright.json names other classes than the model has outputs.")
         self.classes_ = np.array(classes)
 

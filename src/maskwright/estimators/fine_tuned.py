@@ -14,6 +14,7 @@ from torch import Tensor
 from ..core.config import check
 from ..core.errors import InputError
 from ..core.progress import warn
+from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
 from ..inference.predict import Predictor
 from ..inference.ready import place, require_head, room_of, tokenizer_of
@@ -143,9 +144,10 @@ class FineTuned(BaseEstimator):
         """
         model, _ = load_model(folder)
         require_head(model, cls._heads, str(folder))
-        facts = read_facts(folder)
+        facts = read_facts(find_folder(folder)[0])
         task = task_of_model(model, facts)
-        stored = facts.get("estimator", {}).get("parameters", {})
+        stored = own_facts(facts).get("parameters")
+        stored = stored if isinstance(stored, dict) else {}
         known = {name: value for name, value in stored.items() if name in cls._get_param_names()}
         length = {"max_length": facts["max_length"]} if isinstance(facts.get("max_length"), int) else {}
         estimator = cls(str(folder), **{**length, **known, **parameters})
@@ -165,6 +167,12 @@ class FineTuned(BaseEstimator):
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         tags.target_tags.required = True
         return tags
+
+
+def own_facts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an estimator wrote about itself into maskwright.json; {} for a folder that something else wrote."""
+    found = facts.get("estimator")
+    return found if isinstance(found, dict) else {}
 
 
 def check_lengths(texts: Sequence[Any], targets: Sequence[Any] | np.ndarray) -> None:

@@ -1,0 +1,43 @@
+"""What the commands that use a model share: options, and reading texts from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..core.progress import warn
+from .common import parse_columns
+
+if TYPE_CHECKING:
+    from ..text.encoding import TextCounts
+    from ..text.tables import Row
+
+InputOption = Annotated[
+    Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+]
+MaxLengthOption = Annotated[
+    int | None,
+    typer.Option("--max-length", help="Tokens of a text, at most.  [default: as the folder says]", show_default=False),
+]
+BatchTokensOption = Annotated[
+    int | None,
+    typer.Option("--batch-tokens", min=1, help="Tokens computed at once.  [default: by device]", show_default=False),
+]
+
+
+def read_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> list[Row]:
+    """The texts, or pairs, of a file; bad rows that are left out are told."""
+    from ..text.tables import read_texts
+
+    table = read_texts(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+    if table.num_skipped:
+        warn(f"{table.num_skipped:,} bad rows are left out.")
+    return table.rows
+
+
+def warn_of_cuts(counts: TextCounts) -> None:
+    """Tell how many texts were too long for the model."""
+    if counts.cut_texts:
+        warn(counts.note())
