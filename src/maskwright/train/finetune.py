@@ -218,11 +218,13 @@ class Bench:
         """The network at its first step: loaded, or new from a preset; new weights are drawn from `seed`."""
         config, task = self.config, self.task
         if config.model is not None:
-            model, report = load_model(config.model, head=task.head, labels=task.labels or None, seed=seed)
+            model, report = load_model(
+                config.model, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed
+            )
         else:
             tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
             network = preset(config.preset, vocab_size=tokenizer.vocab_size)  # type: ignore[arg-type]
-            model = build(network, head=task.head, labels=task.labels or None, seed=seed)
+            model = build(network, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
             model.tokenizer = tokenizer
             report = LoadReport([], [name for name, _ in model.named_parameters()], [])
         if model.tokenizer is None:
@@ -235,6 +237,7 @@ class Bench:
     def _job(self, seed: int, folder: RunFolder) -> tuple[FinetuneJob, Model]:
         config = self.config
         model, _ = self._model(seed)
+        self.task.prime(model, self.train)
         job = FinetuneJob(
             model,
             self.task,

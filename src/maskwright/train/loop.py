@@ -10,7 +10,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -107,7 +107,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     job.model.train()
     with (
         _deterministic(job.model),
-        stop_on_signals() as stop,
+        _stop_request(run) as stop,
         track(name, settings.steps, "steps", step) as progress,
     ):
         clock = _Clock()
@@ -130,6 +130,11 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                 clock.skip()
             _leave_if_asked(stop, run, step, settings.steps)
     return step
+
+
+def _stop_request(run: RunFolder | None) -> AbstractContextManager[StopRequest]:
+    """Signals are caught where there is a folder to save in; elsewhere Ctrl-C is an ordinary KeyboardInterrupt."""
+    return stop_on_signals() if run is not None else nullcontext(StopRequest())
 
 
 def _one_step(

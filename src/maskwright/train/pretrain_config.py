@@ -76,7 +76,9 @@ class PretrainConfig:
                 0 <= getattr(self, name) < 1,
                 f"Setting '{name}' is {getattr(self, name)}; it must be in [0, 1).",
             )
-        check(self.dropout is None or 0 <= self.dropout < 1, f"Setting 'dropout' is {self.dropout}; it must be in [0, 1).")
+        check(
+            self.dropout is None or 0 <= self.dropout < 1, f"Setting 'dropout' is {self.dropout}; it must be in [0, 1)."
+        )
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learnt.")
         check(self.max_length >= 8, f"Setting 'max_length' is {self.max_length}; it must be at least 8.")
         check(self.vocab_size >= 16, f"Setting 'vocab_size' is {self.vocab_size}; it must be at least 16.")
