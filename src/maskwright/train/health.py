@@ -40,7 +40,10 @@ def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> 
     """
     bad, watch, good = [], [], []
     accuracy, gain = scores["mlm_accuracy"], baseline.mlm_loss - scores["mlm_loss"]
-    compared = f"{100 * accuracy:.1f} % of the masked tokens right, {100 * baseline.mlm_accuracy:.1f} % by always the commonest token"
+    compared = (
+        f"{100 * accuracy:.1f} % of the masked tokens right, "
+        f"{100 * baseline.mlm_accuracy:.1f} % by always the commonest token"
+    )
     if gain < 0.1:
         bad.append(f"It has learnt no more than how common each token is: {compared}. Train longer or raise --lr.")
     elif gain < 1.0:

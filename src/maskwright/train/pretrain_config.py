@@ -20,8 +20,9 @@ class PretrainConfig:
     tokenizer: a saved one, else a WordPiece one of `vocab_size` is trained first; batch_tokens: tokens of one step at
     most; accumulation: micro-batches that make a step; warmup: share of the steps below 1, else steps;
     short_share: examples of random shorter length; dropout: in this run only (the saved model keeps the network's own
-    for fine-tuning; 0 learns more from a text that is seen about once), None for the network's; holdout: share of the documents kept for evaluation when no
-    `eval` text is given; eval: text, or a labelled file (then a linear probe on frozen features is scored);
+    for fine-tuning; 0 learns more from a text that is seen about once), None for the network's;
+    holdout: share of the documents kept for evaluation when no `eval` text is given; eval: text, or a labelled file
+    (then a linear probe on frozen features is scored);
     checkpoint_every: steps, 0 for about twenty in a run.
     """
 
