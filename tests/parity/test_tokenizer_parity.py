@@ -88,14 +88,14 @@ def fields_of(encoding: Encoding) -> list[dict[str, list]]:
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(text=any_text, pair=st.none() | any_text)
 def test_any_text_gives_equal_fields(both, text, pair):
     ours, theirs = both
     assert fields_of(ours(text, pair)) == call_theirs(theirs, text, pair)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(
     text=any_text,
     pair=st.none() | any_text,
@@ -134,7 +134,7 @@ def test_batches_are_padded_to_equal_rectangles(both, padding):
     assert [encoding.type_ids for encoding in found] == expected["token_type_ids"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(text=any_text)
 def test_decoding_gives_equal_text(both, text):
     ours, theirs = both

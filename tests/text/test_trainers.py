@@ -61,7 +61,7 @@ def plain_encode(word: str, merges: list[tuple[str, str]]) -> list[str]:
 
 
 @given(counted=counted_words, tie_break=st.sampled_from(["first", "last", "lexicographic"]))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_bpe_learns_the_merges_of_the_plain_loop_under_every_tie_rule(counted, tie_break):
     learned = [(merge.left, merge.right) for merge in islice(bpe.learn_merges(counted, tie_break), 25)]
     assert learned == plain_bpe(counted, 25, tie_break)
@@ -196,7 +196,7 @@ def plain_scores(counted: dict[str, int], num_merges: int) -> list[tuple[str, st
 
 
 @given(counted=counted_words)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_wordpiece_by_score_learns_the_merges_of_the_plain_loop(counted):
     learned = [(merge.left, merge.right) for merge in islice(score.learn_scored_merges(counted), 25)]
     assert learned == plain_scores(counted, 25)
