@@ -42,10 +42,8 @@ def test_sentences_end_where_a_reader_ends_them(text, sentences):
     assert split_sentences(text) == sentences
 
 
-PIECES = st.sampled_from(
-    ["Dr", "U.S", "word", "Word", "3", ".", ".", "..", "!", "?", "…", "。", '"', "”", ")", "(", " ", " ", "\n"]
-    + ["\r\n", "\u2028", "é", "中", "🙂", "etc", "\0"]
-)
+MARKS = [".", ".", "..", "!", "?", "…", "。", '"', "”", ")", "(", " ", " ", "\n", "\r\n", "\u2028", "\0"]
+PIECES = st.sampled_from([*MARKS, "Dr", "U.S", "word", "Word", "3", "é", "中", "🙂", "etc"])
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=40).map("".join)))
@@ -75,10 +73,10 @@ def test_time_is_linear_in_the_length(pattern):
         text = pattern * (length // len(pattern))
         best = float("inf")
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.thread_time()
             split_sentences(text)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.thread_time() - start)
         return best
 
     seconds(1000)
-    assert seconds(160_000) < 0.05 + 24 * seconds(20_000)  # linear is 8, quadratic is 64
+    assert seconds(160_000) < 0.05 + 24 * seconds(20_000)  # processor time; linear is 8, quadratic is 64
