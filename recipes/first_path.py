@@ -20,7 +20,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TEXTS = ("wikipedia", "novels", "textbooks", "reuters", "speeches")
-SETTINGS = ["--epochs", "3", "--batch-size", "32", "--max-length", "64", "--warmup", "0.1"]
+SETTINGS = ["--batch-size", "32", "--max-length", "64", "--warmup", "0.1"]
 
 
 def run(*words: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def main() -> None:
     mini = output / "pretrain"
     found = {"pretrain": run("pretrain", "--config", str(HERE / "pretrain_mini.toml"), "-o", str(mini), *texts)}
     start = ["finetune", "classification", *sst2]
-    seeds = ["--seeds", options.seeds]
+    seeds = ["--epochs", "3", "--seeds", options.seeds]
     found["sst2 from it"] = run(
         *start, *seeds, "--model", str(mini / "model"), "--lr", "3e-4", "-o", str(output / "sst2-pretrained")
     )
@@ -67,7 +67,9 @@ def main() -> None:
         "-o", str(output / "sst2-scratch"),
     )  # fmt: skip
     if folder := minilm_folder():
-        found["sst2 from MiniLM"] = run(*start, "--model", folder, "--lr", "1e-4", "-o", str(output / "sst2-minilm"))
+        found["sst2 from MiniLM"] = run(
+            *start, "--epochs", "2", "--model", folder, "--lr", "1e-4", "-o", str(output / "sst2-minilm")
+        )
     (output / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(json.dumps({name: facts["metrics"] for name, facts in found.items()}, indent=2))
 

@@ -74,6 +74,7 @@ def pretrain(
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
+    keep_duplicates: Annotated[bool, typer.Option("--keep-duplicates", help="Keep repeated documents.")] = False,
     config: RecipeOption = None,
     print_config: PrintConfigFlag = False,
     show_batch: Annotated[
