@@ -22,8 +22,8 @@ def presets(
 
         maskwright presets --vocab-size 8000 --json
     """
-    from ..models.presets import PRESETS, preset
     from ..models.describe import parameter_count
+    from ..models.presets import PRESETS, preset
 
     rows = []
     for name in PRESETS:

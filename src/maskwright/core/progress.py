@@ -53,7 +53,7 @@ class Track:
     ) -> None:
         self.description, self.total, self.unit, self.bar, self.begin = description, total, unit, bar, begin
         self.started = self.last_line = time.monotonic()
-        self.task = bar.add_task(description, total=total, completed=begin, detail="") if bar is not None else None
+        self.task = bar.add_task(description, total=total, completed=int(begin), detail="") if bar is not None else None
 
     def update(self, done: float, detail: str = "") -> None:
         """Show that `done` of `total` is done; without a terminal, print a line every ten seconds."""

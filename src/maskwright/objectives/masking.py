@@ -26,7 +26,7 @@ class Masker:
     """Selects and replaces tokens.
 
     mask_id: the id of [MASK]; special_ids: never selected, never drawn as a random token; vocab_size; rate: share
-    of the ordinary tokens that is selected; continues_word: bool [vocab], pieces that continue a word, given for whole-word
+    of the ordinary tokens that is selected; continues_word: bool [vocab], pieces that continue a word, for whole-word
     masking (all pieces of a selected word are selected), else None.
     """
 

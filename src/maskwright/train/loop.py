@@ -48,7 +48,8 @@ class LoopSettings:
 class Job(Protocol):
     """What is trained. `micro_batches` moves the job on by one step; `state` and `restore` say where it is."""
 
-    model: nn.Module
+    @property
+    def model(self) -> nn.Module: ...
 
     def micro_batches(self, step: int) -> list[Batch]: ...
 
@@ -238,9 +239,11 @@ class _Clock:
         self.since = now
 
     def skip(self) -> None:
+        """Leave out the time since the last step: it went into something else."""
         self.since = time.monotonic()
 
     def read(self) -> dict[str, float]:
+        """The rate since the last call, and its time."""
         rate = self.tokens / max(self.seconds, 1e-9)
         result = {"tokens_per_second": round(rate, 1), "seconds": round(self.seconds, 3)}
         self.tokens, self.seconds = 0, 0.0
@@ -251,12 +254,13 @@ class _Clock:
 def _deterministic(model: nn.Module) -> Iterator[None]:
     """Ask torch for deterministic kernels while a CPU model trains; what was set before comes back."""
     enabled = torch.are_deterministic_algorithms_enabled()
-    fills = torch.utils.deterministic.fill_uninitialized_memory
+    fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     if next(model.parameters()).device.type == "cpu":
         torch.use_deterministic_algorithms(True)
-        torch.utils.deterministic.fill_uninitialized_memory = False  # costs time and decides no result here
+        # Filling new memory costs time and decides no result here.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(enabled)
-        torch.utils.deterministic.fill_uninitialized_memory = fills
+        torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]

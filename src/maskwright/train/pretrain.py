@@ -85,7 +85,8 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
     with open_run(config.output, to_dict(config), restart=restart) as run:
         workshop = Workshop(config, run, device)
         batch = workshop.job().micro_batches(0)[0]
-        return audit(batch, workshop.tokenizer.id_to_token, workshop.tokenizer.mask_id)
+        tokenizer = workshop.tokenizer
+        return audit(batch, lambda index: str(tokenizer.id_to_token(index)), _special_id(tokenizer, "mask"))
 
 
 class Workshop:
@@ -211,20 +212,17 @@ class Workshop:
 
     def _objective(self) -> MaskedLanguageModelling:
         config, tokenizer = self.config, self.tokenizer
-        for role in ("cls", "sep", "mask"):
-            if getattr(tokenizer, f"{role}_id") is None:
-                raise InputError(
-                    f"The tokenizer has no [{role.upper()}] token: train one with maskwright tokenizer train."
-                )
+        cls_id, sep_id, mask_id = (_special_id(tokenizer, role) for role in ("cls", "sep", "mask"))
         masker = Masker(
-            tokenizer.mask_id,
+            mask_id,
             tokenizer.special_ids,
             tokenizer.vocab_size,
             config.mask_rate,
             tokenizer.continues_word() if config.whole_words else None,
         )
-        recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, config.max_length, config.short_share)
-        return registry.resolve("objective", config.objective)(recipe)
+        recipe = Recipe(cls_id, sep_id, masker, config.max_length, config.short_share)
+        objective: MaskedLanguageModelling = registry.resolve("objective", config.objective)(recipe)
+        return objective
 
     def _split(self) -> tuple[np.ndarray, HeldOut | None]:
         """The documents to train on, and what is held out: the --eval text, or a share of the corpus."""
@@ -260,6 +258,14 @@ class Workshop:
             for source in self.config.eval
             if is_labelled(source)
         ]
+
+
+def _special_id(tokenizer: Tokenizer, role: str) -> int:
+    """The id of a special token. Raises InputError when the tokenizer has none."""
+    index: int | None = getattr(tokenizer, f"{role}_id")
+    if index is None:
+        raise InputError(f"The tokenizer has no [{role.upper()}] token: train one with maskwright tokenizer train.")
+    return index
 
 
 def _prepared(sources: Sequence[str]) -> Path | None:

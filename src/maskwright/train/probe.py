@@ -45,7 +45,7 @@ def linear_probe(
     cut = len(chosen) - max(round(len(chosen) * TEST_SHARE), 1)
 
     def score(model: Model) -> dict[str, float]:
-        def mean_vectors(batch):  # type: ignore[no-untyped-def]
+        def mean_vectors(batch):
             hidden = model.encode(batch).hidden.float()  # [tokens, hidden]
             owner = torch.repeat_interleave(torch.tensor(batch.lengths, device=hidden.device))
             sums = hidden.new_zeros(len(batch), hidden.shape[1]).index_add_(0, owner, hidden)
