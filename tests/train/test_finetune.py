@@ -74,7 +74,7 @@ def test_several_labels_a_row(tmp_path: Path):
     path = tmp_path / "multi.tsv"
     rows = ["the cat\tanimal", "the tree\tplace", "the cat and the tree\tanimal|place", "it was then\t"]
     path.write_text("text\tlabel\n" + "\n".join(rows * 16) + "\n")
-    config = finetuning(tmp_path, train=path, dev=path, epochs=10, lr=3e-3, multi_label=True)
+    config = finetuning(tmp_path, train=path, dev=path, epochs=25, lr=2e-3, multi_label=True)
     result = finetune(config)
     assert result.mean["f1"] > 0.9
 

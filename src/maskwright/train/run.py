@@ -22,7 +22,7 @@ import torch
 from .. import __version__
 from ..core import config as configuration
 from ..core import storage
-from ..core.errors import RunError
+from ..core.errors import MissingFileError, RunError
 from ..core.progress import note
 
 RESULT = "result.json"
@@ -73,7 +73,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
 
     recipe: plain values, as `core.config.to_dict` gives. Raises RunError when another process holds the folder, when
     it holds a run with other settings (each difference is named), or something that is no run. Input that is refused
-    (InputError, ModelFolderError) before the first step leaves no folder behind.
+    (InputError, ModelFolderError, MissingFileError) before the first step leaves no folder behind.
     """
     if path.is_file():
         raise RunError(f"{path} is a file: give a folder for the run.")
@@ -93,7 +93,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
         _tell_thread_change(run)
         try:
             yield run
-        except ValueError:
+        except (ValueError, MissingFileError):
             if is_new and not run.metrics_path.exists():
                 _remove(path)  # the input was refused before anything was learnt: leave nothing half done
             raise
