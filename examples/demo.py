@@ -61,13 +61,13 @@ TEST_SHARE = 0.2
 PRETRAINING = {
     "preset": "bert-tiny",
     "vocab_size": 2500,
-    "steps": 1800,
+    "steps": 1500,
     "batch_tokens": 2048,
     "max_length": 64,
     "lr": 1e-3,
     "dropout": 0.0,
 }
-FINETUNING = {"epochs": 10, "lr": 5e-4, "batch_size": 16, "max_length": 64}
+FINETUNING = {"epochs": 8, "lr": 5e-4, "batch_size": 16, "max_length": 64}
 SENTENCES = [
     "Return a new [MASK] containing all items from the iterable in ascending order.",
     "If the file does not exist, an [MASK] is raised.",

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the train
 def run_harness(kind: str, kills: int, folder: Path) -> dict[str, object]:
     """Run the harness in a process of its own, which has touched no tensor before it forks."""
     command = [sys.executable, str(HARNESS), kind, "--kills", str(kills), "--folder", str(folder)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
+    threads_of_a_user = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False, env=threads_of_a_user)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
