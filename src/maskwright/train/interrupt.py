@@ -29,11 +29,6 @@ class StopRequest:
         self.asked = True
         warn("stopping after this step and saving; a second signal stops at once and loses the last steps.")
 
-    def check(self) -> None:
-        """Raise Interrupted when a stop was asked for; for jobs that have nothing to save."""
-        if self.asked:
-            raise Interrupted
-
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
