@@ -28,7 +28,7 @@ class Corpus:
 
 def stream_over(corpus: Corpus, seed: int = 0) -> ExampleStream:
     plan = lambda bounds, rng: plan_singles(bounds, 40, 0.1, rng)  # noqa: E731
-    return ExampleStream(corpus, np.arange(len(corpus.sentences)), plan, 40, seed, section_tokens=300)
+    return ExampleStream(corpus, np.arange(len(corpus.sentences)), plan, seed, section_tokens=300)
 
 
 def test_an_epoch_sees_every_token_once():

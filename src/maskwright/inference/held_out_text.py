@@ -60,7 +60,7 @@ def score_text(
             note("The text is one document, so next sentences are not scored: a blank line ends a document.")
             objective = MaskedLanguageModelling(objective.recipe)
         objective.check(len(documents))
-        stream = ExampleStream(shards, documents, objective.plan, objective.piece_limit, seed)
+        stream = ExampleStream(shards, documents, objective.plan, seed)
         sections = len(stream.sections(0))
         with torch.inference_mode(), track("evaluating", sections, "sections") as progress:
             for section in range(sections):

@@ -52,18 +52,13 @@ class MaskedLanguageModelling:
         self.recipe = recipe
         self.max_tokens = recipe.max_length - self.num_special
 
-    @property
-    def piece_limit(self) -> int:
-        """The longest piece of a sentence that an example can hold."""
-        return self.max_tokens
-
     def check(self, num_documents: int) -> None:
         """Raise InputError when the corpus is too small for this objective."""
         if num_documents < 1:
             raise InputError("The corpus holds no document: give a text file with at least one line.")
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Examples from the piece bounds of documents."""
+        """Examples from the sentence bounds of documents."""
         return plan_singles(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
@@ -124,11 +119,6 @@ class MaskedLanguageModellingAndNextSentence(MaskedLanguageModelling):
     parts: ClassVar[tuple[str, ...]] = ("mlm", "nsp")
     num_special: ClassVar[int] = 3
 
-    @property
-    def piece_limit(self) -> int:
-        """Half an example, so that two pieces always fit."""
-        return self.max_tokens // 2
-
     def check(self, num_documents: int) -> None:
         """Raise InputError when there is no other document to take a random partner from."""
         super().check(num_documents)
@@ -139,7 +129,7 @@ class MaskedLanguageModellingAndNextSentence(MaskedLanguageModelling):
             )
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Examples of two segments from the piece bounds of documents."""
+        """Examples of two segments from the sentence bounds of documents."""
         return plan_pairs(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:

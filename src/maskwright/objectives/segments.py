@@ -1,13 +1,15 @@
 """From documents to training examples: which span of which document becomes segment A, and which segment B.
 
-A document is a row of pieces: its sentences, with those longer than half an example cut into parts, so that every
-text is used and nothing is truncated. Examples are consecutive pieces up to the wanted length. For next sentence
-prediction (Devlin et al. 2019, section 3.1, task 2) a coin decides whether B is the text that follows A or a span of
-another document; in the second case the text that followed A is used by the next example.
+Examples are consecutive text of exactly the wanted length, as far as the document goes: a sentence that does not fit is
+cut there and goes on in the next example. So nearly all sequences of a batch have the same length, which is what
+attention over runs is fast on, no position is wasted, and every token of an epoch is seen once. For next sentence
+prediction (Devlin et al. 2019, section 3.1, task 2) A ends where a sentence ends, and a coin decides whether B is the
+text that follows or text of another document; in the second case what followed A is used by the next example.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -25,18 +27,13 @@ class Example(NamedTuple):
     is_random: bool = False
 
 
-def piece_bounds(sentence_lengths: list[int], limit: int) -> list[int]:
-    """Token offsets of the pieces of a document, [0, ..., tokens]; no piece is longer than `limit`."""
-    bounds = [0]
-    for length in sentence_lengths:
-        start = bounds[-1]
-        parts = -(-length // limit)
-        bounds.extend(start + length * (part + 1) // parts for part in range(parts))
-    return bounds
+def sentence_bounds(sentence_lengths: np.ndarray) -> list[int]:
+    """Token offsets of the sentences of a document, [0, ..., tokens]; empty sentences are left out."""
+    return [0, *np.cumsum(sentence_lengths[sentence_lengths > 0]).tolist()]
 
 
 class TargetLengths:
-    """The length that each example aims at: mostly `max_tokens`, with probability `short_share` a random shorter one.
+    """The length that each example has: mostly `max_tokens`, with probability `short_share` a random shorter one.
 
     Short examples keep the positions of fine-tuning's short inputs in training (the published short_seq_prob, 0.1).
     """
@@ -54,15 +51,18 @@ class TargetLengths:
 def plan_singles(
     bounds: dict[int, list[int]], max_tokens: int, short_share: float, rng: np.random.Generator
 ) -> list[Example]:
-    """Examples of one segment: consecutive pieces of a document, at most `max_tokens` tokens."""
+    """Examples of one segment: each document cut into consecutive spans of at most `max_tokens` tokens.
+
+    bounds: offsets of the sentences by document, from `sentence_bounds`.
+    """
     targets = TargetLengths(max_tokens, short_share, rng)
     examples = []
     for document, edges in bounds.items():
-        piece, last = 0, len(edges) - 1
-        while piece < last:
-            end = _fill(edges, piece, targets.next(), max_tokens, at_least=1)
-            examples.append(Example(document, edges[piece], edges[end]))
-            piece = end
+        start, end = 0, edges[-1]
+        while start < end:
+            stop = min(start + targets.next(), end)
+            examples.append(Example(document, start, stop))
+            start = stop
     return examples
 
 
@@ -71,51 +71,43 @@ def plan_pairs(
 ) -> list[Example]:
     """Examples of two segments, half with the text that follows, half with text of another document.
 
-    bounds: piece offsets by document, from `piece_bounds` with a limit of at most `max_tokens // 2`; at least two
-    documents. Returns the examples in document order; A and B have `max_tokens` tokens at most together.
+    bounds: offsets of the sentences by document, from `sentence_bounds`; at least two documents. Returns the examples
+    in document order; A and B have `max_tokens` tokens at most together.
     """
     targets = TargetLengths(max_tokens, short_share, rng)
     documents = list(bounds)
     examples = []
     for place, (document, edges) in enumerate(bounds.items()):
-        piece, last = 0, len(edges) - 1
-        while piece < last:
-            target = targets.next()
-            end = _fill(edges, piece, target, max_tokens, at_least=2)
-            split = int(rng.integers(piece + 1, end)) if end - piece > 1 else end
-            start, middle, stop = edges[piece], edges[split], edges[end]
-            if split == end:  # one piece is left: its halves are the pair
-                middle = (start + stop + 1) // 2
+        start, end = 0, edges[-1]
+        while start < end:
+            stop = min(start + targets.next(), end)
+            middle, ends_sentence = _split(edges, start, stop, rng)
             if middle < stop and rng.random() < 0.5:
                 examples.append(Example(document, start, middle, document, middle, stop))
-                piece = end
+                start = stop
                 continue
-            room = max_tokens - (middle - start)
-            wanted = max(target - (middle - start), 1)
             other = documents[(place + int(rng.integers(1, len(documents)))) % len(documents)]
-            b_start, b_stop = _random_span(bounds[other], wanted, room, rng)
+            # As long as the true partner would be: length must not tell them apart.
+            b_start, b_stop = _random_span(bounds[other], max(stop - middle, 1), rng)
             examples.append(Example(document, start, middle, other, b_start, b_stop, True))
-            # What followed A was not used: it begins the next example (a halved piece has been seen enough).
-            piece = split
+            # What followed A was not used: it begins the next example (a halved sentence has been seen enough).
+            start = middle if ends_sentence else stop
     return examples
 
 
-def _random_span(edges: list[int], wanted: int, room: int, rng: np.random.Generator) -> tuple[int, int]:
-    """Consecutive pieces from a random place: about `wanted` tokens, at most `room`."""
-    piece = int(rng.integers(len(edges) - 1))
-    end = _fill(edges, piece, wanted, room, at_least=1)
-    return edges[piece], min(edges[end], edges[piece] + room)
+def _split(edges: list[int], start: int, stop: int, rng: np.random.Generator) -> tuple[int, bool]:
+    """Where A ends between `start` and `stop`, and whether a sentence ends there.
 
-
-def _fill(edges: list[int], piece: int, target: int, limit: int, at_least: int) -> int:
-    """The piece after the last one of an example that begins at `piece`.
-
-    Takes pieces until `target` tokens are reached, `at_least` so many, and stops before `limit` is passed (the first
-    piece is always taken).
+    A random sentence end; the middle where one sentence fills the span (a span of one token is not split).
     """
-    start, end, last = edges[piece], piece + 1, len(edges) - 1
-    while end < last and edges[end + 1] - start <= limit:
-        if edges[end] - start >= target and end - piece >= at_least:
-            break
-        end += 1
-    return end
+    first, last = bisect_right(edges, start), bisect_left(edges, stop)
+    if first < last:
+        return edges[int(rng.integers(first, last))], True
+    return (start + stop + 1) // 2, False
+
+
+def _random_span(edges: list[int], wanted: int, rng: np.random.Generator) -> tuple[int, int]:
+    """`wanted` tokens from the beginning of a random sentence; fewer where the document is shorter."""
+    starts = bisect_right(edges, edges[-1] - wanted)
+    start = edges[int(rng.integers(starts))] if starts else 0
+    return start, min(start + wanted, edges[-1])

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core.randomness import generator
-from .segments import Example, piece_bounds
+from .segments import Example, sentence_bounds
 
 SECTION_TOKENS = 1 << 23
 
@@ -42,7 +42,7 @@ class ExampleStream:
     """Examples without end.
 
     documents: the shards; chosen: int64 [documents], which of them are used (the rest may be held out);
-    plan: from piece bounds by document to examples; piece_limit: the longest piece; seed: names the order.
+    plan: from sentence bounds by document to examples; seed: names the order.
     """
 
     def __init__(
@@ -50,12 +50,11 @@ class ExampleStream:
         documents: Documents,
         chosen: np.ndarray,
         plan: Planner,
-        piece_limit: int,
         seed: int,
         section_tokens: int = SECTION_TOKENS,
     ) -> None:
         self.documents, self.chosen, self.plan = documents, chosen, plan
-        self.piece_limit, self.seed, self.section_tokens = piece_limit, seed, section_tokens
+        self.seed, self.section_tokens = seed, section_tokens
         self.position = Position()
         self._lengths = documents.document_lengths()[chosen]
         self._sections: tuple[int, list[np.ndarray]] | None = None
@@ -87,7 +86,7 @@ class ExampleStream:
         if self._planned is None or self._planned[0] != (epoch, number):
             bounds = {}
             for document in self.sections(epoch)[number].tolist():
-                edges = piece_bounds(self.documents.sentence_lengths_of(document).tolist(), self.piece_limit)
+                edges = sentence_bounds(self.documents.sentence_lengths_of(document))
                 if len(edges) > 1:
                     bounds[document] = edges
             rng = generator(self.seed, "examples", epoch, number)

@@ -36,7 +36,7 @@ class HeldOut:
         seed: int,
         size: int,
     ) -> None:
-        stream = ExampleStream(shards, documents, objective.plan, objective.piece_limit, seed)
+        stream = ExampleStream(shards, documents, objective.plan, seed)
         examples = stream.section(0, 0)[:EVALUATION_SEQUENCES]
         self.batches = [
             objective.batch(shards, examples[start : start + size], generator(seed, "held-out masks", start))
@@ -82,7 +82,7 @@ class PretrainJob:
         self.model, self.objective, self.shards, self.device = model, objective, shards, device
         self.sequences, self.accumulation, self.seed = sequences, accumulation, seed
         self.held_out, self.probes = held_out, probes
-        self.stream = ExampleStream(shards, documents, objective.plan, objective.piece_limit, seed)
+        self.stream = ExampleStream(shards, documents, objective.plan, seed)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The masked batches of step `step`; moves the stream on."""
