@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 import time
 import types
 
@@ -115,7 +116,14 @@ def test_a_server_that_listens_is_reachable_and_a_closed_port_is_not(monkeypatch
 
 def test_waiting_for_a_server_ends(monkeypatch):
     """A name server that is silent would otherwise hold the command up for as long as it likes."""
-    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: time.sleep(30))
+    over = threading.Event()
+
+    def silent(*_, **__):
+        over.wait(60)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(socket, "create_connection", silent)
     started = time.monotonic()
     assert not hub.is_reachable("https://hub.example", seconds=0.2)
     assert time.monotonic() - started < 5
+    over.set()
