@@ -36,7 +36,7 @@ results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA 
 
 docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and build it as a site in site/
 	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
-	$(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python -m mkdocs build --strict
 	@echo "The first page is site/index.html"
 
 clean: ## remove what the targets made
