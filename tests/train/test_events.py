@@ -16,9 +16,10 @@ from maskwright.train import loop
 from maskwright.train.events import NAME, EventFile, crc32c, scalars
 from maskwright.train.finetune import finetune
 from maskwright.train.interrupt import Interrupted, StopRequest
-from maskwright.train.run import open_run
+from maskwright.train.pretrain import pretrain
+from maskwright.train.run import open_run, writing_events
 from train.event_reading import bitwise_crc32c, events
-from train.runs import finetuning
+from train.runs import finetuning, pretraining
 
 
 def logged(folder: Path) -> list[tuple[int, str, float]]:
@@ -71,6 +72,14 @@ def test_every_seed_of_a_run_has_the_events_of_its_log(tmp_path: Path):
         found = events(folder / NAME)
         assert found == logged(folder) and found
         assert {tag for _, tag, _ in found} >= {"train/loss", "train/lr", "eval/accuracy", "speed/tokens_per_second"}
+
+
+def test_pretraining_has_the_events_of_its_log(tmp_path: Path):
+    with writing_events():
+        pretrain(pretraining(tmp_path, steps=3))
+    found = events(tmp_path / "run" / NAME)
+    assert found == logged(tmp_path / "run")
+    assert {tag for _, tag, _ in found} >= {"train/mlm_loss", "train/nsp_accuracy", "eval/mlm_loss", "train/lr"}
 
 
 def test_without_asking_there_are_none(tmp_path: Path):

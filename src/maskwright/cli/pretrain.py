@@ -30,6 +30,7 @@ from .training_options import (
     RecipeOption,
     RestartFlag,
     ScheduleOption,
+    TensorBoardFlag,
     WarmupOption,
     load_recipe,
     print_recipe,
@@ -75,6 +76,7 @@ def pretrain(
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     keep_duplicates: Annotated[bool, typer.Option("--keep-duplicates", help="Keep repeated documents.")] = False,
+    tensorboard: TensorBoardFlag = False,
     config: RecipeOption = None,
     print_config: PrintConfigFlag = False,
     show_batch: Annotated[
@@ -110,8 +112,11 @@ def pretrain(
         _show_batch(recipe, restart, json)
     else:
         from ..train.pretrain import pretrain as run_pretraining
+        from ..train.run import writing_events
 
-        _show_result(run_pretraining(recipe, restart=restart), json)
+        with writing_events(tensorboard):
+            result = run_pretraining(recipe, restart=restart)
+        _show_result(result, json)
 
 
 def _show_plan(recipe: PretrainConfig, json: bool) -> None:
