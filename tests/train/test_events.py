@@ -17,7 +17,7 @@ from maskwright.train.events import NAME, EventFile, crc32c, scalars
 from maskwright.train.finetune import finetune
 from maskwright.train.interrupt import Interrupted, StopRequest
 from maskwright.train.pretrain import pretrain
-from maskwright.train.run import open_run, writing_events
+from maskwright.train.run import open_run
 from train.event_reading import bitwise_crc32c, events
 from train.runs import finetuning, pretraining
 
@@ -75,8 +75,7 @@ def test_every_seed_of_a_run_has_the_events_of_its_log(tmp_path: Path):
 
 
 def test_pretraining_has_the_events_of_its_log(tmp_path: Path):
-    with writing_events():
-        pretrain(pretraining(tmp_path, steps=3))
+    pretrain(pretraining(tmp_path, steps=3, tensorboard=True))
     found = events(tmp_path / "run" / NAME)
     assert found == logged(tmp_path / "run")
     assert {tag for _, tag, _ in found} >= {"train/mlm_loss", "train/nsp_accuracy", "eval/mlm_loss", "train/lr"}

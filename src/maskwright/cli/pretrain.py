@@ -112,11 +112,8 @@ def pretrain(
         _show_batch(recipe, restart, json)
     else:
         from ..train.pretrain import pretrain as run_pretraining
-        from ..train.run import writing_events
 
-        with writing_events(tensorboard):
-            result = run_pretraining(recipe, restart=restart)
-        _show_result(result, json)
+        _show_result(run_pretraining(recipe, restart=restart), json)
 
 
 def _show_plan(recipe: PretrainConfig, json: bool) -> None:

@@ -23,7 +23,8 @@ class PretrainConfig:
     for fine-tuning; 0 learns more from a text that is seen about once), None for the network's;
     holdout: share of the documents kept for evaluation when no `eval` text is given; eval: text, or a labelled file
     (then a linear probe on frozen features is scored);
-    checkpoint_every: steps, 0 for about twenty in a run.
+    checkpoint_every: steps, 0 for about twenty in a run; tensorboard: also write the log as TensorBoard events (may
+    change when a run goes on).
     """
 
     corpus: tuple[str, ...]
@@ -55,6 +56,7 @@ class PretrainConfig:
     keep: int = 2
     skip_bad_rows: bool = False
     keep_duplicates: bool = False
+    tensorboard: bool = False
     seed: int = 0
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"

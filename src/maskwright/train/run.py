@@ -14,7 +14,6 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from ..core.progress import note
 from .events import EventFile
 
 RESULT = "result.json"
-_EVENTS_WANTED: ContextVar[bool] = ContextVar("events wanted", default=False)
 _DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
 
 
@@ -43,8 +41,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         events = EventFile(path)
         # Once begun they go on, or the file would be behind the log.
-        is_wanted = recipe.get("tensorboard") or _EVENTS_WANTED.get()
-        self.events = events if is_wanted or events.path.exists() else None
+        self.events = events if recipe.get("tensorboard") or events.path.exists() else None
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -79,16 +76,6 @@ class RunFolder:
     def facts(self) -> dict[str, Any]:
         """Versions and machine of the run's start."""
         return storage.read_json(self.path / "run.json")
-
-
-@contextmanager
-def writing_events(wanted: bool = True) -> Iterator[None]:
-    """Runs that are opened inside the block also write their log as TensorBoard events."""
-    token = _EVENTS_WANTED.set(wanted)
-    try:
-        yield
-    finally:
-        _EVENTS_WANTED.reset(token)
 
 
 @contextmanager
