@@ -1,8 +1,8 @@
 """Rotary positions (Su et al. 2021, section 3.2.2): queries and keys turn by an angle that grows with their place.
 
-Pair i of a head's numbers turns by position * theta^(-2i / head_dim). A product of a turned query and a turned key knows
-only the difference of their places, so attention sees distances and nothing is added to the token vectors. Pair i is
-made of elements i and i + head_dim / 2 ("half-split", as in ModernBERT). RoFormer pairs neighbours, 2i and 2i + 1:
+Pair i of a head's numbers turns by position * theta^(-2i / head_dim). A product of a turned query and a turned key
+knows only the difference of their places, so attention sees distances and nothing is added to the token vectors. Pair i
+is made of elements i and i + head_dim / 2 ("half-split", as in ModernBERT). RoFormer pairs neighbours, 2i and 2i + 1:
 `interleaved_to_halves` reorders the rows of such weights.
 """
 

@@ -1,8 +1,8 @@
 """Sparse attention over packs: each block of queries sees the few blocks of keys that a rule lists.
 
 Cost grows linearly with the length (Zaheer et al. 2020, appendix D): no tensor of length x length is made unless the
-weights are asked for. `attend_masked` is the same attention by a dense mask, the reference that the tests hold the block
-executor to.
+weights are asked for. `attend_masked` is the same attention by a dense mask, the reference to which the tests hold the
+block executor.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..core.config import check
 from .attention import Run, attend
 from .dropout import dropout
 from .relative import RelativePositions, attend_relative
@@ -38,22 +39,33 @@ def attend_sparse(
 
     qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; runs: cover every token once, in
     order. A sequence need not fill its last block; where the rule lets all see all, it attends fully.
-    relative: what relative positions add; positions: int64 [tokens], the place of each token in its row, where they do
-    not stand side by side from 0 (None: they do); padded_length: the row length that decides the pattern, where it is
-    longer than the sequence (only PublishedBigBird minds).
+    relative: what relative positions add; padded_length: the row length that decides the pattern, where it is longer
+    than the sequence (transformers' BigBird minds padding; our own rules are better off without); positions: int64
+    [tokens], the place of each token in such a row, where they do not stand side by side from 0.
     Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order;
-    rows of weights sum to 1.
+    rows of weights sum to 1. Raises ConfigError for positions without padded_length, and under a rule whose blocks do
+    not see themselves: between holes, a token might see nothing.
     """
+    check(
+        positions is None or padded_length is not None,
+        "positions are places in a row of padded_length tokens: pass both, or neither.",
+    )
     sizes = [run.count * run.length for run in runs]
     places = [None] * len(sizes) if positions is None else positions.split(sizes)
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
+    some: Sequence[Tensor]
     for part, place, run in zip(qkv.split(sizes), places, runs, strict=True):
         alone = Run(0, run.count, run.length)
         pattern = pattern_for(rule, run.length, num_heads, place, padded_length)
         if pattern is None:
             context, some = _attend_fully(part, alone, num_heads, dropout_probability, want_weights, relative, place)
         else:
+            check(
+                place is None or pattern.sees_itself,
+                "This rule lets a block overlook itself, so rows with holes could leave a token without any key: pass "
+                "no positions, or a rule with a window.",
+            )
             grid = Grid(alone, place, pattern, qkv.device)
             context, some = Blocks(grid, num_heads, dropout_probability, want_weights, relative).attend(part)
         contexts.append(context)
@@ -68,7 +80,7 @@ def pattern_for(
 ) -> BlockPattern | None:
     """The pattern for a sequence of `length` tokens, or None where every token sees every token.
 
-    place: int64 [...], where its tokens stand, or None for side by side; padded_length: as in `attend_sparse`.
+    place: int64 [...], where its tokens stand, or None for side by side; padded_length: as `attend_sparse` takes it.
     """
     end = length if place is None else int(place.max()) + 1
     row_length = max(end, padded_length or 0)

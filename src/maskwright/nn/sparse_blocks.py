@@ -1,8 +1,9 @@
 """The block-sparse executor: one run, one pattern, a few batched products.
 
 Keys and values of the listed blocks are gathered beside each query block, [rows, slots * block, head_dim], and all
-blocks of all heads go through one product. Work goes in parts, some heads of some sequences at a time, whose scores stay
-in the processor's cache.
+blocks of all heads go through one product. Work goes in parts, some heads of some sequences at a time, whose scores
+stay in the processor's cache. Training keeps the gathered keys and values: making them again in the backward pass
+costs half as much time again.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Blocks(NamedTuple):
         """
         query, key, value = part.unbind()
         query, key, value = query * (1.0 / math.sqrt(query.shape[-1])), key.contiguous(), value.contiguous()
-        lists = _part(self.grid.lists[None], slice(None), listed.heads)[0]  # [heads or 1, rows, slots]
+        lists = self.grid.lists if len(self.grid.lists) == 1 else self.grid.lists[listed.heads]  # [.., rows, slots]
         rows, wide_rows = self.grid.rows, self.grid.wide_rows
         narrow = query.index_select(2, rows)  # [count, heads, rows, block, head_dim]
         narrow_context, narrow_weights = self._product(narrow, _gather(key, lists), _gather(value, lists), listed)

@@ -67,6 +67,11 @@ class BlockPattern:
         """Whether some list is shorter than others."""
         return bool((self.key_blocks == EMPTY).any())
 
+    @property
+    def sees_itself(self) -> bool:
+        """Whether every block of queries sees the keys of the same block."""
+        return bool((self.key_blocks == self.rows[:, None]).any(-1).all())
+
     def counts(self) -> Tensor:
         """How often each query block sees each key block: int64 [heads, blocks, blocks], or [1, blocks, blocks]."""
         counted = torch.ones(self.key_blocks.shape[0], self.num_blocks, self.num_blocks, dtype=torch.int64)
@@ -95,11 +100,6 @@ class BlockPattern:
             key_blocks=torch.where(lists < num_blocks, lists, EMPTY),
             wide_rows=self.wide_rows[self.wide_rows < num_blocks],
         )
-
-    def to(self, device: torch.device) -> BlockPattern:
-        """The same pattern with its tensors on `device`."""
-        rows, lists, wide = (tensor.to(device) for tensor in (self.rows, self.key_blocks, self.wide_rows))
-        return replace(self, rows=rows, key_blocks=lists, wide_rows=wide)
 
 
 def _lists(sees: Tensor) -> Tensor:

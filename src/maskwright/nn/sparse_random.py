@@ -46,7 +46,7 @@ def published_random_blocks(
     """
     check(
         num_blocks > 5 + 2 * num_random,
-        f"{num_blocks} blocks are too few for {num_random} random ones: attend fully up to {5 + 2 * num_random} blocks.",
+        f"{num_blocks} blocks are too few for {num_random} random ones: up to {5 + 2 * num_random}, attend fully.",
     )
     state = np.random.RandomState(layer)  # the old generator is part of the published behaviour
     chosen = np.full((num_heads, num_blocks, num_random), EMPTY, dtype=np.int64)
@@ -82,7 +82,7 @@ def _taken(row: int, reach: int) -> list[int]:
 def _early(row: int, all_blocks: int, block_size: int) -> np.ndarray:
     """Blocks that a row may draw in the way of the first version: int64 [candidates], ascending."""
     inner = np.arange(1, all_blocks - 1)
-    last = (PUBLISHED_REACH // block_size if PUBLISHED_REACH > 2 * block_size else all_blocks) - 1
+    last = (PUBLISHED_REACH // block_size if 2 * block_size < PUBLISHED_REACH else all_blocks) - 1
     if row <= 2:
         return inner[row + 1 : last]
     if row >= all_blocks - 3 or row - 2 > last:
