@@ -16,18 +16,19 @@ from ..core import storage
 from ..core.errors import CorruptFileError, ModelFolderError
 from ..models.model import Model
 from ..text.tokenizer import Tokenizer
-from . import config_file, keys, weights
+from . import config_file, weights
 from .assemble import Checkpoint, LoadReport, assemble, plan_head
 from .card import model_card
 from .config_file import read_config, write_config
 from .download import find_folder
+from .family import Family, family_for
 from .weights import Weights
 
 __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "verify"]
 
 FACTS = "maskwright.json"
 STORED = "stored"
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
 def load_model(
@@ -51,9 +52,9 @@ def load_model(
     verify(folder)
     stored = read_config(folder)
     with Weights(folder, root) as file:
-        checkpoint = Checkpoint(file)
+        checkpoint = Checkpoint(file, stored.family)
         if stored.architecture is None:
-            stored = replace_fields(stored, architecture=keys.guess_architecture(checkpoint.stored))
+            stored = replace_fields(stored, architecture=stored.family.guess_class(checkpoint.stored))
         plan = plan_head(stored, stored.head() if head == STORED else head, labels, checkpoint)
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
     if any((folder / file_name).is_file() for file_name in _TOKENIZER_FILES):
@@ -71,16 +72,19 @@ def save_model(
     """
     problem_type = _problem_type(model, facts or {})
     dtype = str(model.word_embeddings.dtype).removeprefix("torch.")
-    config = write_config(model.config, model.head_name, model.labels, problem_type, dtype)
+    family = family_for(model.config, model.head_name)
+    config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
     all_facts = _facts(model, facts or {})
     files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_json(new / config_file.FILE, config)
-        storage.write_bytes(new / weights.FILE, to_safetensors(_their_tensors(model), metadata={"format": "pt"}))
+        storage.write_bytes(
+            new / weights.FILE, to_safetensors(_their_tensors(model, family), metadata={"format": "pt"})
+        )
         for name, data in files.items():
             storage.write_bytes(storage.inside(new, name), data)
         storage.write_json(new / FACTS, all_facts)
-        storage.write_text(new / "README.md", model_card(model, all_facts, config["architectures"][0]))
+        storage.write_text(new / "README.md", model_card(model, all_facts, family))
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
@@ -100,16 +104,17 @@ def verify(folder: Path) -> None:
         storage.verify_folder(folder)
 
 
-def _their_tensors(model: Model) -> dict[str, Tensor]:
-    """The parameters under transformers' names. A tied decoder is not stored; its bias is, once."""
+def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
+    """The parameters under the family's names. A tied decoder is not stored; its bias is, once."""
     tensors: dict[str, Tensor] = {}
     head = model.head_name
     for name, parameter in model.named_parameters():
-        theirs = keys.their_names(name, head)
+        theirs = family.stored_names(name, head)
         parts = parameter.detach().cpu().chunk(len(theirs))
-        tensors |= {keys.with_prefix(key, head): part.clone() for key, part in zip(theirs, parts, strict=True)}
-    if keys.DECODER_WEIGHT in tensors:  # an untied decoder has a bias of its own in transformers; ours is both
-        tensors[keys.DECODER_BIAS] = tensors[keys.MLM_BIAS].clone()
+        tensors |= {key: part.clone() for key, part in zip(theirs, parts, strict=True)}
+    names = family.decoder(head)
+    if names is not None and names[0] in tensors and names[1] != names[2]:
+        tensors[names[1]] = tensors[names[2]].clone()  # an untied decoder has a bias of its own there; ours is both
     return tensors
 
 
