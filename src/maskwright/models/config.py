@@ -34,7 +34,7 @@ CHOICES = {
     "tagging_dropout": ("classifier", "hidden"),
     "pair_objective": ("nsp", "sop"),
 }
-NUM_BUCKETS = 32  # as nn.distances has them
+NUM_BUCKETS = 32  # of distances, in every published network that has them
 _DROPOUTS = ("hidden_dropout", "attention_dropout", "classifier_dropout", "choice_dropout", "span_dropout")
 _ACTIVATIONS = ("hidden_act", "mlm_act", "classifier_act", "choice_act")
 _SWITCHES = ("tie_word_embeddings", "pooler", "classifier_input_dropout")
@@ -54,7 +54,8 @@ class ModelConfig:
 
     Layers. num_hidden_groups: sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
     None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
-    added in every layer (MPNet); 0 for none. residual_dropout: which outputs are dropped before they are added.
+    added in every layer (MPNet): rows of that table, 0 for none. residual_dropout: which outputs are dropped before
+    they are added.
 
     Heads. tie_word_embeddings: the masked-language-model head multiplies with the word table itself. mlm_act: its
     activation, None for hidden_act. pooler: whether the bare encoder has one. classifier_act: None judges the

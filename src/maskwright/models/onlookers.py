@@ -66,12 +66,9 @@ def encode_onlookers(encoder: Transformer, rows: PaddedRows, encoded: Encoded, b
     token = encoder.embeddings(tokens.input_ids, tokens.position_ids, tokens.token_type_ids, encoded.hidden.dtype)
     starts = rows.batch.cu_seqlens.tolist()
     spans = [slice(starts[index], starts[index + 1]) for index in beside.sequence.unique().tolist()]
-    biases: list[Tensor | None] = [None] * len(spans)
-    if encoder.distances is not None:
-        own = beside.columns.split(tokens.lengths)
-        pairs = zip(own, (rows.columns[span] for span in spans), strict=True)
-        biases = [encoder.distances(*pair) for pair in pairs]
+    own = beside.columns.split(tokens.lengths)
+    distances = [rows.columns[span][None, :] - mine[:, None] for mine, span in zip(own, spans, strict=True)]
     for layer, hidden in zip(encoder.in_order, encoded.hidden_states[:-1], strict=True):
-        parts = zip(token.split(tokens.lengths), spans, biases, strict=True)
-        token = torch.cat([layer.look(part, hidden[span], bias) for part, span, bias in parts])
+        parts = zip(token.split(tokens.lengths), spans, distances, strict=True)
+        token = torch.cat([layer.look(part, hidden[span], encoder.relative, far) for part, span, far in parts])
     return token

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from ..data.batch import Batch
-from ..nn.attention import Run, SelfAttention
-from ..nn.distances import DistanceBias
+from ..nn.attention import Executor, Run, SelfAttention
 from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
 from ..nn.feed_forward import FeedForward
 from ..nn.linear import LayerNorm, Linear
-from .config import ModelConfig
+from ..nn.relative import RelativeBias, RelativePositions, attend_relative
+from .config import NUM_BUCKETS, ModelConfig
 
 
 @dataclass(frozen=True)
@@ -52,22 +53,24 @@ class Layer(nn.Module):
         hidden: Tensor,
         runs: Sequence[Run],
         want_weights: bool = False,
-        biases: Sequence[Tensor] | None = None,
+        executor: Executor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden]; runs, biases: as `nn.attention.attend` takes them.
+        """hidden: float [tokens, hidden]; runs, executor: as `SelfAttention` takes them.
 
         Returns the same shape, and the attention weights if wanted.
         """
-        attended, weights = self.attention(hidden, runs, want_weights, biases)
+        attended, weights = self.attention(hidden, runs, want_weights, executor)
         return self._add(hidden, attended), weights
 
-    def look(self, tokens: Tensor, hidden: Tensor, bias: Tensor | None = None) -> Tensor:
-        """The same for tokens beside a sequence: they see it, nothing sees them; see `SelfAttention.look`.
+    def look(
+        self, tokens: Tensor, hidden: Tensor, relative: RelativePositions | None, distances: Tensor | None
+    ) -> Tensor:
+        """The same for tokens beside a sequence: they see it, nothing sees them.
 
         tokens: float [onlookers, hidden], as is the result; hidden: float [length, hidden], what the sequence
-        brings into this layer.
+        brings into this layer; relative, distances: as `SelfAttention.look` takes them.
         """
-        return self._add(tokens, self.attention.look(tokens, hidden, bias))
+        return self._add(tokens, self.attention.look(tokens, hidden, relative, distances))
 
     def _add(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """What follows the attention: add and norm, feed-forward, add and norm. All [tokens, hidden]."""
@@ -80,7 +83,7 @@ class Transformer(nn.Module):
     """Embeddings, layers and, for heads that judge a whole sequence, the pooler.
 
     layers: the sets of weights, fewer than the network is deep where it shares them; `in_order` walks its depth.
-    distances: the scores of relative positions that all layers share, or None.
+    relative: what relative positions add in every layer, or None.
     """
 
     def __init__(self, config: ModelConfig, with_pooler: bool = True) -> None:
@@ -96,8 +99,8 @@ class Transformer(nn.Module):
             position_offset=config.position_offset,
             embedding_size=config.embedding_size,
         )
-        buckets = config.relative_buckets
-        self.distances = DistanceBias(buckets, config.num_attention_heads) if buckets else None
+        rows = config.relative_buckets
+        self.relative = RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
         self.layer_groups = config.layer_groups
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_groups or config.num_hidden_layers))
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
@@ -115,10 +118,10 @@ class Transformer(nn.Module):
     ) -> Encoded:
         """Encode a pack in `dtype`; see Encoded for what comes back."""
         hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, dtype)
-        biases = self._biases(batch)
+        executor = self._executor(batch)
         states, weights = [hidden], []
         for layer in self.in_order:
-            hidden, layer_weights = layer(hidden, batch.runs, attentions, biases)
+            hidden, layer_weights = layer(hidden, batch.runs, attentions, executor)
             weights.append(layer_weights)
             if hidden_states:
                 states.append(hidden)
@@ -129,16 +132,8 @@ class Transformer(nn.Module):
         assert self.pooler is not None, "this encoder was built without a pooler"
         return torch.tanh(self.pooler(first))
 
-    def _biases(self, batch: Batch) -> list[Tensor] | None:
-        """What relative positions add to the scores of each run, [count or 1, heads, length, length].
-
-        Made once, for all layers share it. Sequences whose tokens stand side by side share it too.
-        """
-        if self.distances is None:
+    def _executor(self, batch: Batch) -> Executor | None:
+        """What attends in every layer to this pack; None for plain attention."""
+        if self.relative is None:
             return None
-        if batch.places is None:
-            steps = [torch.arange(run.length, device=batch.input_ids.device) for run in batch.runs]
-            return [self.distances(step, step)[None] for step in steps]
-        rows = batch.places.split(batch.lengths)
-        each = iter([self.distances(row, row) for row in rows if len(row)])
-        return [torch.stack([next(each) for _ in range(run.count)]) for run in batch.runs]
+        return partial(attend_relative, relative=self.relative, positions=batch.places)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,9 @@ from torch import Tensor, nn
 
 from .dropout import dropout
 from .linear import Linear
+
+if TYPE_CHECKING:
+    from .relative import RelativePositions
 
 # Scores of more elements than this are worked on in parts that stay in the processor's cache: 1.7 to 2.5
 # times as fast at 512 tokens.
@@ -48,32 +51,25 @@ def self_attention(x: Tensor) -> Tensor:
 
 
 def scaled_dot_product(
-    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0, bias: Tensor | None = None
+    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q k^T / sqrt(head_dim) + bias) v, the explicit way (equation 1).
+    """softmax(q k^T / sqrt(head_dim)) v, the explicit way (equation 1).
 
-    query, key, value: float [..., tokens, head_dim]; bias: float [..., tokens, tokens], or None for 0. Returns
-    context [..., tokens, head_dim] and weights [..., tokens, tokens], each row of which sums to 1. The scale keeps
-    the variance of a score at 1 whatever head_dim is. Dropout falls on the weights that multiply the values, not on
-    those that are returned.
+    query, key, value: float [..., tokens, head_dim]. Returns context [..., tokens, head_dim] and weights
+    [..., tokens, tokens], each row of which sums to 1. The scale keeps the variance of a score at 1 whatever
+    head_dim is. Dropout falls on the weights that multiply the values, not on those that are returned.
     """
     scores = (query * (1.0 / math.sqrt(query.shape[-1]))) @ key.mT  # [..., tokens, tokens]
-    if bias is not None:
-        scores = scores + bias.to(scores.dtype)
     weights = torch.softmax(scores, dim=-1)
     return dropout(weights, dropout_probability) @ value, weights
 
 
-def fused_scaled_dot_product(
-    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0, bias: Tensor | None = None
-) -> Tensor:
+def fused_scaled_dot_product(query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0) -> Tensor:
     """The same context by torch's fused kernel, which never holds the weights.
 
-    query, key, value: float [count, heads, length, head_dim]; bias: float [count or 1, heads, length, length].
-    Returns float [count, heads, length, head_dim].
+    query, key, value: float [count, heads, length, head_dim]. Returns float [count, heads, length, head_dim].
     """
-    mask = None if bias is None else bias.to(query.dtype)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout_probability)
+    return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_probability)
 
 
 def attend(
@@ -84,39 +80,33 @@ def attend(
     dropout_probability: float = 0.0,
     want_weights: bool = False,
     fused: bool | None = None,
-    biases: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attend inside each sequence of a pack.
 
     qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; runs: cover every token
-    once, in order; fused: which executor (None lets the length decide); biases: for each run what is added to its
-    scores, float [count or 1, heads, length, length], or None. Returns context [tokens, hidden] and, if wanted, one
-    weight tensor [heads, length, length] per sequence, in order.
+    once, in order; fused: which executor (None lets the length decide). Returns context [tokens, hidden] and,
+    if wanted, one weight tensor [heads, length, length] per sequence, in order.
     """
     hidden = qkv.shape[1] // 3
-    pieces: list[tuple[int, int, bool, Tensor | None]] = []  # count, length, fused, bias
-    for number, run in enumerate(runs):
+    pieces: list[tuple[int, int, bool]] = []  # count, length, fused
+    for run in runs:
         use_fused = not want_weights and (
             _fused_is_faster(qkv, run.length, dropout_probability) if fused is None else fused
         )
         most = run.count if use_fused else max(1, CACHED_SCORES // (num_heads * run.length * run.length))
-        bias = None if biases is None else biases[number]
-        for done in range(0, run.count, most):
-            count = min(most, run.count - done)
-            part = bias if bias is None or len(bias) == 1 else bias[done : done + count]
-            pieces.append((count, run.length, use_fused, part))
+        pieces += [(min(most, run.count - done), run.length, use_fused) for done in range(0, run.count, most)]
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     # One split for all pieces: its backward is one concatenation, where a slice each would fill [tokens, 3 *
     # hidden].
-    parts = qkv.split([count * length for count, length, *_ in pieces])
-    for part, (count, length, use_fused, bias) in zip(parts, pieces, strict=True):
+    parts = qkv.split([count * length for count, length, _ in pieces])
+    for part, (count, length, use_fused) in zip(parts, pieces, strict=True):
         heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
         if use_fused:
-            context = fused_scaled_dot_product(query, key, value, dropout_probability, bias)
+            context = fused_scaled_dot_product(query, key, value, dropout_probability)
         else:
-            context, piece_weights = scaled_dot_product(query, key, value, dropout_probability, bias)
+            context, piece_weights = scaled_dot_product(query, key, value, dropout_probability)
             if want_weights:
                 weights += piece_weights.unbind()  # each [heads, length, length]
         contexts.append(context.transpose(1, 2).reshape(count * length, hidden))
@@ -136,6 +126,15 @@ def _fused_is_faster(qkv: Tensor, length: int, dropout_probability: float) -> bo
     return length >= (FUSED_FROM_HALF if qkv.dtype in (torch.bfloat16, torch.float16) else FUSED_FROM)
 
 
+class Executor(Protocol):
+    """What attends inside each sequence: `attend`, or it with a rule or relative positions bound to it."""
+
+    def __call__(
+        self, qkv: Tensor, runs: Sequence[Run], num_heads: int, *, dropout_probability: float, want_weights: bool
+    ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """qkv: float [tokens, 3 * hidden]; see `attend`."""
+
+
 class SelfAttention(nn.Module):
     """Multi-head self-attention: project to q, k, v of all heads, attend per head, project back.
 
@@ -150,35 +149,45 @@ class SelfAttention(nn.Module):
         self.attention_dropout = attention_dropout
 
     def forward(
-        self,
-        hidden: Tensor,
-        runs: Sequence[Run],
-        want_weights: bool = False,
-        biases: Sequence[Tensor] | None = None,
+        self, hidden: Tensor, runs: Sequence[Run], want_weights: bool = False, executor: Executor | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden]; runs, biases: as `attend` takes them.
+        """hidden: float [tokens, hidden]; runs: as `attend` takes them; executor: what attends instead of `attend`.
 
         Returns float [tokens, hidden] and, if wanted, weights [heads, length, length] of each sequence.
         """
-        context, weights = attend(
+        context, weights = (executor or attend)(
             self.qkv(hidden),
             runs,
             self.num_heads,
             dropout_probability=self.attention_dropout if self.training else 0.0,
             want_weights=want_weights,
-            biases=biases,
         )
         return self.out(context), weights
 
-    def look(self, tokens: Tensor, hidden: Tensor, bias: Tensor | None = None) -> Tensor:
+    def look(
+        self,
+        tokens: Tensor,
+        hidden: Tensor,
+        relative: RelativePositions | None = None,
+        distances: Tensor | None = None,
+    ) -> Tensor:
         """What tokens that nothing attends to gather from a sequence that they are not part of.
 
-        tokens: float [onlookers, hidden]; hidden: float [length, hidden], the sequence; bias: float [heads,
-        onlookers, length], added to the scores, or None. Returns float [onlookers, hidden].
+        tokens: float [onlookers, hidden]; hidden: float [length, hidden], the sequence; relative: what relative
+        positions add, for distances int64 [onlookers, length], key's place minus query's. Returns float [onlookers,
+        hidden].
         """
+        distances = None if distances is None else distances[None, None]
         size, heads = tokens.shape[1], self.num_heads
-        query = self.qkv(tokens)[:, :size].view(len(tokens), heads, -1).transpose(0, 1)
-        key, value = self.qkv(hidden)[:, size:].view(len(hidden), 2, heads, -1).permute(1, 2, 0, 3)
-        dropout_probability = self.attention_dropout if self.training else 0.0
-        context, _ = scaled_dot_product(query, key, value, dropout_probability, bias)  # [heads, onlookers, head_dim]
-        return self.out(context.transpose(0, 1).reshape(len(tokens), size))
+        query = self.qkv(tokens)[:, :size].view(1, len(tokens), heads, -1).transpose(1, 2)
+        key, value = self.qkv(hidden)[:, size:].view(1, len(hidden), 2, heads, -1).permute(2, 0, 3, 1, 4)
+        scale = 1.0 / math.sqrt(size // heads)
+        query = query * scale
+        scores = query @ key.mT  # [1, heads, onlookers, length]
+        if relative is not None:
+            scores = scores + relative.score_terms(query, key, scale, distances, slice(None))
+        weights = dropout(torch.softmax(scores, dim=-1), self.attention_dropout, self.training)
+        context = weights @ value  # [1, heads, onlookers, head_dim]
+        more = None if relative is None else relative.context_terms(weights, distances)
+        context = context if more is None else context + more
+        return self.out(context.transpose(1, 2).reshape(len(tokens), size))

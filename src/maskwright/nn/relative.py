@@ -107,26 +107,27 @@ class RelativeBias(nn.Module):
     One such table serves all layers in T5 and MPNet.
     """
 
-    def __init__(self, num_buckets: int, num_heads: int, max_distance: int = 128) -> None:
+    def __init__(self, num_buckets: int, num_heads: int, max_distance: int = 128, num_rows: int | None = None) -> None:
+        """num_rows: of the table, where it has rows beyond those that buckets read; None for num_buckets."""
         super().__init__()
         check(
             num_buckets >= 4 and num_buckets % 4 == 0 and max_distance > num_buckets // 4,
             f"{num_buckets} buckets up to distance {max_distance} cannot be made: take a multiple of 4, and a "
             "distance above a quarter of it.",
         )
-        self.weight = nn.Parameter(torch.empty(num_buckets, num_heads))
-        self.max_distance = max_distance
+        self.weight = nn.Parameter(torch.empty(num_rows or num_buckets, num_heads))
+        self.num_buckets, self.max_distance = num_buckets, max_distance
 
     def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
         """The bias of each distance; see RelativePositions."""
-        table = self.weight[:, heads].to(query.dtype).T  # [heads, num_buckets]
+        table = self.weight[: self.num_buckets, heads].to(query.dtype).T  # [heads, num_buckets]
         if distances is None:
             length = query.shape[-2]
             line = torch.arange(1 - length, length, device=query.device)
-            by_distance = table[:, relative_buckets(line, self.weight.shape[0], self.max_distance)]
+            by_distance = table[:, relative_buckets(line, self.num_buckets, self.max_distance)]
             # Row i of a sequence begins at distance -i: window length - 1 - i of the line.
             return by_distance.unfold(-1, length, 1).flip(1)  # [heads, length, length]
-        buckets = relative_buckets(distances, self.weight.shape[0], self.max_distance)
+        buckets = relative_buckets(distances, self.num_buckets, self.max_distance)
         first = torch.arange(table.shape[0], device=query.device) * table.shape[1]  # [heads]
         index = buckets + first.view(1, -1, *(1,) * (buckets.ndim - 2))
         return F.embedding(index, table.reshape(-1, 1)).squeeze(-1)
@@ -137,7 +138,7 @@ class RelativeBias(nn.Module):
 
     def extra_repr(self) -> str:
         """Sizes, for print."""
-        return f"{self.weight.shape[0]} buckets up to {self.max_distance} tokens, {self.weight.shape[1]} heads"
+        return f"{self.num_buckets} buckets up to {self.max_distance} tokens, {self.weight.shape[1]} heads"
 
 
 def relative_buckets(distances: Tensor, num_buckets: int, max_distance: int = 128) -> Tensor:

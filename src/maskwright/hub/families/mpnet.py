@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...nn.distances import NUM_BUCKETS
+from ...models.config import NUM_BUCKETS
 from ..family import Family, Values
 from .bert import NAMES, TABLES, UNDERSTOOD
 from .roberta import FIXED, HEADS, classes, without_offset
@@ -33,7 +33,7 @@ def family() -> Family:
         adapt_out=_with_offset,
         encoder=encoder
         | {
-            "distances.weight": ["encoder.relative_attention_bias.weight"],
+            "relative.weight": ["encoder.relative_attention_bias.weight"],
             "layers.{i}.attention.qkv.{p}": [f"encoder.layer.{{i}}.attention.attn.{part}.{{p}}" for part in "qkv"],
             "layers.{i}.attention.out.{p}": ["encoder.layer.{i}.attention.attn.o.{p}"],
             "layers.{i}.attention_norm.{p}": ["encoder.layer.{i}.attention.LayerNorm.{p}"],
