@@ -145,6 +145,25 @@ def test_gradcheck(rule):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
+def test_gradcheck_with_dropout(rule):
+    def run(qkv):
+        torch.manual_seed(4)  # the same weights fall out each time
+        return attend_sparse(qkv, [Run(0, 1, 17)], 2, rule, dropout_probability=0.4)[0]
+
+    assert torch.autograd.gradcheck(run, [pack([17], 2).requires_grad_()])
+
+
+def test_training_keeps_no_weights_and_no_gathered_keys():
+    kept = []
+    qkv = draw(1024, 3 * 16, dtype=torch.float32).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one) or one, lambda one: one):
+        attend_sparse(qkv, [Run(0, 1, 1024)], 2, big_bird(16, 3), dropout_probability=0.1)
+    seen = 2 * 1024 * 8 * 16  # weights of all heads, rows and listed keys
+    assert sum(one.numel() for one in kept if one.dtype == torch.float32) < seen
+    assert sum(one.numel() * one.element_size() for one in kept) < 4 * seen  # what the weights alone would take
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
 @pytest.mark.parametrize("budget", [1, 3000])
 def test_working_in_parts_changes_nothing(monkeypatch, rule, budget):
     lengths = [37, 37, 37, 20]

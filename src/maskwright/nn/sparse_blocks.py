@@ -2,8 +2,7 @@
 
 Keys and values of the listed blocks are gathered beside each query block, [rows, slots * block, head_dim], and all
 blocks of all heads go through one product. Work goes in parts, some heads of some sequences at a time, whose scores
-stay in the processor's cache. Training keeps the gathered keys and values: making them again in the backward pass
-costs half as much time again.
+stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from .attention import CACHED_SCORES
 from .dropout import dropout
 from .relative import RelativePositions
 from .sparse_grid import Grid
+from .sparse_product import block_product, gather
 
 
 class Terms(NamedTuple):
@@ -93,42 +93,47 @@ class Blocks(NamedTuple):
         """
         query, key, value = part.unbind()
         query, key, value = query * (1.0 / math.sqrt(query.shape[-1])), key.contiguous(), value.contiguous()
+        block, num_blocks = query.shape[3], query.shape[2]
         lists = self.grid.lists if len(self.grid.lists) == 1 else self.grid.lists[listed.heads]  # [.., rows, slots]
         rows, wide_rows = self.grid.rows, self.grid.wide_rows
         narrow = query.index_select(2, rows)  # [count, heads, rows, block, head_dim]
-        narrow_context, narrow_weights = self._product(narrow, _gather(key, lists), _gather(value, lists), listed)
-        context = torch.zeros_like(query).index_copy(2, rows, narrow_context)
-        block, num_blocks = query.shape[3], query.shape[2]
+        some, narrow_weights = self._product(narrow, key, value, lists, listed)
+        context = torch.zeros_like(query).index_copy(2, rows, some)
         weights = None
-        if self.want_weights:
+        if narrow_weights is not None:
             spread = _spread(narrow_weights, lists, num_blocks)  # [count, heads, rows, block, size]
             weights = spread.new_zeros(*query.shape[:4], spread.shape[-1]).index_copy(2, rows, spread)
         if len(wide_rows):
             queries = query.index_select(2, wide_rows).flatten(2, 3)  # [count, heads, wide * block, head_dim]
-            wide_context, wide_weights = self._product(queries, key.flatten(2, 3), value.flatten(2, 3), wide)
-            context = context.index_copy(2, wide_rows, wide_context.unflatten(2, (-1, block)))
-            if weights is not None:
+            some, wide_weights = self._product(queries, key, value, None, wide)
+            context = context.index_copy(2, wide_rows, some.unflatten(2, (-1, block)))
+            if weights is not None and wide_weights is not None:
                 weights = weights.index_copy(2, wide_rows, wide_weights.unflatten(2, (-1, block)))
         return context, None if weights is None else weights.flatten(2, 3)
 
-    def _product(self, query: Tensor, key: Tensor, value: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
-        """query: float [..., queries, head_dim], scaled; key, value: [..., keys, head_dim].
+    def _product(
+        self, query: Tensor, key: Tensor, value: Tensor, lists: Tensor | None, terms: Terms
+    ) -> tuple[Tensor, Tensor | None]:
+        """query: float [..., queries, head_dim], scaled; key, value: [count, heads, blocks, block, head_dim].
 
-        Returns context [..., queries, head_dim] and weights [..., queries, keys].
+        Returns context [..., queries, head_dim] and, if wanted, weights [..., queries, keys].
         """
-        scores = query @ key.mT
+        if self.relative is None and not self.want_weights:
+            return block_product(query, key, value, lists, terms.bias, self.dropout_probability), None
+        keys, values = gather(key, lists), gather(value, lists)
+        scores = query @ keys.mT
         if self.relative is not None:
             scale = 1.0 / math.sqrt(query.shape[-1])
-            scores = scores + self.relative.score_terms(query, key, scale, terms.distances, terms.heads)
+            scores = scores + self.relative.score_terms(query, keys, scale, terms.distances, terms.heads)
         if terms.bias is not None:
             scores += terms.bias
         weights = torch.softmax(scores, dim=-1)
         dropped = dropout(weights, self.dropout_probability)
-        context = dropped @ value
+        context = dropped @ values
         if self.relative is not None:
             more = self.relative.context_terms(dropped, terms.distances)
             context = context if more is None else context + more
-        return context, weights
+        return context, weights if self.want_weights else None
 
 
 def _bias(hidden: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -147,19 +152,6 @@ def _part(shared: Tensor | None, sequences: slice, heads: slice) -> Tensor | Non
         return None
     of_sequences = shared[sequences] if shared.shape[0] > 1 else shared
     return of_sequences[:, heads] if shared.shape[1] > 1 else of_sequences
-
-
-def _gather(blocks: Tensor, lists: Tensor) -> Tensor:
-    """The listed blocks beside each query block.
-
-    blocks: [count, heads, blocks, block, head_dim]; lists: int64 [heads or 1, rows, slots]. Returns [count, heads,
-    rows, slots * block, head_dim].
-    """
-    count, heads, num_blocks, block, head_dim = blocks.shape
-    first = torch.arange(count * heads, device=blocks.device).view(count, heads, 1, 1) * num_blocks
-    index = (first + lists).reshape(-1)
-    flat = blocks.reshape(count * heads * num_blocks, block * head_dim).index_select(0, index)
-    return flat.view(count, heads, lists.shape[1], lists.shape[2] * block, head_dim)
 
 
 def _spread(weights: Tensor, lists: Tensor, num_blocks: int) -> Tensor:
