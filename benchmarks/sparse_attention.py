@@ -140,13 +140,17 @@ def panel(title: str, lengths: list[int], lines: dict[str, list[float]]) -> Mark
         parts += [text(-8, height + 4, name, anchor="end")]
     parts += [text(330 * x.place(length), 312, f"{length:,}") for length in lengths]
     parts.append(text(165, 334, "tokens"))
+    ends = []
     for line, colour in zip(lines.values(), COLOURS, strict=False):
         places = [(330 * x.place(a), 290 * (1 - y.place(b))) for a, b in zip(lengths, line, strict=True)]
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
         parts.append(element("polyline", points=points, fill="none", stroke=colour, stroke_width=2))
         parts += [element("circle", cx=a, cy=b, r=3, fill=colour) for a, b in places]
-        slope = f"n^{exponent(lengths, line):.2f}"
-        parts.append(text(places[-1][0] + 8, places[-1][1] + 4, slope, anchor="start", colour=colour))
+        ends.append((places[-1][1], f"n^{exponent(lengths, line):.2f}", colour))
+    lowest = 0.0
+    for height, slope, colour in sorted(ends):
+        lowest = max(height, lowest + 14)  # names of lines that end together stand below each other
+        parts.append(text(places[-1][0] + 8, lowest + 4, slope, anchor="start", colour=colour))
     return join(parts)
 
 
