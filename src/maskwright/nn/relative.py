@@ -64,7 +64,7 @@ class RelativeVectors(nn.Module):
         self.kind = kind
 
     def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
-        """q . a and, for "key_query", k . a; see RelativePositions."""
+        """q . a and, for "key_query", k . a: [count, heads, ..., queries, keys]; see RelativePositions."""
         table = self.key.to(query.dtype)
         if distances is None:
             rows = self._rows(table, query.shape[-2])  # [2 * length - 1, head_dim]
@@ -79,7 +79,7 @@ class RelativeVectors(nn.Module):
         return terms
 
     def context_terms(self, weights: Tensor, distances: Tensor | None) -> Tensor | None:
-        """sum_j weight_j a_j for "key_value", else None; see RelativePositions."""
+        """sum_j weight_j a_j for "key_value", else None: [count, heads, ..., queries, head_dim]."""
         if self.value is None:
             return None
         table = self.value.to(weights.dtype)
@@ -119,7 +119,7 @@ class RelativeBias(nn.Module):
         self.num_buckets, self.max_distance = num_buckets, max_distance
 
     def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
-        """The bias of each distance; see RelativePositions."""
+        """The bias of each distance: [heads, length, length], or the shape of `distances` with all heads."""
         table = self.weight[: self.num_buckets, heads].to(query.dtype).T  # [heads, num_buckets]
         if distances is None:
             length = query.shape[-2]
