@@ -22,6 +22,7 @@ from .card import model_card
 from .config_file import read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
+from .sentence import MODULES, declaration_files, declared_by, network_folder
 from .weights import Weights
 
 __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "verify"]
@@ -44,12 +45,14 @@ def load_model(
     head: "stored" for the one in the folder, a head's name to put that one on the encoder, None for the bare encoder
     (with a pooler if the folder has one); labels, problem_type: as `build` takes them, default those of the folder. A
     head that the folder does not hold, or holds for other labels, is drawn from `seed`, and the report names it.
-    Weights become float32.
+    Weights become float32. Of a sentence-transformers folder the network is loaded; `.sentence` holds what it declares.
     Raises MissingFileError, ModelFolderError (no model, not supported, config and weights that disagree) or
     CorruptFileError.
     """
     folder, root = find_folder(name)
     verify(folder)
+    declared = declared_by(folder) if (folder / MODULES).is_file() else None
+    folder = network_folder(folder)
     stored = read_config(folder)
     with Weights(folder, root) as file:
         checkpoint = Checkpoint(file, stored.family)
@@ -59,6 +62,7 @@ def load_model(
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
     if any((folder / file_name).is_file() for file_name in _TOKENIZER_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
+    model.sentence = declared if model.head_name is None else None
     return model.train(False), report
 
 
@@ -66,6 +70,8 @@ def save_model(
     model: Model, folder: str | Path, *, facts: Mapping[str, Any] | None = None, replace: bool = False
 ) -> None:
     """Write a model folder: config.json, model.safetensors, tokenizer files, maskwright.json, README.md, manifest.
+
+    A bare encoder that came from a sentence-transformers folder keeps its declaration.
 
     facts: what maskwright.json should say beyond format, versions, head and labels: task, training, and so on. The
     folder appears complete or not at all. Raises RunError when it exists and is not empty, unless `replace`.
@@ -83,6 +89,8 @@ def save_model(
         )
         for name, data in files.items():
             storage.write_bytes(storage.inside(new, name), data)
+        for name, content in _declaration(model).items():
+            storage.write_json(new / name, content)
         storage.write_json(new / FACTS, all_facts)
         storage.write_text(new / "README.md", model_card(model, all_facts, family))
 
@@ -116,6 +124,13 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
     if names is not None and names[0] in tensors and names[1] != names[2]:
         tensors[names[1]] = tensors[names[2]].clone()  # an untied decoder has a bias of its own there; ours is both
     return tensors
+
+
+def _declaration(model: Model) -> dict[str, Any]:
+    """The sentence-transformers files of a bare encoder that was loaded with such a declaration."""
+    if model.sentence is None or model.head_name is not None:
+        return {}
+    return declaration_files(model.sentence, model.config.hidden_size, model.config.max_position_embeddings)
 
 
 def _problem_type(model: Model, facts: Mapping[str, Any]) -> str | None:

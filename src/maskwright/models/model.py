@@ -40,8 +40,9 @@ class Model(nn.Module):
     """An encoder with a head.
 
     config: its sizes; head_name, head: one of HEAD_NAMES, or None and None for a bare encoder with its pooler (if
-    its family has one); tokenizer: the one it was trained with, or None. Parameters are left unfilled: `build`
-    fills them, `hub.load_model` loads them.
+    its family has one); tokenizer: the one it was trained with, or None; sentence: how its folder makes vectors of
+    sentences (`hub.sentence.Declared`), or None. Parameters are left unfilled: `build` fills them,
+    `hub.load_model` loads them.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Model(nn.Module):
         self.encoder = Transformer(config, with_pooler)
         self.head: Head | None = head
         self.tokenizer: Any = None
+        self.sentence: Any = None
         self._compute_dtype: torch.dtype | None = None
 
     # -- what it is ------------------------------------------------------------------------------------------
