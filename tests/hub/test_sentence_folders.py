@@ -20,7 +20,10 @@ TEXTS = ["a small text", "another one, with more words in it", "one"]
 FAMILIES = ["bert-tiny", "roberta-base", "distilbert-base", "albert-base", "electra-base", "mpnet-base"]
 
 
-def folder_of(tmp_path, name="mpnet-base", declared=Declared("mean", True, 30), below=""):
+DECLARED = Declared("mean", True, 30)
+
+
+def folder_of(tmp_path, name="mpnet-base", declared=DECLARED, below=""):
     """A folder as sentence-transformers writes it, with the network in itself or below."""
     tokenizer = Tokenizer.train_from_iterator(TEXTS * 3, vocab_size=90)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}

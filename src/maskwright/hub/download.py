@@ -9,7 +9,7 @@ from ..core.errors import MissingExtraError, MissingFileError, ModelFolderError
 
 # owner/name or an old name without owner, as the hub spells them; no dots that climb.
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
-_WANTED = ["*.json", "*.safetensors", "vocab.txt", "merges.txt"]
+_WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt"]
 _UNWANTED = ["onnx/*", "openvino/*", "coreml/*"]
 
 
