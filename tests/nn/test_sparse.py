@@ -392,7 +392,7 @@ from maskwright.nn.sparse_rules import big_bird
 attention = {"sparse": attend_sparse, "masked": attend_masked}[sys.argv[1]]
 def run(length):
     qkv = torch.ones(length, 3 * 16).requires_grad_()
-    attention(qkv, [Run(0, 1, length)], 1, big_bird(16, 3))[0].sum().backward()
+    attention(qkv, [Run(0, 1, length)], 1, big_bird(8, 3))[0].sum().backward()
 def peak():
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
