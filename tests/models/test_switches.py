@@ -145,3 +145,22 @@ def test_labels_for_heads_that_take_others_are_named():
     with pytest.raises(InputError, match="replaced"):
         detector(**rows, labels=torch.full((4, 8), 2))
     assert span(**rows, start_positions=torch.tensor([1, 2, 3, 4])).loss is None
+
+
+@pytest.mark.parametrize("dropped, silent", [("attention", "ffn"), ("ffn", "attention"), ("both", None)])
+def test_residual_dropout_falls_where_the_switch_says(dropped, silent):
+    """With one of a layer's two outputs cut off, training is random exactly when the other is dropped."""
+    config = ModelConfig(
+        **SIZES, num_hidden_layers=1, hidden_dropout=0.5, attention_dropout=0.0, residual_dropout=dropped
+    )
+    layer = next(build(config).train().encoder.in_order)
+    batch, hidden = Batch.from_sequences([[7, 8, 9, 10]]), torch.randn(4, 12)
+    with torch.no_grad():
+        for part, cut in (("attention", layer.ffn.down), ("ffn", layer.attention.out)):
+            kept = cut.weight.clone()
+            cut.weight.zero_()
+            cut.bias.zero_()
+            outputs = [layer(hidden, batch.runs)[0] for _ in range(8)]
+            is_random = any(not torch.equal(outputs[0], one) for one in outputs[1:])
+            assert is_random == (part != silent), part
+            cut.weight.copy_(kept)
