@@ -25,6 +25,8 @@ TABLE: dict[str, dict[str, str]] = {
     "objective": {
         "mlm": "maskwright.objectives.pretraining:MaskedLanguageModelling",
         "mlm+nsp": "maskwright.objectives.pretraining:MaskedLanguageModellingAndNextSentence",
+        "mlm+sop": "maskwright.objectives.pretraining:MaskedLanguageModellingAndSentenceOrder",
+        "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
     },
     "task": {
         "classification": "maskwright.tasks.classification:Classification",
