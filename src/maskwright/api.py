@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
-from .inference.declared import declared_by
+from .hub.sentence import declared_by
 from .inference.embed import TextEncoder
 from .inference.fill_mask import MaskFiller
 from .inference.next_sentence import NextSentence

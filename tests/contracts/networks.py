@@ -24,6 +24,8 @@ def answers(model: Model, rows: list[list[int]]) -> dict[str, Tensor]:
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])  # [batch, seq]
     keep = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
     types = (torch.arange(width) % 2 * keep).long()
+    if model.head_name == "choice":  # each row is a question with one choice: [batch, 1, seq]
+        ids, keep, types = ids[:, None], keep[:, None], types[:, None]
     out = model(input_ids=ids, attention_mask=keep, token_type_ids=types)
     return {name: value for name, value in vars(out).items() if value is not None}
 

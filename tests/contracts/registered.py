@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
@@ -24,6 +25,7 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "objective": OBJECTIVE,
     "tokenizer": TOKENIZER,
     "model_folder": MODEL_FOLDER,
+    "family": FAMILY,
 }
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny
 from maskwright.core.errors import InputError, ModelFolderError
+from maskwright.hub.sentence import Declared, declared_by
 from maskwright.inference.answers_file import safe_cell, write_answers
-from maskwright.inference.declared import Declared, declared_by
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.texts import as_texts
 from maskwright.inference.vectors_file import write_npy, write_token_vectors

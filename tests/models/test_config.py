@@ -9,23 +9,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
-from maskwright.models.config import LIMITS, ModelConfig
+from maskwright.models.config import LIMITS, LOWEST, OPTIONAL_SIZES, ModelConfig
 from maskwright.models.describe import parameter_count
 from maskwright.models.model import build
 from maskwright.models.presets import PRESETS, preset
 
 
 def by_hand(config: ModelConfig) -> int:
-    """Parameters of the bare encoder with its pooler, counted on paper."""
+    """Parameters of the bare encoder with its pooler, if it has one, counted on paper."""
     h, i = config.hidden_size, config.intermediate_size
-    tables = (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * h + 2 * h
+    e = config.embedding_size or h
+    positions = config.max_position_embeddings + (2 if config.positions == "offset" else 0)
+    tables = (config.vocab_size + positions + config.type_vocab_size) * e + 2 * e
+    project = e * h + h if config.embedding_size else 0
     layer = 4 * (h * h + h) + 2 * h + (h * i + i) + (i * h + h) + 2 * h
-    return tables + config.num_hidden_layers * layer + h * h + h
+    sets = config.num_hidden_groups or config.num_hidden_layers
+    distances = config.relative_buckets * config.num_attention_heads
+    return tables + project + distances + sets * layer + (h * h + h if config.pooler else 0)
 
 
-def test_published_sizes_are_exact():
-    assert parameter_count(preset("bert-base", vocab_size=30522)) == 109_482_240
-    assert parameter_count(preset("bert-large", vocab_size=30522)) == 335_141_888
+PUBLISHED = {
+    "bert-base": 109_482_240,
+    "bert-large": 335_141_888,
+    "roberta-base": 124_645_632,
+    "roberta-large": 355_359_744,
+    "xlm-roberta-base": 278_043_648,
+    "distilbert-base": 66_362_880,
+    "albert-base": 11_683_584,
+    "albert-large": 17_683_968,
+    "albert-xlarge": 58_724_864,
+    "albert-xxlarge": 222_595_584,
+    "electra-small": 13_483_008,
+    "electra-base": 108_891_648,
+    "mpnet-base": 109_486_464,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_sizes_are_exact(name):
+    assert parameter_count(preset(name)) == PUBLISHED[name]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -41,7 +63,8 @@ def test_counting_agrees_with_the_model_that_is_built():
 
 
 def test_shapes_of_the_presets():
-    shapes = {name: (c.num_hidden_layers, c.hidden_size, c.num_attention_heads) for name, c in PRESETS.items()}
+    berts = {name: config for name, config in PRESETS.items() if config.family == "bert"}
+    shapes = {name: (c.num_hidden_layers, c.hidden_size, c.num_attention_heads) for name, c in berts.items()}
     assert shapes == {
         "bert-tiny": (2, 128, 2),
         "bert-mini": (4, 256, 4),
@@ -50,7 +73,7 @@ def test_shapes_of_the_presets():
         "bert-base": (12, 768, 12),
         "bert-large": (24, 1024, 16),
     }
-    assert all(c.intermediate_size == 4 * c.hidden_size and c.head_dim == 64 for c in PRESETS.values())
+    assert all(c.intermediate_size == 4 * c.hidden_size and c.head_dim == 64 for c in berts.values())
 
 
 def test_overrides_replace_fields_and_unknown_ones_name_the_nearest():
@@ -77,6 +100,14 @@ BAD = [
     ("hidden_act", "gelus", "gelu_new"),
     ("tie_word_embeddings", "yes", "tie_word_embeddings"),
     ("hidden_act", ["gelu"], "hidden_act"),
+    ("family", "robert", "roberta"),
+    ("positions", "somewhere", "offset"),
+    ("relative_buckets", 8, "32 buckets"),
+    ("num_hidden_groups", 13, "more than the 12 layers"),
+    ("embedding_size", 0, "embedding_size"),
+    ("choice_act", "gelus", "choice_act"),
+    ("pooler", 1, "pooler"),
+    ("span_dropout", None, "span_dropout"),
 ]
 
 
@@ -93,7 +124,8 @@ def test_a_configuration_exists_only_when_it_is_valid(name, value):
     except ConfigError as error:
         assert str(error).endswith(".")
     else:
-        assert 0 < getattr(config, name) <= LIMITS[name]
+        held = getattr(config, name)
+        assert (held is None and name in OPTIONAL_SIZES) or LOWEST.get(name, 1) <= held <= LIMITS[name]
 
 
 def test_configurations_are_frozen():

@@ -64,8 +64,8 @@ def evaluate(
     set_threads(threads)
     from ..api import ANSWERING, MASKED, open_model, predictor_of
 
-    loaded = open_model(model, (*ANSWERING, *MASKED), device, precision)
-    if loaded.head_name in MASKED:
+    loaded = open_model(model, (*ANSWERING, *MASKED, "rtd"), device, precision)
+    if loaded.head_name not in ANSWERING:
         result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
     else:
         predictor = predictor_of(loaded, model, max_length)
@@ -122,7 +122,7 @@ def _score_text(
     model: Model, name: str, file: Path, max_length: int | None, seed: int, skip_bad_rows: bool
 ) -> dict[str, Any]:
     from ..hub.download import find_folder
-    from ..hub.folders import read_facts
+    from ..hub.folders import load_model, read_facts
     from ..inference.held_out_text import score_text, trained_max_length
     from ..text.files import file_format
 
@@ -131,6 +131,11 @@ def _score_text(
             f"{name} is a pre-trained model and is scored on text; for the rows of {file}, fine-tune it first: "
             f"maskwright finetune classification --model {name} --train ..."
         )
-    length = max_length or trained_max_length(read_facts(find_folder(name)[0]))
-    score = score_text(model, file, max_length=length, seed=seed, skip_bad_rows=skip_bad_rows)
+    folder = find_folder(name)[0]
+    length = max_length or trained_max_length(read_facts(folder))
+    generator = None
+    if model.head_name == "rtd" and (folder / "generator").is_dir():
+        generator = load_model(folder / "generator")[0].to(model.word_embeddings.device)
+        generator.compute_dtype = model.compute_dtype
+    score = score_text(model, file, generator=generator, max_length=length, seed=seed, skip_bad_rows=skip_bad_rows)
     return {"task": "pretraining", "examples": score.examples, "metrics": score.metrics}

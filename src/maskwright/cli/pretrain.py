@@ -41,7 +41,14 @@ if TYPE_CHECKING:
     from ..train.pretrain import PretrainResult
     from ..train.pretrain_config import PretrainConfig
 
-FATE_STYLES = {"masked": "bold cyan", "random": "bold magenta", "kept": "bold yellow", "": ""}
+FATE_STYLES = {
+    "masked": "bold cyan",
+    "random": "bold magenta",
+    "replaced": "bold magenta",
+    "kept": "bold yellow",
+    "": "",
+}
+FATES = {"masked": "masked", "random": "random", "replaced": "replaced by the generator", "kept": "unchanged"}
 
 
 def pretrain(
@@ -50,7 +57,7 @@ def pretrain(
     ] = None,
     output: OutputOption = None,
     preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
-    objective: Annotated[str | None, typer.Option(help="mlm or mlm+nsp.")] = None,
+    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop or rtd.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
     ] = None,
@@ -64,6 +71,9 @@ def pretrain(
     schedule: ScheduleOption = None,
     mask_rate: Annotated[float | None, typer.Option(help="Share of the tokens to guess.")] = None,
     whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask whole words.")] = False,
+    generator_share: Annotated[
+        float | None, typer.Option(help="Width of rtd's generator, as a share.  [default: 0.25]", show_default=False)
+    ] = None,
     evaluation: Annotated[
         list[str] | None,
         typer.Option("--eval", help="Held-out text, or a labelled file for a linear probe. Repeatable."),
@@ -146,21 +156,29 @@ def _print_audit(sequences: list[AuditedSequence]) -> None:
     from rich.text import Text
 
     console = Console(file=sys.stdout, highlight=False)
-    counts = {"masked": 0, "random": 0, "kept": 0}
+    counts: dict[str, int] = {}
     for number, sequence in enumerate(sequences, 1):
-        kind = "" if sequence.follows is None else ": B follows A" if sequence.follows else ": B is from elsewhere"
-        line = Text(f"example {number}{kind}\n", style="bold")
+        line = Text(f"example {number}{_pair(sequence)}\n", style="bold")
         for token in sequence.tokens:
             counts[token.fate] = counts.get(token.fate, 0) + 1
             shown = token.shown if not token.fate else f"{token.shown}<-{token.original}"
             line.append(shown, style=FATE_STYLES[token.fate]).append(" ")
         console.print(line, "")
-    selected = counts["masked"] + counts["random"] + counts["kept"]
     total = sum(counts.values())
+    parts = [f"{counts[fate]:,} {words}" for fate, words in FATES.items() if fate in counts]
     console.print(
-        f"{selected:,} of {total:,} positions selected (special tokens included in the total): "
-        f"{counts['masked']:,} masked, {counts['random']:,} random, {counts['kept']:,} unchanged."
+        f"{total - counts.get('', 0):,} of {total:,} positions selected (special tokens included in the total): "
+        f"{', '.join(parts)}."
     )
+
+
+def _pair(sequence: AuditedSequence) -> str:
+    """What is true of A and B, for the line above them."""
+    if sequence.in_order is not None:
+        return ": A and B in order" if sequence.in_order else ": A and B swapped"
+    if sequence.follows is not None:
+        return ": B follows A" if sequence.follows else ": B is from elsewhere"
+    return ""
 
 
 def _show_result(result: PretrainResult, json: bool) -> None:
@@ -184,4 +202,7 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    print_text(f'next:   maskwright fill-mask {result.model} "your text with one [MASK] ."')
+    if "rtd_accuracy" in result.scores:
+        print_text(f"next:   maskwright finetune classification --model {result.model} --train train.tsv -o runs/task")
+    else:
+        print_text(f'next:   maskwright fill-mask {result.model} "your text with one [MASK] ."')

@@ -10,22 +10,12 @@ from torch import Tensor
 
 from ..core.errors import ModelFolderError
 from ..models.config import ModelConfig
+from ..models.heads import LABELLED
 from ..models.initialisation import initialise
 from ..models.model import Model
 from .config_file import FolderConfig
-from .keys import (
-    BUFFERS,
-    DECODER_BIAS,
-    DECODER_WEIGHT,
-    MLM_BIAS,
-    WORDS,
-    canonical,
-    their_names,
-    with_prefix,
-)
+from .family import BUFFERS, Family
 from .weights import Weights
-
-SEQUENCE_HEADS = ("classification", "regression")
 
 
 @dataclass(frozen=True)
@@ -63,17 +53,13 @@ class HeadPlan:
 class Checkpoint:
     """The tensors of a file by canonical name: no prefix, today's spelling, each bias once."""
 
-    def __init__(self, file: Weights) -> None:
-        self.file = file
+    def __init__(self, file: Weights, family: Family) -> None:
+        self.file, self.family = file, family
         self.stored: dict[str, str] = {}
         # Prefixed names first: where a file holds a tensor under both, the prefixed one is the model's.
-        for name in sorted(file.shapes, key=lambda name: canonical(name) == name):
-            self.stored.setdefault(canonical(name), name)
-        self.copies = {name for name in file.shapes if canonical(name) in BUFFERS}
-        if DECODER_BIAS in self.stored and MLM_BIAS in self.stored:
-            self.copies.add(self.stored[MLM_BIAS])
-        if DECODER_BIAS in self.stored:
-            self.stored[MLM_BIAS] = self.stored.pop(DECODER_BIAS)
+        for name in sorted(file.shapes, key=lambda name: family.canonical(name) == name):
+            self.stored.setdefault(family.canonical(name), name)
+        self.copies = {name for name in file.shapes if family.canonical(name) in BUFFERS}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor by canonical name."""
@@ -83,13 +69,26 @@ class Checkpoint:
         """A tensor by canonical name, float32."""
         return self.file.read(self.stored[name])
 
-    def settle_decoder(self, config: ModelConfig) -> ModelConfig:
-        """Drop a stored decoder that is the word table itself; one that differs is a decoder of its own."""
-        if DECODER_WEIGHT not in self.stored or not config.tie_word_embeddings:
+    def settle_decoder(self, config: ModelConfig, head: str | None) -> ModelConfig:
+        """Make of what is stored for the decoder of `head` what our head has.
+
+        Its bias may stand under two names. A stored decoder that is the word table itself is dropped; one that differs
+        is a decoder of its own.
+        """
+        names = self.family.decoder(head)
+        if names is None:
             return config
-        same_shape = WORDS in self.stored and self.shape(WORDS) == self.shape(DECODER_WEIGHT)
-        if same_shape and torch.equal(self.read(WORDS), self.read(DECODER_WEIGHT)):
-            self.copies.add(self.stored.pop(DECODER_WEIGHT))
+        weight, decoder_bias, head_bias = names
+        if decoder_bias != head_bias and decoder_bias in self.stored:
+            if head_bias in self.stored:
+                self.copies.add(self.stored[head_bias])
+            self.stored[head_bias] = self.stored.pop(decoder_bias)
+        if weight not in self.stored or not config.tie_word_embeddings:
+            return config
+        words = self.family.words
+        same_shape = words in self.stored and self.shape(words) == self.shape(weight)
+        if same_shape and torch.equal(self.read(words), self.read(weight)):
+            self.copies.add(self.stored.pop(weight))
             return config
         return replace(config, tie_word_embeddings=False)
 
@@ -103,9 +102,12 @@ def plan_head(
     """Which head to build, and whether the stored classifier serves it."""
     if isinstance(labels, int):
         labels = [f"LABEL_{index}" for index in range(labels)]
-    if head not in SEQUENCE_HEADS or stored.head_or_none() != head or "classifier.weight" not in checkpoint.stored:
+    if head not in LABELLED or stored.head_or_none() != head:
         return HeadPlan(head, labels)
-    count = checkpoint.shape("classifier.weight")[0]
+    classifier = checkpoint.family.their_names("head.classifier.weight", head)[0]
+    if classifier not in checkpoint.stored:
+        return HeadPlan(head, labels)
+    count = checkpoint.shape(classifier)[0]
     generic = tuple(f"LABEL_{index}" for index in range(count))
     kept = stored.labels or generic
     if labels is None or tuple(labels) == kept:
@@ -124,8 +126,8 @@ def assemble(
 
     Raises ModelFolderError naming the tensor that the file lacks, or whose shape differs.
     """
-    if plan.name in ("mlm", "pretraining"):
-        config = checkpoint.settle_decoder(config)
+    config = checkpoint.settle_decoder(config, plan.name)
+    family = checkpoint.family
 
     def make() -> Model:
         return Model(
@@ -133,7 +135,7 @@ def assemble(
             plan.name,
             labels=plan.labels,
             problem_type=problem_type or plan.problem_type,
-            with_pooler=None if plan.name is not None else "pooler.dense.weight" in checkpoint.stored,
+            with_pooler=None if plan.name is not None else family.pooler in checkpoint.stored,
         )
 
     with torch.device("meta"):
@@ -149,7 +151,7 @@ def assemble(
     initialise(model, config.initializer_range, seed, only=set(new))
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
     unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)
-    fresh = [with_prefix(theirs, plan.name) for name in new for theirs in their_names(name, plan.name)]
+    fresh = [theirs for name in new for theirs in family.stored_names(name, plan.name)]
     return model, LoadReport(loaded, fresh, unused)
 
 
@@ -158,9 +160,9 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
     sources: dict[str, list[str]] = {}
     new, missing = [], []
     for name, parameter in blueprint.named_parameters():
-        theirs = their_names(name, plan.name)
+        theirs = checkpoint.family.their_names(name, plan.name)
         is_head = name.startswith(("head.", "encoder.pooler."))
-        is_other_classifier = name.startswith("head.classifier.") and plan.name in SEQUENCE_HEADS and plan.rows is None
+        is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELLED and plan.rows is None
         if all(part in checkpoint.stored for part in theirs) and not is_other_classifier:
             _check_shapes(theirs, tuple(parameter.shape), checkpoint)
             sources[name] = theirs

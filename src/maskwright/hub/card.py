@@ -6,18 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..models.model import Model
+from .family import Family
 
 _TITLES = {
     None: "A text encoder",
     "mlm": "A masked language model",
     "nsp": "A next-sentence model",
-    "pretraining": "A pre-trained BERT (masked words and next sentence)",
+    "pretraining": "A pre-trained encoder (masked words and sentence pairs)",
+    "rtd": "A replaced-token detector",
     "classification": "A text classifier",
     "regression": "A text regressor",
+    "tagging": "A token tagger",
+    "qa": "A finder of answers in a text",
+    "choice": "A multiple-choice model",
 }
-_TAGS = {"mlm": "fill-mask", "pretraining": "fill-mask", "classification": "text-classification"}
-_USES = {
-    None: "maskwright embed {folder} --input texts.txt --output vectors.npy",
+_TAGS = {
+    "mlm": "fill-mask",
+    "pretraining": "fill-mask",
+    "classification": "text-classification",
+    "tagging": "token-classification",
+    "qa": "question-answering",
+    "choice": "multiple-choice",
+}
+_EMBED = "maskwright embed {folder} --input texts.txt --output vectors.npy"
+_USES: dict[str | None, str] = {
     "mlm": 'maskwright fill-mask {folder} "the man went to the [MASK] ."',
     "nsp": 'maskwright next-sentence {folder} "He came in." "He sat down."',
     "pretraining": 'maskwright fill-mask {folder} "the man went to the [MASK] ."',
@@ -27,16 +39,20 @@ _USES = {
 _LONGEST_VALUE = 200
 
 
-def model_card(model: Model, facts: Mapping[str, Any], architecture: str) -> str:
-    """Markdown with the front matter that model hubs read. facts: the content of maskwright.json."""
+def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
+    """Markdown with the front matter that model hubs read.
+
+    facts: the content of maskwright.json; family: in whose format the folder is.
+    """
     config = model.config
     tag = _TAGS.get(model.head_name or "", "feature-extraction")
-    lines = ["---", "library_name: maskwright", f"pipeline_tag: {tag}", "tags:", "- bert", "- maskwright", "---", ""]
+    lines = ["---", "library_name: maskwright", f"pipeline_tag: {tag}", "tags:"]
+    lines += [f"- {tag}" for tag in dict.fromkeys((family.model_type, "maskwright"))] + ["---", ""]
     lines += [f"# {_TITLES[model.head_name]}", ""]
     lines += [
-        f"BERT with {config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads, a "
-        f"vocabulary of {config.vocab_size:,} and at most {config.max_position_embeddings} tokens: "
-        f"{model.num_parameters:,} parameters.",
+        f"{_kind(family)} with {config.num_hidden_layers} layers of {config.hidden_size}, "
+        f"{config.num_attention_heads} heads, a vocabulary of {config.vocab_size:,} and at most "
+        f"{config.max_position_embeddings} tokens: {model.num_parameters:,} parameters.",
         "",
     ]
     if model.labels:
@@ -44,11 +60,19 @@ def model_card(model: Model, facts: Mapping[str, Any], architecture: str) -> str
     rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels")})
     lines += ["## How it was made", "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in rows]
-    lines += ["", "## Use", "", "```sh", _USES[model.head_name].format(folder="this-folder"), "```", ""]
+    lines += ["", "## Use", "", "```sh", _USES.get(model.head_name, _EMBED).format(folder="this-folder"), "```", ""]
     lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
+    if not family.encoder:
+        lines += ["transformers has no class for this network: the folder opens in Maskwright alone.", ""]
+        return "\n".join(lines)
+    architecture = family.class_of(model.head_name)
     lines += ["It opens in transformers as well:", "", "```python", f"from transformers import {architecture}"]
     lines += [f'model = {architecture}.from_pretrained("this-folder")', "```", ""]
     return "\n".join(lines)
+
+
+def _kind(family: Family) -> str:
+    return family.title if family.encoder else "A network that no published family describes,"
 
 
 def _rows(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -1,4 +1,7 @@
-"""`config.json` in transformers' names: read into a ModelConfig and a head, and written back."""
+"""`config.json` in transformers' names: read into a ModelConfig and a head, and written back.
+
+The names of each family stand in its table (`hub.families`).
+"""
 
 from __future__ import annotations
 
@@ -10,33 +13,21 @@ from ..core import storage
 from ..core.errors import ConfigError, ModelFolderError
 from ..models.config import ModelConfig
 from ..models.losses import PROBLEM_TYPES
-from .keys import ARCHITECTURES, HEADS
+from .family import Family, families, family_named
 
 FILE = "config.json"
-SUPPORTED = ("bert",)
 MOST_LABELS = 100_000
-
-# Our name -> theirs, where they differ; the defaults of both sides are equal.
-_THEIR_NAMES = {"hidden_dropout": "hidden_dropout_prob", "attention_dropout": "attention_probs_dropout_prob"}
-_FIELDS = tuple(ModelConfig.__dataclass_fields__)
-
-# Settings that change what the network computes, and the values that we compute.
-_UNDERSTOOD: dict[str, tuple[Any, ...]] = {
-    "is_decoder": (False, None),
-    "add_cross_attention": (False, None),
-    "position_embedding_type": ("absolute", None),
-    "quantization_config": (None,),
-    "pruned_heads": ({}, None),
-}
 
 
 @dataclass(frozen=True)
 class FolderConfig:
     """What config.json says.
 
-    architecture: transformers' class name, or None; labels: names of the outputs, () where none are given.
+    family: whose format it is; architecture: transformers' class name, or None; labels: names of the outputs, () where
+    none are given.
     """
 
+    family: Family
     config: ModelConfig
     architecture: str | None
     labels: tuple[str, ...]
@@ -44,16 +35,18 @@ class FolderConfig:
 
     def head(self) -> str | None:
         """Our name of the head. Raises ModelFolderError for a class whose head is not ours."""
-        if self.architecture not in ARCHITECTURES:
+        classes = self.family.classes
+        if self.architecture not in classes:
+            heads = dict.fromkeys(head for head in classes.values() if head)
             raise ModelFolderError(
                 f"The folder holds a {self.architecture}, whose head is not supported: name another to put on its "
-                f"encoder ({', '.join(name for name in HEADS if name)}). Supported: {', '.join(ARCHITECTURES)}."
+                f"encoder ({', '.join(heads)}). Supported: {', '.join(classes)}."
             )
         return self.head_or_none()
 
     def head_or_none(self) -> str | None:
         """Our name of the head, None for a bare encoder and for a head that is not ours."""
-        head = ARCHITECTURES.get(self.architecture or "")
+        head = self.family.classes.get(self.architecture or "")
         return "regression" if head == "classification" and self._is_regression() else head
 
     def _is_regression(self) -> bool:
@@ -71,9 +64,9 @@ def read_config(folder: Path) -> FolderConfig:
     values = storage.read_json(path)
     if not isinstance(values, dict):
         raise ModelFolderError(f"{path} is not a JSON object: this is no model folder.")
-    _check_supported(path, values)
+    family = _family(path, values)
     try:
-        config = ModelConfig(**_known(values))
+        config = ModelConfig(**family.to_ours(values))
     except ConfigError as error:
         raise ModelFolderError(f"{path}: {error}") from None
     problem_type = values.get("problem_type")
@@ -81,17 +74,20 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelFolderError(
             f"{path}: problem_type is {problem_type!r}; it must be one of {', '.join(PROBLEM_TYPES)}."
         )
-    return FolderConfig(config, _architecture(path, values), _labels(path, values), problem_type)
+    return FolderConfig(family, config, _architecture(path, values), _labels(path, values), problem_type)
 
 
 def write_config(
-    config: ModelConfig, head: str | None, labels: tuple[str, ...], problem_type: str | None, dtype: str
+    family: Family,
+    config: ModelConfig,
+    head: str | None,
+    labels: tuple[str, ...],
+    problem_type: str | None,
+    dtype: str,
 ) -> dict[str, Any]:
-    """The content of config.json, as transformers reads it."""
-    class_head = "classification" if head == "regression" else head
-    architecture = next(name for name, ours in ARCHITECTURES.items() if ours == class_head)
-    values: dict[str, Any] = {"architectures": [architecture], "model_type": "bert"}
-    values |= {_THEIR_NAMES.get(field, field): getattr(config, field) for field in _FIELDS}
+    """The content of config.json, as transformers reads it. family: one that describes the model."""
+    values: dict[str, Any] = {"architectures": [family.class_of(head)], "model_type": family.model_type}
+    values |= family.to_theirs(config)
     values["dtype"] = dtype
     if labels:
         values["id2label"] = {str(index): label for index, label in enumerate(labels)}
@@ -100,25 +96,17 @@ def write_config(
     return values
 
 
-def _known(values: dict[str, Any]) -> dict[str, Any]:
-    """Our fields that the file gives. An explicit null means the default, but for fields that may be None."""
-    found = {}
-    for field in _FIELDS:
-        name = _THEIR_NAMES.get(field, field)
-        may_be_none = field in ("pad_token_id", "classifier_dropout")
-        if name in values and (values[name] is not None or may_be_none):
-            found[field] = values[name]
-    return found
-
-
-def _check_supported(path: Path, values: dict[str, Any]) -> None:
+def _family(path: Path, values: dict[str, Any]) -> Family:
+    """The family of a config.json, if its other settings are such that we compute what it describes."""
     model_type = values.get("model_type")
-    if model_type not in SUPPORTED:
+    if not isinstance(model_type, str) or model_type not in families():
         named = f"a model of type '{model_type}'" if model_type else "a model without a model_type"
-        raise ModelFolderError(f"{path} describes {named}; supported: {', '.join(SUPPORTED)}.")
-    for name, understood in _UNDERSTOOD.items():
-        if values.get(name) not in understood:
+        raise ModelFolderError(f"{path} describes {named}; supported: {', '.join(families())}.")
+    family = family_named(model_type)
+    for name, understood in family.understood.items():
+        if name in values and values[name] not in understood:
             raise ModelFolderError(f"{path}: {name} is {values[name]!r}, which is not supported.")
+    return family
 
 
 def _architecture(path: Path, values: dict[str, Any]) -> str | None:

@@ -24,7 +24,7 @@ _FILE_NAME = re.compile(
     r"txt|xml|xz|yaml|yml|zip|zst)",
     re.IGNORECASE,
 )
-_WANTED = ["*.json", "*.safetensors", "vocab.txt", "merges.txt"]
+_WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt"]
 _UNWANTED = ["onnx/*", "openvino/*", "coreml/*"]
 
 

@@ -16,18 +16,20 @@ from ..core import storage
 from ..core.errors import CorruptFileError, ModelFolderError
 from ..models.model import Model
 from ..text.tokenizer import Tokenizer
-from . import config_file, keys, weights
+from . import config_file, weights
 from .assemble import Checkpoint, LoadReport, assemble, plan_head
 from .card import model_card
 from .config_file import read_config, write_config
 from .download import find_folder
+from .family import Family, family_for
+from .sentence import MODULES, declaration_files, declared_by, network_folder
 from .weights import Weights
 
 __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "verify"]
 
 FACTS = "maskwright.json"
 STORED = "stored"
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
 def load_model(
@@ -43,21 +45,24 @@ def load_model(
     head: "stored" for the one in the folder, a head's name to put that one on the encoder, None for the bare encoder
     (with a pooler if the folder has one); labels, problem_type: as `build` takes them, default those of the folder. A
     head that the folder does not hold, or holds for other labels, is drawn from `seed`, and the report names it.
-    Weights become float32.
+    Weights become float32. Of a sentence-transformers folder the network is loaded; `.sentence` holds what it declares.
     Raises MissingFileError, ModelFolderError (no model, not supported, config and weights that disagree) or
     CorruptFileError.
     """
     folder, root = find_folder(name)
     verify(folder)
+    declared = declared_by(folder) if (folder / MODULES).is_file() else None
+    folder = network_folder(folder)
     stored = read_config(folder)
     with Weights(folder, root) as file:
-        checkpoint = Checkpoint(file)
+        checkpoint = Checkpoint(file, stored.family)
         if stored.architecture is None:
-            stored = replace_fields(stored, architecture=keys.guess_architecture(checkpoint.stored))
+            stored = replace_fields(stored, architecture=stored.family.guess_class(checkpoint.stored))
         plan = plan_head(stored, stored.head() if head == STORED else head, labels, checkpoint)
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
     if any((folder / file_name).is_file() for file_name in _TOKENIZER_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
+    model.sentence = declared if model.head_name is None else None
     return model.train(False), report
 
 
@@ -66,21 +71,28 @@ def save_model(
 ) -> None:
     """Write a model folder: config.json, model.safetensors, tokenizer files, maskwright.json, README.md, manifest.
 
+    A bare encoder that came from a sentence-transformers folder keeps its declaration.
+
     facts: what maskwright.json should say beyond format, versions, head and labels: task, training, and so on. The
     folder appears complete or not at all. Raises RunError when it exists and is not empty, unless `replace`.
     """
     problem_type = _problem_type(model, facts or {})
     dtype = str(model.word_embeddings.dtype).removeprefix("torch.")
-    config = write_config(model.config, model.head_name, model.labels, problem_type, dtype)
+    family = family_for(model.config, model.head_name)
+    config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
     all_facts = _facts(model, facts or {})
     files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_json(new / config_file.FILE, config)
-        storage.write_bytes(new / weights.FILE, to_safetensors(_their_tensors(model), metadata={"format": "pt"}))
+        storage.write_bytes(
+            new / weights.FILE, to_safetensors(_their_tensors(model, family), metadata={"format": "pt"})
+        )
         for name, data in files.items():
             storage.write_bytes(storage.inside(new, name), data)
+        for name, content in _declaration(model).items():
+            storage.write_json(new / name, content)
         storage.write_json(new / FACTS, all_facts)
-        storage.write_text(new / "README.md", model_card(model, all_facts, config["architectures"][0]))
+        storage.write_text(new / "README.md", model_card(model, all_facts, family))
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
@@ -100,17 +112,25 @@ def verify(folder: Path) -> None:
         storage.verify_folder(folder)
 
 
-def _their_tensors(model: Model) -> dict[str, Tensor]:
-    """The parameters under transformers' names. A tied decoder is not stored; its bias is, once."""
+def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
+    """The parameters under the family's names. A tied decoder is not stored; its bias is, once."""
     tensors: dict[str, Tensor] = {}
     head = model.head_name
     for name, parameter in model.named_parameters():
-        theirs = keys.their_names(name, head)
+        theirs = family.stored_names(name, head)
         parts = parameter.detach().cpu().chunk(len(theirs))
-        tensors |= {keys.with_prefix(key, head): part.clone() for key, part in zip(theirs, parts, strict=True)}
-    if keys.DECODER_WEIGHT in tensors:  # an untied decoder has a bias of its own in transformers; ours is both
-        tensors[keys.DECODER_BIAS] = tensors[keys.MLM_BIAS].clone()
+        tensors |= {key: part.clone() for key, part in zip(theirs, parts, strict=True)}
+    names = family.decoder(head)
+    if names is not None and names[0] in tensors and names[1] != names[2]:
+        tensors[names[1]] = tensors[names[2]].clone()  # an untied decoder has a bias of its own there; ours is both
     return tensors
+
+
+def _declaration(model: Model) -> dict[str, Any]:
+    """The sentence-transformers files of a bare encoder that was loaded with such a declaration."""
+    if model.sentence is None or model.head_name is not None:
+        return {}
+    return declaration_files(model.sentence, model.config.hidden_size, model.config.max_position_embeddings)
 
 
 def _problem_type(model: Model, facts: Mapping[str, Any]) -> str | None:

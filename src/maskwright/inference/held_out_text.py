@@ -12,18 +12,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ..core.errors import InputError
 from ..core.progress import note, track
-from ..core.randomness import generator
+from ..core.randomness import generator as draws_of
 from ..data.prepare import prepare
 from ..models.model import Model
 from ..objectives.masking import Masker
 from ..objectives.pretraining import (
     MaskedLanguageModelling,
     MaskedLanguageModellingAndNextSentence,
+    MaskedLanguageModellingAndSentenceOrder,
     Recipe,
 )
+from ..objectives.replaced import ReplacedTokenDetection
+from ..objectives.replaced_pair import ReplacedTokenPair
 from ..objectives.stream import ExampleStream
 from .ready import room_of, tokenizer_of
 
@@ -33,22 +37,33 @@ SEQUENCES = 32  # of one batch
 
 @dataclass(frozen=True)
 class TextScore:
-    """examples: sequences scored; metrics: mlm_accuracy, perplexity, and nsp_accuracy for a model with that head."""
+    """examples: sequences scored; metrics: mlm_accuracy, perplexity, and of a model with such a head nsp_accuracy,
+    sop_accuracy, or rtd_accuracy with rtd_baseline, what calling every token original gets.
+    """
 
     examples: int
     metrics: dict[str, float]
 
 
 def score_text(
-    model: Model, sources: str | Path, *, max_length: int | None = None, seed: int = 0, skip_bad_rows: bool = False
+    model: Model,
+    sources: str | Path,
+    *,
+    generator: Model | None = None,
+    max_length: int | None = None,
+    seed: int = 0,
+    skip_bad_rows: bool = False,
 ) -> TextScore:
     """Score a masked language model, or a pre-trained one with both heads, on text that it has not seen.
 
+    A detector of replaced tokens needs the `generator` that replaces them; mlm_accuracy and perplexity are then the
+    generator's.
     sources: as for pre-training; max_length: tokens of an example, pairs included; seed: names examples and masks.
     `perplexity` is exp of the mean cross-entropy at the selected positions, 15 % of the tokens. Raises InputError for
     text that is too short, and what reading it raises.
     """
     tokenizer = tokenizer_of(model)
+    trained = _with_generator(model, generator)
     objective = _objective(model, room_of(model, max_length or min(MAX_LENGTH, room_of(model))))
     device = model.word_embeddings.device
     sums: defaultdict[str, float] = defaultdict(float)
@@ -67,12 +82,14 @@ def score_text(
                 planned = stream.section(0, section)
                 for start in range(0, len(planned), SEQUENCES):
                     part = planned[start : start + SEQUENCES]
-                    rng = generator(seed, "held-out masks", section, start)
-                    outcome = objective.outcome(model, objective.batch(shards, part, rng).to(device))
+                    rng = draws_of(seed, "held-out masks", section, start)
+                    outcome = objective.outcome(trained, objective.batch(shards, part, rng).to(device))
                     for name, count in outcome.counts.items():
                         sums[f"{name} labels"] += count
                         sums[f"{name} loss"] += float(outcome.losses[name])
                         sums[f"{name} correct"] += float(outcome.correct[name])
+                        if name in outcome.baseline:
+                            sums[f"{name} baseline"] += float(outcome.baseline[name])
                     examples += len(part)
                 progress.update(section + 1)
     return TextScore(examples, _metrics(sums))
@@ -85,6 +102,19 @@ def trained_max_length(facts: Mapping[str, Any]) -> int | None:
     return length if isinstance(length, int) and not isinstance(length, bool) and length > 4 else None
 
 
+def _with_generator(model: Model, generator: Model | None) -> nn.Module:
+    if model.head_name != "rtd":
+        return model
+    if generator is None:
+        raise InputError(
+            "A detector of replaced tokens is scored on what a generator replaces, and this folder has none: "
+            "pretrain --objective rtd writes it as generator/ in the model folder."
+        )
+    if generator.config.vocab_size != model.config.vocab_size:
+        raise InputError("The generator has another vocabulary than the model: they do not belong together.")
+    return ReplacedTokenPair.apart(model, generator)
+
+
 def _objective(model: Model, max_length: int) -> MaskedLanguageModelling:
     """The objective of the model's head, for examples of `max_length` tokens."""
     tokenizer = tokenizer_of(model)
@@ -92,6 +122,10 @@ def _objective(model: Model, max_length: int) -> MaskedLanguageModelling:
         raise InputError("The model's tokenizer has no [CLS], [SEP] or [MASK], so text cannot be masked.")
     masker = Masker(tokenizer.mask_id, tokenizer.special_ids, tokenizer.vocab_size)
     recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, max_length, short_share=0.0)
+    if model.head_name == "rtd":
+        return ReplacedTokenDetection(recipe)
+    if model.head_name == "pretraining" and model.config.pair_objective == "sop":
+        return MaskedLanguageModellingAndSentenceOrder(recipe)
     if model.head_name == "pretraining":
         return MaskedLanguageModellingAndNextSentence(recipe)
     return MaskedLanguageModelling(recipe)
@@ -104,6 +138,9 @@ def _metrics(sums: Mapping[str, float]) -> dict[str, float]:
         "mlm_accuracy": sums["mlm correct"] / sums["mlm labels"],
         "perplexity": math.exp(min(sums["mlm loss"] / sums["mlm labels"], 700.0)),
     }
-    if sums.get("nsp labels"):
-        metrics["nsp_accuracy"] = sums["nsp correct"] / sums["nsp labels"]
+    for part in ("nsp", "sop", "rtd"):
+        if sums.get(f"{part} labels"):
+            metrics[f"{part}_accuracy"] = sums[f"{part} correct"] / sums[f"{part} labels"]
+        if f"{part} baseline" in sums:
+            metrics[f"{part}_baseline"] = sums[f"{part} baseline"] / sums[f"{part} labels"]
     return metrics

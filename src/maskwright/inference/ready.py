@@ -13,10 +13,11 @@ from ..text.tokenizer import Tokenizer
 HEADS: dict[str | None, tuple[str, str]] = {
     "mlm": ("a masked language model", "fill-mask, embed or finetune"),
     "pretraining": (
-        "a pre-trained model (masked words and next sentence)",
+        "a pre-trained model (masked words and sentence pairs)",
         "fill-mask, next-sentence, embed or finetune",
     ),
     "nsp": ("a next-sentence model", "next-sentence, embed or finetune"),
+    "rtd": ("a detector of replaced tokens", "embed or finetune"),
     "classification": ("a classifier", "predict, evaluate or embed"),
     "regression": ("a regression", "predict, evaluate or embed"),
     None: ("an encoder without a head", "embed or finetune"),

@@ -1,7 +1,7 @@
-"""Heads: the last layers, one kind for each use of the encoder (Devlin et al. 2018, sections 3.1 and 4).
+"""Heads: the last layers, one kind for each use of the encoder (Devlin et al. 2018, section 4).
 
-A head takes vectors, not batches: `hidden` of chosen positions, or `pooled` of sequences. `needs_pooler` says
-whether the encoder under it has a pooler.
+A head takes vectors, not batches: `hidden` of chosen positions, or one vector for each sequence. `needs_pooler`
+says whether those are pooled; heads that judge sequences without a pooler take the first token's vector.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core.config import check
@@ -18,74 +16,46 @@ from ..core.errors import InputError
 from ..core.registry import resolve
 from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
-from ..nn.linear import LayerNorm, Linear
+from ..nn.linear import Linear
 from .config import ModelConfig
 from .losses import PROBLEM_TYPES
+from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+
+LABELLED = ("classification", "regression", "tagging")  # heads whose outputs have names
 
 
-class MaskedLanguageModelHead(nn.Module):
-    """Which token stands here? norm(act(W h + b)), times the word table, plus a bias (section 3.1, task 1).
+class FirstTokenHead(nn.Module):
+    """Judges a whole text by one vector: dropout and a linear layer on the pooled vector, or a dense layer first.
 
-    The decoder is the word table, passed in, so that it is stored and trained once; with
-    `tie_word_embeddings` off it is a table of the head's own.
+    act: None for the pooled vector, else the activation of the head's own dense layer on the first token; input_dropout
+    falls before that layer.
     """
 
-    needs_pooler = False
-
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(
+        self, config: ModelConfig, num_outputs: int, act: str | None, rate: float | None, input_dropout: bool
+    ) -> None:
         super().__init__()
-        self.dense = Linear(config.hidden_size, config.hidden_size)
-        self.norm = LayerNorm(config.hidden_size, config.layer_norm_eps)
-        self.bias = nn.Parameter(torch.empty(config.vocab_size))
-        tied = config.tie_word_embeddings
-        self.decoder = None if tied else nn.Parameter(torch.empty(config.vocab_size, config.hidden_size))
-        self.act = ACTIVATIONS[config.hidden_act]
+        self.needs_pooler = act is None
+        self.dropout = config.hidden_dropout if rate is None else rate
+        self.input_dropout = self.dropout if input_dropout else 0.0
+        self.dense = None if act is None else Linear(config.hidden_size, config.hidden_size)
+        self.act = None if act is None else ACTIVATIONS[act]
+        self.classifier = Linear(config.hidden_size, num_outputs)
 
-    def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
-        """hidden: float [positions, hidden]; word_embeddings: float [vocab, hidden].
-
-        Returns logits [positions, vocab]. Pass only the positions whose token is wanted: this product is the
-        largest of a small model.
-        """
-        hidden = self.norm(self.act(self.dense(hidden)))
-        decoder = word_embeddings if self.decoder is None else self.decoder
-        return F.linear(hidden, decoder.to(hidden.dtype), self.bias.to(hidden.dtype))
-
-
-class NextSentenceHead(nn.Module):
-    """Does B follow A? Two logits: 0 = B follows A, 1 = B is random (section 3.1, task 2)."""
-
-    needs_pooler = True
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.classifier = Linear(config.hidden_size, 2)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """pooled: float [sequences, hidden]. Returns logits [sequences, 2]."""
-        logits: Tensor = self.classifier(pooled)
+    def forward(self, vectors: Tensor) -> Tensor:
+        """vectors: float [sequences, hidden]. Returns logits [sequences, num_outputs]."""
+        if self.dense is not None and self.act is not None:
+            vectors = self.act(self.dense(dropout(vectors, self.input_dropout, self.training)))
+        logits: Tensor = self.classifier(dropout(vectors, self.dropout, self.training))
         return logits
 
 
-class PretrainingHead(nn.Module):
-    """Both heads of pre-training over one encoder: masked words and next sentence."""
-
-    needs_pooler = True
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.predictions = MaskedLanguageModelHead(config)
-        self.seq_relationship = NextSentenceHead(config)
-
-
-class SequenceClassificationHead(nn.Module):
-    """Labels or a number for a whole text: dropout and one linear layer on the pooled vector.
+class SequenceClassificationHead(FirstTokenHead):
+    """Labels or a number for a whole text.
 
     labels: the names of the outputs, in order; problem_type: one of PROBLEM_TYPES, or None to let the labels
     of a loss decide, as transformers does.
     """
-
-    needs_pooler = True
 
     def __init__(
         self,
@@ -93,25 +63,63 @@ class SequenceClassificationHead(nn.Module):
         labels: Sequence[str] = ("LABEL_0", "LABEL_1"),
         problem_type: str | None = None,
     ) -> None:
-        super().__init__()
-        check(len(labels) > 0, "A classifier needs at least one label.")
-        check(len(set(labels)) == len(labels), f"The labels {', '.join(labels)} are not all different.")
+        _check_labels(labels)
         check(
             problem_type is None or problem_type in PROBLEM_TYPES,
             f"problem_type is {problem_type!r}; it must be one of {', '.join(PROBLEM_TYPES)}, or None.",
         )
+        super().__init__(
+            config, len(labels), config.classifier_act, config.classifier_dropout, config.classifier_input_dropout
+        )
         self.labels = tuple(labels)
         self.problem_type = problem_type
-        self.dropout = config.hidden_dropout if config.classifier_dropout is None else config.classifier_dropout
+
+
+class ChoiceHead(FirstTokenHead):
+    """Which of several texts? One score for each (section 4.4); the softmax over a question's choices decides."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        rate = config.classifier_dropout if config.choice_dropout is None else config.choice_dropout
+        super().__init__(config, 1, config.choice_act, rate, input_dropout=False)
+
+
+class TokenClassificationHead(nn.Module):
+    """A label for every token (section 5.3): dropout and one linear layer. labels: names of the outputs."""
+
+    needs_pooler = False
+
+    def __init__(self, config: ModelConfig, labels: Sequence[str] = ("LABEL_0", "LABEL_1")) -> None:
+        super().__init__()
+        _check_labels(labels)
+        own = config.classifier_dropout if config.tagging_dropout == "classifier" else None
+        self.labels = tuple(labels)
+        self.dropout = config.hidden_dropout if own is None else own
         self.classifier = Linear(config.hidden_size, len(self.labels))
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """pooled: float [sequences, hidden]. Returns logits [sequences, num_labels]."""
-        logits: Tensor = self.classifier(dropout(pooled, self.dropout, self.training))
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden: float [tokens, hidden]. Returns logits [tokens, num_labels]."""
+        logits: Tensor = self.classifier(dropout(hidden, self.dropout, self.training))
         return logits
 
 
-Head = MaskedLanguageModelHead | NextSentenceHead | PretrainingHead | SequenceClassificationHead
+class SpanHead(nn.Module):
+    """Where does the answer begin and end? Two logits a token, start and end (section 4.2)."""
+
+    needs_pooler = False
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dropout = config.span_dropout
+        self.classifier = Linear(config.hidden_size, 2)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden: float [tokens, hidden]. Returns logits [tokens, 2]."""
+        logits: Tensor = self.classifier(dropout(hidden, self.dropout, self.training))
+        return logits
+
+
+TokenHead = TokenClassificationHead | SpanHead | ReplacedTokenHead
+Head = MaskedLanguageModelHead | NextSentenceHead | PretrainingHead | FirstTokenHead | TokenHead
 
 
 def make_head(
@@ -122,16 +130,18 @@ def make_head(
 ) -> Head | None:
     """The head called `name` (None: no head), its parameters not yet filled.
 
-    labels: names of the outputs, or how many there are; default two for classification, one for regression.
-    Raises ConfigError for an unknown name, and for labels where the head has none.
+    labels: names of the outputs, or how many there are; default one for regression, two for the others that have
+    any. Raises ConfigError for an unknown name, and for labels where the head has none.
     """
-    if name in ("classification", "regression"):
-        default = 2 if name == "classification" else 1
+    if name in LABELLED:
+        default = 1 if name == "regression" else 2
         names = default if labels is None else labels
         if isinstance(names, int):
             names = [f"LABEL_{index}" for index in range(names)]
+        if name == "tagging":
+            return TokenClassificationHead(config, names)
         return SequenceClassificationHead(config, names, "regression" if name == "regression" else problem_type)
-    check(labels is None, f"Head {name or 'none'} takes no labels: only classification and regression do.")
+    check(labels is None, f"Head {name or 'none'} takes no labels: only {', '.join(LABELLED)} do.")
     if name is None:
         return None
     head: Head = resolve("head", name)(config)
@@ -144,3 +154,8 @@ def require(head: nn.Module | None, kinds: tuple[type[nn.Module], ...], what: st
         return head
     has = f"its head is {type(head).__name__}" if head is not None else "it is a bare encoder"
     raise InputError(f"This model cannot {what}: {has}. Load or build it with another head.")
+
+
+def _check_labels(labels: Sequence[str]) -> None:
+    check(len(labels) > 0, "A classifier needs at least one label.")
+    check(len(set(labels)) == len(labels), f"The labels {', '.join(labels)} are not all different.")

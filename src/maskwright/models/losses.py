@@ -41,6 +41,31 @@ def sequence_loss(logits: Tensor, labels: Tensor, problem_type: str | None) -> T
     return F.binary_cross_entropy_with_logits(logits, targets)
 
 
+def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean binary cross-entropy. logits: float [tokens]; labels: int [tokens], 1 for a replaced token."""
+    wrong = labels[(labels != 0) & (labels != 1)]
+    if wrong.numel():
+        raise InputError(f"labels hold {wrong[0].item()}; they must be 1 for a replaced token and 0 for others.")
+    logits = widen(logits)
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+
+
+def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """Mean of the cross-entropies of start and end over all columns.
+
+    start_logits, end_logits: float [batch, seq]; starts, ends: int [batch] or [batch, 1], columns. As in transformers,
+    one beyond the last column does not count, and one below 0 counts as 0.
+    """
+    seq = start_logits.shape[1]
+    losses = []
+    for what, logits, columns in (("start_positions", start_logits, starts), ("end_positions", end_logits, ends)):
+        if columns.numel() != len(logits) or columns.is_floating_point():
+            raise InputError(f"{what} must be one whole number for each of the {len(logits)} rows.")
+        targets = columns.reshape(-1).long().clamp(0, seq)
+        losses.append(F.cross_entropy(widen(logits), targets, ignore_index=seq))
+    return (losses[0] + losses[1]) / 2
+
+
 def infer_problem_type(num_labels: int, labels: Tensor) -> str:
     """The problem that these labels, [sequences] or [sequences, num_labels], pose by transformers' rule."""
     if num_labels == 1:

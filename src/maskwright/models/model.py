@@ -1,6 +1,6 @@
 """A model: the encoder, at most one head, and three ways in.
 
-Packed (`encode`, `pool`, `mlm_logits`, `nsp_logits`, `logits`) is what training and inference use. Padded
+Packed (`encode`, `pool`, `first`, `mlm_logits`, `nsp_logits`, `logits`) is what training and inference use. Padded
 (`forward`) takes and returns what transformers does; it packs on entry and spreads on exit, so both give the
 same numbers.
 """
@@ -19,27 +19,30 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from .config import ModelConfig
 from .heads import (
+    FirstTokenHead,
     Head,
-    MaskedLanguageModelHead,
-    NextSentenceHead,
-    PretrainingHead,
     SequenceClassificationHead,
+    SpanHead,
+    TokenClassificationHead,
     make_head,
     require,
 )
 from .initialisation import initialise
 from .output import ModelOutput
-from .padded import PaddedRows
-from .padded_call import padded_call
+from .padded_call import Targets, padded_call
+from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 from .transformer import Encoded, Transformer
+
+HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
 
 
 class Model(nn.Module):
     """An encoder with a head.
 
-    config: its sizes; head_name, head: "mlm", "nsp", "pretraining", "classification", "regression", or None
-    and None for a bare encoder with its pooler; tokenizer: the one it was trained with, or None. Parameters
-    are left unfilled: `build` fills them, `hub.load_model` loads them.
+    config: its sizes; head_name, head: one of HEAD_NAMES, or None and None for a bare encoder with its pooler (if
+    its family has one); tokenizer: the one it was trained with, or None; sentence: how its folder makes vectors of
+    sentences (`hub.sentence.Declared`), or None. Parameters are left unfilled: `build` fills them,
+    `hub.load_model` loads them.
     """
 
     def __init__(
@@ -54,12 +57,13 @@ class Model(nn.Module):
         super().__init__()
         head = make_head(head_name, config, labels, problem_type)
         if with_pooler is None:
-            with_pooler = head is None or head.needs_pooler
+            with_pooler = config.pooler if head is None else head.needs_pooler
         self.config = config
         self.head_name = head_name
         self.encoder = Transformer(config, with_pooler)
         self.head: Head | None = head
         self.tokenizer: Any = None
+        self.sentence: Any = None
         self._compute_dtype: torch.dtype | None = None
 
     # -- what it is ------------------------------------------------------------------------------------------
@@ -79,7 +83,7 @@ class Model(nn.Module):
 
     @property
     def word_embeddings(self) -> Tensor:
-        """The word table: float [vocab, hidden]."""
+        """The word table: float [vocab, size], size being config.table_size."""
         return self.encoder.embeddings.word.weight
 
     @property
@@ -89,12 +93,13 @@ class Model(nn.Module):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the outputs of a sequence head; none for others."""
-        return self.head.labels if isinstance(self.head, SequenceClassificationHead) else ()
+        """Names of the outputs of a head that classifies texts or tokens; none for others."""
+        head = self.head
+        return head.labels if isinstance(head, SequenceClassificationHead | TokenClassificationHead) else ()
 
     @property
     def num_labels(self) -> int:
-        """How many outputs a sequence head has; 0 for others."""
+        """How many of them there are; 0 for other heads."""
         return len(self.labels)
 
     @property
@@ -126,8 +131,7 @@ class Model(nn.Module):
         """
         if not self.has_pooler:
             raise InputError("This model has no pooler: load it with a head that judges whole sequences.")
-        if 0 in batch.lengths:
-            raise InputError(f"Sequence {batch.lengths.index(0)} of the pack is empty: it has no first token to pool.")
+        _check_no_empty(batch)
         # One vector per sequence costs nothing: in the dtype of the weights its scores are not rounded to bfloat16.
         return self.encoder.pool(hidden[batch.first_tokens].to(self.word_embeddings.dtype))
 
@@ -144,10 +148,25 @@ class Model(nn.Module):
         logits: Tensor = (head.seq_relationship if isinstance(head, PretrainingHead) else head)(pooled)
         return logits
 
+    def first(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """What a head on whole sequences judges: pooled vectors where it needs them, else the first tokens'.
+
+        hidden: [tokens, hidden] of `encode`. Returns float [sequences, hidden]. Raises InputError as `pool` does.
+        """
+        if self.head is None or self.head.needs_pooler:
+            return self.pool(hidden, batch)
+        _check_no_empty(batch)
+        return hidden[batch.first_tokens].to(self.word_embeddings.dtype)
+
     def logits(self, batch: Batch) -> Tensor:
-        """Logits of a pack by the sequence head: [sequences, num_labels], or 2 columns for next sentence."""
-        head = require(self.head, (SequenceClassificationHead, NextSentenceHead), "classify whole sequences")
-        logits: Tensor = head(self.pool(self.encode(batch).hidden, batch))
+        """Logits of a pack: [sequences, num_labels] by a sequence head, 2 columns for next sentence, 1 for choices;
+        [tokens, num_labels] by a token head, 2 columns (start, end) for spans; [tokens] for replaced tokens.
+        """
+        hidden = self.encode(batch).hidden
+        if isinstance(self.head, TokenClassificationHead | SpanHead | ReplacedTokenHead):
+            return self.head(hidden)
+        head = require(self.head, (FirstTokenHead, NextSentenceHead), "classify whole sequences")
+        logits: Tensor = head(self.first(hidden, batch))
         return logits
 
     def check(self, batch: Batch) -> None:
@@ -161,8 +180,8 @@ class Model(nn.Module):
                 "(max_length), or cut it into windows."
             )
         _check_range(batch.input_ids, self.config.vocab_size, "Token id", "vocabulary")
-        _check_range(batch.position_ids, most, "Position", "position table")
-        if batch.token_type_ids is not None:
+        _check_range(batch.position_ids, most, "Position", "position table", -self.config.position_offset)
+        if batch.token_type_ids is not None and self.config.type_vocab_size > 1:
             _check_range(batch.token_type_ids, self.config.type_vocab_size, "Token type", "token type table")
 
     # -- padded ----------------------------------------------------------------------------------------------
@@ -175,22 +194,27 @@ class Model(nn.Module):
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         next_sentence_label: Tensor | None = None,
+        sentence_order_label: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> ModelOutput:
         """The padded call, in transformers' names and shapes.
 
-        input_ids, attention_mask, token_type_ids: int [batch, seq]; position_ids: default the column. Left and right
-        padding and holes are dropped on entry and come back as zeros; the pooled token is that of column 0.
-        labels: [batch, seq] for mlm and pretraining (with next_sentence_label [batch]), [batch] for nsp, as
-        `sequence_loss` says for sequence heads; -100 and labels of dropped tokens do not count. Raises InputError.
+        input_ids, attention_mask, token_type_ids: int [batch, seq] ([batch, choices, seq] for choice); position_ids:
+        rows of the position table, default the column (with an offset: counted over tokens that are not padding).
+        Left and right padding and holes are dropped on entry and come back as zeros; the pooled token is that of column
+        0, and a span's softmax runs over all columns.
+        labels: [batch, seq] for mlm, tagging, rtd and pretraining (with next_sentence_label or sentence_order_label
+        [batch]), [batch] for nsp and choice, as `sequence_loss` says for sequence heads; start_positions, end_positions
+        [batch] for qa. -100 and labels of dropped tokens do not count. Raises InputError.
         """
-        rows = PaddedRows(input_ids, attention_mask, token_type_ids, position_ids)
+        targets = Targets(labels, next_sentence_label, sentence_order_label, start_positions, end_positions)
         return padded_call(
             self,
-            rows,
-            labels,
-            next_sentence_label,
+            (input_ids, attention_mask, token_type_ids, position_ids),
+            targets,
             hidden_states=output_hidden_states,
             attentions=output_attentions,
         )
@@ -212,16 +236,21 @@ def build(
 ) -> Model:
     """A model with random weights, drawn as published; the same seed gives the same weights.
 
-    head: "mlm", "nsp", "pretraining", "classification", "regression", or None for the bare encoder with its
-    pooler; labels: names (or number) of a classifier's outputs. Raises ConfigError for an unknown head.
+    head: one of HEAD_NAMES, or None for the bare encoder with its pooler; labels: names (or number) of a
+    classifier's outputs. Raises ConfigError for an unknown head.
     """
     model = Model(config, head, labels=labels, problem_type=problem_type)
     initialise(model, config.initializer_range, seed)
     return model
 
 
-def _check_range(ids: Tensor, size: int, what: str, table: str) -> None:
+def _check_no_empty(batch: Batch) -> None:
+    if 0 in batch.lengths:
+        raise InputError(f"Sequence {batch.lengths.index(0)} of the pack is empty: it has no first token to pool.")
+
+
+def _check_range(ids: Tensor, size: int, what: str, table: str, least: int = 0) -> None:
     lowest, highest = (int(value) for value in torch.aminmax(ids))
-    if lowest < 0 or highest >= size:
-        wrong = lowest if lowest < 0 else highest
+    if lowest < least or highest >= size:
+        wrong = lowest if lowest < least else highest
         raise InputError(f"{what} {wrong:,} is not in the model's {table}, 0 to {size - 1:,}.")

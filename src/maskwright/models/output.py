@@ -13,8 +13,10 @@ class ModelOutput:
 
     last_hidden_state: float [batch, seq, hidden], 0 where the attention mask drops a token;
     pooler_output: float [batch, hidden]; loss: float [];
-    logits: [batch, seq, vocab] (mlm), [batch, 2] (nsp), [batch, num_labels] (classification, regression);
-    prediction_logits [batch, seq, vocab] and seq_relationship_logits [batch, 2] (pretraining);
+    logits: [batch, seq, vocab] (mlm), [batch, 2] (nsp), [batch, num_labels] (classification, regression),
+    [batch, seq, num_labels] (tagging), [batch, seq] (rtd), [batch, choices] (choice);
+    prediction_logits [batch, seq, vocab] and seq_relationship_logits or, where sentence order was trained, sop_logits
+    [batch, 2] (pretraining); start_logits, end_logits [batch, seq] (qa);
     hidden_states: layers + 1 tensors [batch, seq, hidden], the embeddings first;
     attentions: per layer [batch, heads, seq, seq].
     """
@@ -24,6 +26,9 @@ class ModelOutput:
     logits: Tensor | None = None
     prediction_logits: Tensor | None = None
     seq_relationship_logits: Tensor | None = None
+    sop_logits: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
     pooler_output: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None

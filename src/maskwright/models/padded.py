@@ -17,8 +17,8 @@ class PaddedRows:
 
     Rows are packed shortest first, so that attention finds runs of equal length; rows without a kept token are left out
     of the pack. input_ids, token_type_ids (or None), position_ids: int64 [batch, seq]; keep: bool [batch, seq];
-    rows: int64 [sequences], the row of each packed sequence; flat: int64 [tokens], row * seq + column of each packed
-    token; batch: the pack.
+    rows: int64 [sequences], the row of each packed sequence; columns: int64 [tokens], the column of each packed token;
+    flat: int64 [tokens], row * seq + column of each; batch: the pack.
     """
 
     def __init__(
@@ -27,19 +27,24 @@ class PaddedRows:
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
+        position_offset: int = 0,
     ) -> None:
         """input_ids, token_type_ids: int [batch, seq]; attention_mask: 1 keeps, 0 drops (default: keep all);
-        position_ids: int [batch, seq], [1, seq] or [seq], default the column. Raises InputError for other shapes.
+        position_ids: int [batch, seq], [1, seq] or [seq], rows of the position table, default the column.
+
+        position_offset: the model's; if not 0, positions by default count the tokens that are not padding, and
+        padding stands before the first (RoBERTa). Raises InputError for other shapes.
         """
         _check_ids(input_ids)
         self.input_ids = input_ids.long()
         self.keep = _keep(attention_mask, input_ids)
         self.token_type_ids = _token_types(token_type_ids, input_ids)
-        self.position_ids = _positions(position_ids, input_ids)
+        self.position_ids = _positions(position_ids, input_ids, position_offset)
         lengths = self.keep.sum(dim=1)  # [batch]
         rows = torch.argsort(lengths, stable=True)
         self.rows = rows[lengths[rows] > 0]  # [sequences]
         sequence, column = self.keep[self.rows].nonzero(as_tuple=True)  # [tokens] each, in pack order
+        self.columns = column
         self.flat = self.rows[sequence] * input_ids.shape[1] + column
         cu_seqlens = torch.zeros(len(self.rows) + 1, dtype=torch.int32)
         cu_seqlens[1:] = lengths[self.rows].cumsum(0)
@@ -49,12 +54,20 @@ class PaddedRows:
             cu_seqlens=cu_seqlens,
             position_ids=self.position_ids.reshape(-1)[self.flat],
             token_type_ids=None if types is None else types.reshape(-1)[self.flat],
+            places=None if _side_by_side(column, lengths[self.rows]) else column,
         )
 
     def spread_tokens(self, values: Tensor) -> Tensor:
         """[tokens, ...] to [batch, seq, ...]; dropped tokens are 0."""
         num_rows, seq = self.keep.shape
         padded = values.new_zeros((num_rows * seq, *values.shape[1:])).index_copy(0, self.flat, values)
+        return padded.view(num_rows, seq, *values.shape[1:])
+
+    def spread_flat(self, values: Tensor, flat: Tensor, beside: Tensor) -> Tensor:
+        """Like `spread_tokens`, with the values of dropped tokens too. beside: [onlookers, ...] at flat [onlookers]."""
+        num_rows, seq = self.keep.shape
+        both, where = torch.cat([values, beside]), torch.cat([self.flat, flat])
+        padded = both.new_zeros((num_rows * seq, *values.shape[1:])).index_copy(0, where, both)
         return padded.view(num_rows, seq, *values.shape[1:])
 
     def spread_sequences(self, values: Tensor) -> Tensor:
@@ -98,14 +111,27 @@ def _token_types(token_type_ids: Tensor | None, input_ids: Tensor) -> Tensor | N
     return token_type_ids.long()
 
 
-def _positions(position_ids: Tensor | None, input_ids: Tensor) -> Tensor:
-    """Positions as int64 [batch, seq]."""
+def _positions(position_ids: Tensor | None, input_ids: Tensor, offset: int) -> Tensor:
+    """Positions counted from 0 as int64 [batch, seq]; -1 for padding where the model's positions have an offset."""
     shape = input_ids.shape
     if position_ids is None:
+        if offset:
+            is_token = input_ids != offset - 1  # the padding token's id is its row of the position table
+            return is_token.long().cumsum(dim=1) * is_token - 1
         position_ids = torch.arange(shape[1], device=input_ids.device)
     elif position_ids.shape not in (shape, (1, shape[1]), (shape[1],)):
         _check_shape("position_ids", position_ids, shape)
-    return position_ids.long().expand(shape)
+    return position_ids.long().expand(shape) - offset
+
+
+def _side_by_side(columns: Tensor, lengths: Tensor) -> bool:
+    """Whether no token was dropped between kept ones. columns: int64 [tokens] of rows of `lengths` [sequences]."""
+    if len(columns) < 2:
+        return True
+    ends = lengths.cumsum(0)[:-1]  # where the next row begins
+    steps = columns.diff()
+    steps[ends - 1] = 1
+    return bool((steps == 1).all())
 
 
 def _check_shape(name: str, tensor: Tensor, shape: torch.Size) -> None:

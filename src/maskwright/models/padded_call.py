@@ -2,89 +2,166 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from ..core.errors import InputError
-from .first_column import dropped_firsts, first_column
-from .heads import Head, MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, SequenceClassificationHead
-from .losses import IGNORED, cross_entropy, sequence_loss
+from .heads import ChoiceHead, FirstTokenHead, SequenceClassificationHead, SpanHead, TokenClassificationHead
+from .losses import IGNORED, cross_entropy, replaced_token_loss, sequence_loss, span_loss
+from .onlookers import Onlookers, encode_onlookers, onlookers
 from .output import ModelOutput
 from .padded import PaddedRows
+from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+from .transformer import Encoded
 
 if TYPE_CHECKING:
     from .model import Model
 
+Inputs = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]  # ids, mask, token types, positions
+Fields = dict[str, Any]
+SECOND_HEAD = {"nsp": ("seq_relationship_logits", "next_sentence_label"), "sop": ("sop_logits", "sentence_order_label")}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Labels under transformers' names; what a head does not use may be None."""
+
+    labels: Tensor | None = None
+    next_sentence_label: Tensor | None = None
+    sentence_order_label: Tensor | None = None
+    start_positions: Tensor | None = None
+    end_positions: Tensor | None = None
+
+    def given(self) -> bool:
+        """Whether any is there."""
+        return any(getattr(self, field.name) is not None for field in fields(self))
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """What the heads read: of kept tokens, and of dropped ones where they count."""
+
+    rows: PaddedRows
+    kept: Tensor  # [tokens, hidden]
+    beside: Onlookers
+    dropped: Tensor  # [onlookers, hidden]
+
+    def first(self) -> Tensor:
+        """Of column 0 of each packed row, kept or not: float [sequences, hidden]."""
+        first = self.kept[self.rows.batch.first_tokens]
+        at_start = self.beside.columns == 0
+        return first.index_copy(0, self.beside.sequence[at_start], self.dropped[at_start])
+
+    def columns(self, values: Tensor, beside: Tensor) -> Tensor:
+        """[tokens, ...] and [onlookers, ...] to [batch, seq, ...]."""
+        return self.rows.spread_flat(values, self.beside.flat, beside)
+
 
 def padded_call(
-    model: Model,
-    rows: PaddedRows,
-    labels: Tensor | None,
-    next_sentence_label: Tensor | None,
-    *,
-    hidden_states: bool,
-    attentions: bool,
+    model: Model, inputs: Inputs, targets: Targets, *, hidden_states: bool, attentions: bool
 ) -> ModelOutput:
     """Encode the rows' pack, spread the results to [batch, seq, ...]; arguments and fields as in `Model.forward`."""
+    choices = 0
+    if isinstance(model.head, ChoiceHead):
+        inputs, choices = _flat_choices(inputs)
+    rows = PaddedRows(*inputs, position_offset=model.config.position_offset)
     model.check(rows.batch)
-    blind, tokens = dropped_firsts(rows)
-    beside = model.has_pooler and tokens.num_tokens > 0
-    encoded = model.encode(rows.batch, hidden_states=hidden_states or beside, attentions=attentions)
-    pooled = None
-    if model.has_pooler:
-        model.check(tokens)
-        pooled = model.encoder.pool(first_column(model.encoder, rows, encoded, blind, tokens))
-    logits = _logits(model, encoded.hidden, pooled, rows)
-    states, weights, heads = encoded.hidden_states, encoded.attentions, model.config.num_attention_heads
+    beside = onlookers(rows, _columns_read(model))
+    if len(beside):
+        model.check(beside.tokens)
+    encoded = model.encode(rows.batch, hidden_states=hidden_states or len(beside) > 0, attentions=attentions)
+    vectors = _Vectors(rows, encoded.hidden, beside, encode_onlookers(model.encoder, rows, encoded, beside))
+    pooled = model.encoder.pool(vectors.first()) if model.has_pooler else None
+    logits = _logits(model, vectors, pooled)
+    if choices:
+        logits = {"logits": logits["logits"].view(-1, choices)}  # [batch, choices]
     return ModelOutput(
         last_hidden_state=rows.spread_tokens(encoded.hidden),
         pooler_output=None if pooled is None else rows.spread_sequences(pooled),
-        hidden_states=tuple(map(rows.spread_tokens, states)) if states is not None and hidden_states else None,
-        attentions=None if weights is None else tuple(rows.spread_attention(layer, heads) for layer in weights),
-        loss=_loss(model.head, logits, labels, next_sentence_label, rows),
+        loss=_loss(model, logits, targets, rows) if targets.given() else None,
+        **_views(model, encoded, rows, hidden_states),
         **logits,
     )
 
 
-def _loss(
-    head: Head | None,
-    logits: dict[str, Tensor],
-    labels: Tensor | None,
-    next_sentence_label: Tensor | None,
-    rows: PaddedRows,
-) -> Tensor | None:
-    """The head's loss, as transformers computes it: [], or None where a label that it needs is not given."""
-    if labels is None:
+def _flat_choices(inputs: Inputs) -> tuple[Inputs, int]:
+    """[batch, choices, seq] to [batch * choices, seq], and how many choices there are."""
+    ids, *others = inputs
+    if not isinstance(ids, Tensor) or ids.ndim != 3:
+        raise InputError("input_ids must be a tensor [batch, choices, seq] for a multiple-choice model.")
+    mask, types, positions = (None if one is None else one.reshape(-1, one.shape[-1]) for one in others)
+    return (ids.flatten(0, 1), mask, types, positions), ids.shape[1]
+
+
+def _columns_read(model: Model) -> int | None:
+    """How many of the first columns the head reads whether they are kept or not; None for all."""
+    if isinstance(model.head, SpanHead):
         return None
+    return 1 if model.has_pooler or isinstance(model.head, FirstTokenHead) else 0
+
+
+def _views(model: Model, encoded: Encoded, rows: PaddedRows, hidden_states: bool) -> Fields:
+    """All layers and all attention weights, padded."""
+    states, weights, heads = encoded.hidden_states, encoded.attentions, model.config.num_attention_heads
+    return {
+        "hidden_states": tuple(map(rows.spread_tokens, states)) if states is not None and hidden_states else None,
+        "attentions": None if weights is None else tuple(rows.spread_attention(layer, heads) for layer in weights),
+    }
+
+
+def _logits(model: Model, vectors: _Vectors, pooled: Tensor | None) -> Fields:
+    """Padded logits by transformers' names."""
+    head, rows = model.head, vectors.rows
+    if isinstance(head, FirstTokenHead):
+        return {"logits": rows.spread_sequences(head(vectors.first() if pooled is None else pooled))}
+    if isinstance(head, SpanHead):
+        start, end = vectors.columns(head(vectors.kept), head(vectors.dropped)).unbind(-1)  # [batch, seq] each
+        return {"start_logits": start, "end_logits": end}
+    if isinstance(head, TokenClassificationHead | ReplacedTokenHead):
+        return {"logits": rows.spread_tokens(head(vectors.kept))}
+    found = {}
+    if isinstance(head, MaskedLanguageModelHead | PretrainingHead):
+        name = "prediction_logits" if isinstance(head, PretrainingHead) else "logits"
+        found[name] = rows.spread_tokens(model.mlm_logits(vectors.kept))
+    if isinstance(head, NextSentenceHead | PretrainingHead) and pooled is not None:
+        name = SECOND_HEAD[model.config.pair_objective][0] if isinstance(head, PretrainingHead) else "logits"
+        found[name] = rows.spread_sequences(model.nsp_logits(pooled))
+    return found
+
+
+def _loss(model: Model, logits: Fields, targets: Targets, rows: PaddedRows) -> Tensor | None:
+    """The head's loss, as transformers computes it: [], or None where a label that it needs is not given."""
+    head, labels = model.head, targets.labels
     if head is None:
         raise InputError("A bare encoder has no loss: build or load it with a head, or leave labels out.")
+    if isinstance(head, SpanHead):
+        starts, ends = targets.start_positions, targets.end_positions
+        if starts is not None and ends is not None:
+            return span_loss(logits["start_logits"], logits["end_logits"], starts, ends)
+        return None
+    if labels is None:
+        return None
     if isinstance(head, SequenceClassificationHead):
         return sequence_loss(logits["logits"], labels, head.problem_type)
-    if isinstance(head, NextSentenceHead):
+    if isinstance(head, NextSentenceHead | ChoiceHead):
         return cross_entropy(logits["logits"], labels.reshape(-1), "labels")
+    return _token_loss(model, logits, labels, targets, rows)
+
+
+def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, rows: PaddedRows) -> Tensor | None:
+    """The loss of heads with labels [batch, seq]; labels of dropped tokens do not count."""
     if labels.shape != rows.keep.shape:
         raise InputError(f"labels have shape {list(labels.shape)}; input_ids have {list(rows.keep.shape)}.")
-    words = labels.masked_fill(~rows.keep, IGNORED).reshape(-1)  # [batch * seq]
-    if isinstance(head, MaskedLanguageModelHead):
-        return cross_entropy(logits["logits"].flatten(0, 1), words, "labels")
-    if next_sentence_label is None:
+    if isinstance(model.head, ReplacedTokenHead):
+        return replaced_token_loss(logits["logits"][rows.keep], labels[rows.keep])
+    labels = labels.masked_fill(~rows.keep, IGNORED).reshape(-1)  # [batch * seq]
+    if not isinstance(model.head, PretrainingHead):
+        return cross_entropy(logits["logits"].flatten(0, 1), labels, "labels")
+    field, argument = SECOND_HEAD[model.config.pair_objective]
+    second: Tensor | None = getattr(targets, argument)
+    if second is None:
         return None
-    mlm = cross_entropy(logits["prediction_logits"].flatten(0, 1), words, "labels")
-    return mlm + cross_entropy(
-        logits["seq_relationship_logits"], next_sentence_label.reshape(-1), "next_sentence_label"
-    )
-
-
-def _logits(model: Model, hidden: Tensor, pooled: Tensor | None, rows: PaddedRows) -> dict[str, Tensor]:
-    """Padded logits by transformers' names."""
-    if isinstance(model.head, MaskedLanguageModelHead):
-        return {"logits": rows.spread_tokens(model.mlm_logits(hidden))}
-    if pooled is None or model.head is None:
-        return {}
-    if isinstance(model.head, PretrainingHead):
-        return {
-            "prediction_logits": rows.spread_tokens(model.mlm_logits(hidden)),
-            "seq_relationship_logits": rows.spread_sequences(model.nsp_logits(pooled)),
-        }
-    return {"logits": rows.spread_sequences(model.head(pooled))}
+    words = cross_entropy(logits["prediction_logits"].flatten(0, 1), labels, "labels")
+    return words + cross_entropy(logits[field], second.reshape(-1), argument)

@@ -1,4 +1,7 @@
-"""Published sizes by name (Devlin et al. 2018; Turc et al. 2019 for the small ones)."""
+"""Published sizes by name: BERT (Devlin et al. 2018; Turc et al. 2019 for the small ones), RoBERTa (Liu et al. 2019),
+XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
+2020) and MPNet (Song et al. 2020).
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,80 @@ from ..core.registry import unknown_name
 from .config import ModelConfig
 
 
-def _bert(layers: int, hidden: int) -> ModelConfig:
-    """BERT's proportions: heads of 64, a feed-forward network four times as wide."""
-    return ModelConfig(
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=hidden // 64,
-        intermediate_size=4 * hidden,
-    )
+def _sizes(layers: int, hidden: int, **others: Any) -> ModelConfig:
+    """BERT's proportions: heads of 64, a feed-forward network four times as wide; other switches as given."""
+    sizes = {"num_attention_heads": hidden // 64, "intermediate_size": 4 * hidden}
+    return ModelConfig(hidden_size=hidden, num_hidden_layers=layers, **(sizes | others))
 
+
+# What each family's networks have in common, beyond what all share with BERT.
+ROBERTA: dict[str, Any] = {
+    "family": "roberta",
+    "vocab_size": 50_265,
+    "positions": "offset",
+    "pad_token_id": 1,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "mlm_act": "gelu",
+    "classifier_act": "tanh",
+}
+XLM_ROBERTA = ROBERTA | {"family": "xlm-roberta", "vocab_size": 250_002}
+DISTILBERT: dict[str, Any] = {
+    "family": "distilbert",
+    "type_vocab_size": 0,
+    "pooler": False,
+    "residual_dropout": "ffn",
+    "classifier_act": "relu",
+    "classifier_input_dropout": False,
+    "classifier_dropout": 0.2,
+    "choice_act": "relu",
+    "tagging_dropout": "hidden",
+    "span_dropout": 0.1,
+}
+ALBERT: dict[str, Any] = {
+    "family": "albert",
+    "vocab_size": 30_000,
+    "embedding_size": 128,
+    "num_hidden_groups": 1,
+    "hidden_act": "gelu_new",
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+    "residual_dropout": "attention",
+    "classifier_dropout": 0.1,
+    "pair_objective": "sop",
+}
+ELECTRA: dict[str, Any] = {
+    "family": "electra",
+    "pooler": False,
+    "mlm_act": "gelu",
+    "classifier_act": "gelu",
+    "choice_act": "gelu",
+    "choice_dropout": 0.1,
+}
+MPNET = ROBERTA | {"family": "mpnet", "vocab_size": 30_527, "type_vocab_size": 0, "relative_buckets": 32}
 
 PRESETS: dict[str, ModelConfig] = {
-    "bert-tiny": _bert(2, 128),
-    "bert-mini": _bert(4, 256),
-    "bert-small": _bert(4, 512),
-    "bert-medium": _bert(8, 512),
-    "bert-base": _bert(12, 768),
-    "bert-large": _bert(24, 1024),
+    "bert-tiny": _sizes(2, 128),
+    "bert-mini": _sizes(4, 256),
+    "bert-small": _sizes(4, 512),
+    "bert-medium": _sizes(8, 512),
+    "bert-base": _sizes(12, 768),
+    "bert-large": _sizes(24, 1024),
+    "roberta-base": _sizes(12, 768, **ROBERTA),
+    "roberta-large": _sizes(24, 1024, **ROBERTA),
+    "xlm-roberta-base": _sizes(12, 768, **XLM_ROBERTA),
+    "xlm-roberta-large": _sizes(24, 1024, **XLM_ROBERTA),
+    "distilbert-base": _sizes(6, 768, **DISTILBERT),
+    "albert-base": _sizes(12, 768, **ALBERT),
+    "albert-large": _sizes(24, 1024, **ALBERT),
+    "albert-xlarge": _sizes(24, 2048, num_attention_heads=16, **ALBERT),
+    "albert-xxlarge": _sizes(12, 4096, **ALBERT),
+    "electra-small": _sizes(12, 256, embedding_size=128, **ELECTRA),
+    "electra-base": _sizes(12, 768, **ELECTRA),
+    "electra-large": _sizes(24, 1024, **ELECTRA),
+    "electra-base-generator": _sizes(12, 256, embedding_size=768, **ELECTRA),
+    "electra-large-generator": _sizes(24, 256, embedding_size=1024, **ELECTRA),
+    "mpnet-base": _sizes(12, 768, **MPNET),
 }
 
 

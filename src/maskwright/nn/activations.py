@@ -19,6 +19,11 @@ def gelu_new(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
+def linear(x: Tensor) -> Tensor:
+    """x itself: no activation. x: any shape [...]."""
+    return x
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": gelu,
     "gelu_python": gelu,
@@ -30,4 +35,5 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swish": F.silu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
+    "linear": linear,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,9 @@ from torch import Tensor, nn
 
 from .dropout import dropout
 from .linear import Linear
+
+if TYPE_CHECKING:
+    from .relative import RelativePositions
 
 # Scores of more elements than this are worked on in parts that stay in the processor's cache: 1.7 to 2.5
 # times as fast at 512 tokens.
@@ -123,6 +126,15 @@ def _fused_is_faster(qkv: Tensor, length: int, dropout_probability: float) -> bo
     return length >= (FUSED_FROM_HALF if qkv.dtype in (torch.bfloat16, torch.float16) else FUSED_FROM)
 
 
+class Executor(Protocol):
+    """What attends inside each sequence: `attend`, or it with a rule or relative positions bound to it."""
+
+    def __call__(
+        self, qkv: Tensor, runs: Sequence[Run], num_heads: int, *, dropout_probability: float, want_weights: bool
+    ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """qkv: float [tokens, 3 * hidden]; see `attend`."""
+
+
 class SelfAttention(nn.Module):
     """Multi-head self-attention: project to q, k, v of all heads, attend per head, project back.
 
@@ -137,13 +149,13 @@ class SelfAttention(nn.Module):
         self.attention_dropout = attention_dropout
 
     def forward(
-        self, hidden: Tensor, runs: Sequence[Run], want_weights: bool = False
+        self, hidden: Tensor, runs: Sequence[Run], want_weights: bool = False, executor: Executor | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden]; runs: as `attend` takes them.
+        """hidden: float [tokens, hidden]; runs: as `attend` takes them; executor: what attends instead of `attend`.
 
         Returns float [tokens, hidden] and, if wanted, weights [heads, length, length] of each sequence.
         """
-        context, weights = attend(
+        context, weights = (executor or attend)(
             self.qkv(hidden),
             runs,
             self.num_heads,
@@ -151,3 +163,31 @@ class SelfAttention(nn.Module):
             want_weights=want_weights,
         )
         return self.out(context), weights
+
+    def look(
+        self,
+        tokens: Tensor,
+        hidden: Tensor,
+        relative: RelativePositions | None = None,
+        distances: Tensor | None = None,
+    ) -> Tensor:
+        """What tokens that nothing attends to gather from a sequence that they are not part of.
+
+        tokens: float [onlookers, hidden]; hidden: float [length, hidden], the sequence; relative: what relative
+        positions add, for distances int64 [onlookers, length], key's place minus query's. Returns float [onlookers,
+        hidden].
+        """
+        distances = None if distances is None else distances[None, None]
+        size, heads = tokens.shape[1], self.num_heads
+        query = self.qkv(tokens)[:, :size].view(1, len(tokens), heads, -1).transpose(1, 2)
+        key, value = self.qkv(hidden)[:, size:].view(1, len(hidden), 2, heads, -1).permute(2, 0, 3, 1, 4)
+        scale = 1.0 / math.sqrt(size // heads)
+        query = query * scale
+        scores = query @ key.mT  # [1, heads, onlookers, length]
+        if relative is not None:
+            scores = scores + relative.score_terms(query, key, scale, distances, slice(None))
+        weights = dropout(torch.softmax(scores, dim=-1), self.attention_dropout, self.training)
+        context = weights @ value  # [1, heads, onlookers, head_dim]
+        more = None if relative is None else relative.context_terms(weights, distances)
+        context = context if more is None else context + more
+        return self.out(context.transpose(1, 2).reshape(len(tokens), size))

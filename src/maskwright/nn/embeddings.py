@@ -1,4 +1,4 @@
-"""The input of BERT: token + position + segment vectors, normed (Devlin et al. 2018, figure 2)."""
+"""The input of the encoder: token + position + segment vectors, normed (Devlin et al. 2018, figure 2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .dropout import dropout
-from .linear import LayerNorm
+from .linear import LayerNorm, Linear
 
 
 class Table(nn.Module):
@@ -28,7 +28,12 @@ class Table(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Sum of the token's, the position's and the segment's vector, then norm and dropout."""
+    """Sum of the token's, the position's and the segment's vector, then norm and dropout.
+
+    position_offset: the row at which positions begin; the row before it is that of padding tokens (RoBERTa).
+    type_vocab_size: 0 for no segment vectors. embedding_size: width of the tables and the norm, projected to
+    hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size without a projection.
+    """
 
     def __init__(
         self,
@@ -40,12 +45,18 @@ class Embeddings(nn.Module):
         layer_norm_eps: float,
         hidden_dropout: float,
         pad_token_id: int | None,
+        position_offset: int = 0,
+        embedding_size: int | None = None,
     ) -> None:
         super().__init__()
-        self.word = Table(vocab_size, hidden_size, pad_token_id)
-        self.position = Table(max_position_embeddings, hidden_size)
-        self.token_type = Table(type_vocab_size, hidden_size)
-        self.norm = LayerNorm(hidden_size, layer_norm_eps)
+        size = embedding_size or hidden_size
+        padding_position = position_offset - 1 if position_offset else None
+        self.word = Table(vocab_size, size, pad_token_id)
+        self.position = Table(max_position_embeddings + position_offset, size, padding_position)
+        self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
+        self.norm = LayerNorm(size, layer_norm_eps)
+        self.project = Linear(size, hidden_size) if embedding_size else None
+        self.position_offset = position_offset
         self.hidden_dropout = hidden_dropout
 
     def forward(
@@ -53,8 +64,12 @@ class Embeddings(nn.Module):
     ) -> Tensor:
         """input_ids, position_ids, token_type_ids: int64 [tokens]; no token types means that all are 0.
 
+        position_ids count from 0 in every model; -1 is a padding token's place where positions have an offset.
         The sum and its norm keep the dtype of the weights; the result is `dtype` [tokens, hidden].
         """
-        types = self.token_type.weight[0] if token_type_ids is None else self.token_type(token_type_ids)
-        total = self.word(input_ids) + self.position(position_ids) + types  # [tokens, hidden]
-        return dropout(self.norm(total).to(dtype), self.hidden_dropout, self.training)
+        total = self.word(input_ids) + self.position(position_ids + self.position_offset)  # [tokens, size]
+        if self.token_type is not None:
+            alone = token_type_ids is None or self.token_type.weight.shape[0] == 1
+            total = total + (self.token_type.weight[0] if alone else self.token_type(token_type_ids))
+        hidden = dropout(self.norm(total).to(dtype), self.hidden_dropout, self.training)
+        return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]

@@ -8,12 +8,16 @@ from typing import Literal
 
 from ..data.batch import Batch
 
-Fate = Literal["masked", "random", "kept", ""]
+Fate = Literal["masked", "random", "replaced", "kept", ""]
 
 
 @dataclass(frozen=True)
 class AuditedToken:
-    """One position: the token that the model sees, the right one, and what was done ("" = not selected)."""
+    """One position: the token that the model sees, the right one, and what was done.
+
+    fate: "masked", "random" (another token, drawn blindly), "replaced" (another token, drawn by a generator), "kept"
+    (selected and left), "" (not selected).
+    """
 
     shown: str
     original: str
@@ -23,37 +27,47 @@ class AuditedToken:
 
 @dataclass(frozen=True)
 class AuditedSequence:
-    """One example. follows: whether B follows A (None without pairs)."""
+    """One example. follows: whether B follows A; in_order: whether A and B stand as in the text; None: not asked."""
 
     tokens: tuple[AuditedToken, ...]
     follows: bool | None
+    in_order: bool | None = None
 
 
-def audit(batch: Batch, token_of: Callable[[int], str], mask_id: int) -> list[AuditedSequence]:
-    """Undo a masked batch: every sequence with what happened to each of its tokens."""
+def audit(
+    batch: Batch, token_of: Callable[[int], str], mask_id: int | None, changed: Fate = "random"
+) -> list[AuditedSequence]:
+    """Undo a masked batch: every sequence with what happened to each of its tokens.
+
+    mask_id: None where no [MASK] is shown; changed: what a selected token is that is neither a mask nor right.
+    """
     right = dict(zip(batch.labels["mlm_positions"].tolist(), batch.labels["mlm"].tolist(), strict=True))
     ids = batch.input_ids.tolist()
     types = batch.token_type_ids.tolist() if batch.token_type_ids is not None else [0] * len(ids)
-    follows = [label == 0 for label in batch.labels["nsp"].tolist()] if "nsp" in batch.labels else None
+    answers = {
+        name: [label == 0 for label in batch.labels[name].tolist()] for name in ("nsp", "sop") if name in batch.labels
+    }
+    unknown = [None] * len(batch)
+    follows, in_order = answers.get("nsp", unknown), answers.get("sop", unknown)
     sequences, start = [], 0
     for number, length in enumerate(batch.lengths):
         tokens = tuple(
             AuditedToken(
                 token_of(ids[place]),
                 token_of(right.get(place, ids[place])),
-                _fate(ids[place], right.get(place), mask_id),
+                _fate(ids[place], right.get(place), mask_id, changed),
                 types[place],
             )
             for place in range(start, start + length)
         )
-        sequences.append(AuditedSequence(tokens, follows[number] if follows is not None else None))
+        sequences.append(AuditedSequence(tokens, follows[number], in_order[number]))
         start += length
     return sequences
 
 
-def _fate(shown: int, right: int | None, mask_id: int) -> Fate:
+def _fate(shown: int, right: int | None, mask_id: int | None, changed: Fate) -> Fate:
     if right is None:
         return ""
     if shown == mask_id:
         return "masked"
-    return "kept" if shown == right else "random"
+    return "kept" if shown == right else changed

@@ -1,26 +1,32 @@
-"""BERT's two objectives: masked language modelling, alone or with next sentence prediction (Devlin et al. 2019).
+"""Masked language modelling, alone or with a judgement of pairs.
 
-The total loss is the sum of two means: cross-entropy over the selected tokens, and cross-entropy over the pairs.
+Pairs are judged by next sentence prediction (Devlin et al. 2019, section 3.1) or by sentence order (Lan et al. 2020,
+section 3.1). The total loss is the sum of two means: cross-entropy over the selected tokens, and cross-entropy over the
+pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from ..core.errors import InputError
 from ..data.batch import Batch, order_by_length
+from ..models.config import ModelConfig
+from ..models.model import Model, build
+from .audit import AuditedSequence, audit
 from .masking import Masker
 from .outcome import Outcome
-from .segments import Example, plan_pairs, plan_singles
+from .segments import Example, plan_ordered, plan_pairs, plan_singles
 
-if TYPE_CHECKING:
-    from ..models.model import Model
+GENERATOR_SHARE = 0.25
+RTD_WEIGHT = 50.0
 
 
 class Tokens(Protocol):
@@ -31,26 +37,59 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How text becomes examples. cls_id, sep_id: ids of [CLS] and [SEP]; max_length: tokens, specials included."""
+    """How text becomes examples. cls_id, sep_id: ids of [CLS] and [SEP]; max_length: tokens, specials included.
+
+    generator_share, rtd_weight: of replaced-token detection: the generator's width as a share of the discriminator's,
+    and the weight of the discriminator's loss.
+    """
 
     cls_id: int
     sep_id: int
     masker: Masker
     max_length: int
     short_share: float = 0.1
+    generator_share: float = GENERATOR_SHARE
+    rtd_weight: float = RTD_WEIGHT
 
 
 class MaskedLanguageModelling:
-    """Guess the selected tokens of one segment: [CLS] A [SEP]."""
+    """Guess the selected tokens of one segment: [CLS] A [SEP].
+
+    name: as in the registry; head: of the model that is left in the end; parts: of the loss; num_special: special
+    tokens of an example; network_settings: fields of ModelConfig that it decides.
+    """
 
     name: ClassVar[str] = "mlm"
     head: ClassVar[str] = "mlm"
     parts: ClassVar[tuple[str, ...]] = ("mlm",)
     num_special: ClassVar[int] = 2
+    network_settings: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.max_tokens = recipe.max_length - self.num_special
+
+    # -- what is trained -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
+        """What is trained, its parameters not filled. generator_share: as in Recipe; most have no generator."""
+        return Model(config, cls.head)
+
+    def network(self, config: ModelConfig, seed: int) -> nn.Module:
+        """What is trained, at its first step."""
+        return build(config, head=self.head, seed=seed)
+
+    def kept(self, model: nn.Module) -> Model:
+        """The model that is used afterwards."""
+        assert isinstance(model, Model)
+        return model
+
+    def guesser(self, model: nn.Module) -> Model:
+        """The model that guesses masked tokens."""
+        return self.kept(model)
+
+    # -- examples --------------------------------------------------------------------------------------------------
 
     def check(self, num_documents: int) -> None:
         """Raise InputError when the corpus is too small for this objective."""
@@ -62,7 +101,7 @@ class MaskedLanguageModelling:
         return plan_singles(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Pack examples, shortest first, and mask them. Labels: "mlm_positions", "mlm", with pairs also "nsp"."""
+        """Pack examples, shortest first, and mask them. Labels: "mlm_positions", "mlm", and of pairs "nsp" or "sop"."""
         rows = [self._row(documents, example) for example in examples]
         order = order_by_length([len(ids) for ids, _ in rows])
         batch = Batch.from_sequences([rows[index][0] for index in order], [rows[index][1] for index in order])
@@ -80,16 +119,23 @@ class MaskedLanguageModelling:
             labels,
         )
 
+    def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
+        """A batch for a person to read. token_of: from an id to the token."""
+        return audit(batch, token_of, self.recipe.masker.mask_id)
+
+    # -- the loss --------------------------------------------------------------------------------------------------
+
     def counts(self, batch: Batch) -> dict[str, int]:
         """Labels of each part in a batch."""
         return {part: len(batch.labels[part]) for part in self.parts}
 
-    def outcome(self, model: Model, batch: Batch) -> Outcome:
+    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
         """Loss and right answers of a batch; the vocabulary is scored at the selected positions only."""
-        hidden = model.encode(batch).hidden  # [tokens, hidden]
-        logits = {"mlm": model.mlm_logits(hidden[batch.labels["mlm_positions"]])}  # [labels, vocab]
-        if "nsp" in self.parts:
-            logits["nsp"] = model.nsp_logits(model.pool(hidden, batch))  # [sequences, 2]
+        network = self.kept(model)
+        hidden = network.encode(batch).hidden  # [tokens, hidden]
+        logits = {"mlm": network.mlm_logits(hidden[batch.labels["mlm_positions"]])}  # [labels, vocab]
+        for part in self.parts[1:]:
+            logits[part] = network.nsp_logits(network.pool(hidden, batch))  # [sequences, 2]
         losses, correct = {}, {}
         for part, scores in logits.items():
             labels = batch.labels[part]
@@ -118,6 +164,7 @@ class MaskedLanguageModellingAndNextSentence(MaskedLanguageModelling):
     head: ClassVar[str] = "pretraining"
     parts: ClassVar[tuple[str, ...]] = ("mlm", "nsp")
     num_special: ClassVar[int] = 3
+    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "nsp"}
 
     def check(self, num_documents: int) -> None:
         """Raise InputError when there is no other document to take a random partner from."""
@@ -134,3 +181,20 @@ class MaskedLanguageModellingAndNextSentence(MaskedLanguageModelling):
 
     def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
         return {"nsp": torch.tensor([int(example.is_random) for example in examples])}
+
+
+class MaskedLanguageModellingAndSentenceOrder(MaskedLanguageModelling):
+    """The same on pairs of neighbours, and: are A and B in their order (0), or swapped (1)?"""
+
+    name: ClassVar[str] = "mlm+sop"
+    head: ClassVar[str] = "pretraining"
+    parts: ClassVar[tuple[str, ...]] = ("mlm", "sop")
+    num_special: ClassVar[int] = 3
+    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "sop"}
+
+    def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
+        """Examples of two neighbouring segments from the sentence bounds of documents."""
+        return plan_ordered(bounds, self.max_tokens, self.recipe.short_share, rng)
+
+    def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
+        return {"sop": torch.tensor([int(example.is_swapped) for example in examples])}

@@ -4,7 +4,8 @@ Examples are consecutive text of exactly the wanted length, as far as the docume
 cut there and goes on in the next example. So nearly all sequences of a batch have the same length, which is what
 attention over runs is fast on, no position is wasted, and every token of an epoch is seen once. For next sentence
 prediction (Devlin et al. 2019, section 3.1, task 2) A ends where a sentence ends, and a coin decides whether B is the
-text that follows or text of another document; in the second case what followed A is used by the next example.
+text that follows or text of another document; in the second case what followed A is used by the next example. For
+sentence order (Lan et al. 2020, section 3.1) B always follows A, and a coin decides whether the two change places.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import numpy as np
 
 
 class Example(NamedTuple):
-    """Token spans inside documents. B is empty (start == stop) for a single segment."""
+    """Token spans inside documents. B is empty (start == stop) for a single segment.
+
+    is_random: B is from another document; is_swapped: B stands before A in the text.
+    """
 
     a_document: int
     a_start: int
@@ -25,6 +29,7 @@ class Example(NamedTuple):
     b_start: int = 0
     b_stop: int = 0
     is_random: bool = False
+    is_swapped: bool = False
 
 
 def sentence_bounds(sentence_lengths: np.ndarray) -> list[int]:
@@ -92,6 +97,31 @@ def plan_pairs(
             examples.append(Example(document, start, middle, other, b_start, b_stop, True))
             # What followed A was not used: it begins the next example (a halved sentence has been seen enough).
             start = middle if ends_sentence else stop
+    return examples
+
+
+def plan_ordered(
+    bounds: dict[int, list[int]], max_tokens: int, short_share: float, rng: np.random.Generator
+) -> list[Example]:
+    """Examples of two neighbouring segments of a document, half of them swapped.
+
+    bounds: offsets of the sentences by document, from `sentence_bounds`. Each document is cut into consecutive spans of
+    at most `max_tokens` tokens, and each span into two segments; one token alone has no order and is left out.
+    """
+    targets = TargetLengths(max_tokens, short_share, rng)
+    examples = []
+    for document, edges in bounds.items():
+        start, end = 0, edges[-1]
+        while end - start >= 2:
+            stop = min(start + targets.next(), end)
+            if end - stop == 1 and stop - start > 2:
+                stop -= 1  # so that the last span has two tokens
+            middle, _ = _split(edges, start, stop, rng)
+            first, second = (document, start, middle), (document, middle, stop)
+            is_swapped = bool(rng.random() < 0.5)
+            pair = (*second, *first) if is_swapped else (*first, *second)
+            examples.append(Example(*pair, is_swapped=is_swapped))
+            start = stop
     return examples
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..core.randomness import generator
 from .segments import Example, sentence_bounds
 
@@ -61,11 +62,18 @@ class ExampleStream:
         self._planned: tuple[tuple[int, int], list[Example]] | None = None
 
     def take(self, count: int) -> list[Example]:
-        """The next `count` examples; goes on into the next section and epoch."""
+        """The next `count` examples; goes on into the next section and epoch.
+
+        Raises InputError when a whole epoch has none, so that nobody waits for ever.
+        """
         taken: list[Example] = []
+        empty = 0
         while len(taken) < count:
             place = self.position
             examples = self.section(place.epoch, place.section)
+            empty = 0 if examples else empty + 1
+            if empty > len(self.sections(place.epoch)):
+                raise InputError("The text gives no example for this objective: its documents are too short.")
             part = examples[place.example : place.example + count - len(taken)]
             taken += part
             place.example += len(part)

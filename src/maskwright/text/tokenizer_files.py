@@ -1,7 +1,7 @@
-"""Tokenizer folders: `tokenizer.json`, or `vocab.txt` with `tokenizer_config.json`, in the common form.
+"""Tokenizer folders: `tokenizer.json`, or a vocabulary with `tokenizer_config.json`, in the common form.
 
 A `vocab.txt` becomes the pipeline of BERT's published fast tokenizer (Devlin et al. 2019): clean, lower-case,
-split at spaces and punctuation, longest match first.
+split at spaces and punctuation, longest match first. `vocab.json` with `merges.txt`: see `text.merges_files`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import storage
 from ..core.errors import CorruptFileError, MissingFileError, ModelFolderError
+from .merges_files import MERGES, PAIRS, byte_level_backend, frame_as_roberta
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -39,13 +40,17 @@ def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
     if not path.exists():
         raise MissingFileError(f"{path} does not exist: give a tokenizer folder, a tokenizer.json or a vocab.txt.")
     if path.is_dir():
-        main = next((path / name for name in (TOKENIZER, VOCABULARY) if (path / name).is_file()), None)
+        main = next((path / name for name in (TOKENIZER, VOCABULARY, PAIRS) if (path / name).is_file()), None)
         if main is None:
             raise ModelFolderError(f"{path} holds no tokenizer: neither {TOKENIZER} nor {VOCABULARY} is there.")
     else:
         main = path
     _verify(main)
     config = _read_config(main.parent)
+    if main.name == PAIRS:
+        _verify(main.with_name(MERGES))
+        tokens = {role: _content(config.get(f"{role}_token")) for role in ROLES}
+        return byte_level_backend(main, config, tokens), config
     if main.suffix == ".json":
         return _from_json(main, config), config
     return _from_vocabulary(main, config), config
@@ -69,7 +74,11 @@ def bert_backend(vocab: dict[str, int], config: dict[str, Any]) -> Backend:
     """BERT's fast tokenizer over `vocab`, with the settings of a `tokenizer_config.json`."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-    tokens = {role: _content(config.get(f"{role}_token")) or usual[0] for role, usual in ROLES.items()}
+    is_mpnet = str(config.get("tokenizer_class", "")).startswith("MPNet")
+    tokens = {
+        role: _content(config.get(f"{role}_token")) or usual[is_mpnet and role != "unk"]
+        for role, usual in ROLES.items()
+    }
     backend = Tokenizer(models.WordPiece(vocab, unk_token=tokens["unk"]))
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
@@ -79,7 +88,10 @@ def bert_backend(vocab: dict[str, int], config: dict[str, Any]) -> Backend:
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
-    frame(backend, tokens)
+    if is_mpnet:
+        frame_as_roberta(backend, tokens, config)
+    else:
+        frame(backend, tokens)
     return backend
 
 
@@ -129,9 +141,9 @@ class TokenizerFiles:
             return {VOCABULARY: _lines(_by_id(model["vocab"]))}
         if model.get("type") == "BPE":
             merges = [" ".join(merge) if isinstance(merge, list) else merge for merge in model["merges"]]
-            return {"vocab.json": _json(model["vocab"]), "merges.txt": _lines(["#version: 0.2", *merges])}
+            return {PAIRS: _json(model["vocab"]), MERGES: _lines(["#version: 0.2", *merges])}
         if model.get("type") == "WordLevel":
-            return {"vocab.json": _json(model["vocab"])}
+            return {PAIRS: _json(model["vocab"])}
         return {}
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+PAIRS = {"nsp_accuracy": "sentence pairs", "sop_accuracy": "sentence orders"}
+
 
 @dataclass(frozen=True)
 class Baseline:
@@ -36,7 +38,8 @@ def unigram_baseline(counts: np.ndarray, labels: np.ndarray, special_ids: frozen
 def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> Verdict:
     """Compare the final held-out scores with the baseline, and the last losses with those before.
 
-    scores: `mlm_accuracy`, `mlm_loss` and, with pairs, `nsp_accuracy`; losses: the logged losses in order.
+    scores: `mlm_accuracy`, `mlm_loss`, with pairs `nsp_accuracy` or `sop_accuracy`, with replaced tokens `rtd_accuracy`
+    and `rtd_baseline`; losses: the logged losses in order.
     """
     bad, watch, good = [], [], []
     accuracy, gain = scores["mlm_accuracy"], baseline.mlm_loss - scores["mlm_loss"]
@@ -50,9 +53,16 @@ def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> 
         watch.append(f"It is past counting words but early: {compared}. More steps will help.")
     else:
         good.append(f"It uses context: {compared}.")
-    if "nsp_accuracy" in scores:
-        pairs = f"{100 * scores['nsp_accuracy']:.1f} % of the sentence pairs right, a coin gets 50 %"
-        (good if scores["nsp_accuracy"] > 0.6 else watch).append(f"{pairs[0].upper()}{pairs[1:]}.")
+    for name, what in PAIRS.items():
+        if name in scores:
+            (good if scores[name] > 0.6 else watch).append(
+                f"{100 * scores[name]:.1f} % of the {what} right, a coin gets 50 %."
+            )
+    if "rtd_accuracy" in scores:
+        (good if scores["rtd_accuracy"] > scores["rtd_baseline"] + 0.005 else watch).append(
+            f"{100 * scores['rtd_accuracy']:.1f} % of the tokens judged right, original or replaced; calling all of "
+            f"them original gets {100 * scores['rtd_baseline']:.1f} %."
+        )
     tail = losses[-max(len(losses) // 5, 1) :]
     if len(losses) >= 20 and np.mean(tail) > 1.1 * min(np.convolve(losses, np.ones(5) / 5, mode="valid")):
         watch.append("The loss rose again towards the end: lower --lr or use more --warmup.")

@@ -82,18 +82,22 @@ class Window:
         for part, count in outcome.counts.items():
             self.sums[f"{part}/count"] += count
             self.sums[f"{part}/loss"] += float(outcome.losses[part].detach())
-            if part in outcome.correct:
-                self.sums[f"{part}/correct"] += float(outcome.correct[part])
+            for name, values in (("correct", outcome.correct), ("baseline", outcome.baseline)):
+                if part in values:
+                    self.sums[f"{part}/{name}"] += float(values[part])
+            if part in outcome.weights:
+                self.sums[f"{part}/weight"] = outcome.weights[part]
 
     def means(self) -> dict[str, float]:
-        """`loss` (the sum over parts), `<part>_loss` and `<part>_accuracy`."""
+        """`loss` (the weighted sum over parts), `<part>_loss`, `<part>_accuracy` and `<part>_baseline`."""
         means: dict[str, float] = {"loss": 0.0}
         for part in sorted({key.partition("/")[0] for key in self.sums if "/" in key}):
             count = max(self.sums[f"{part}/count"], 1)
             means[f"{part}_loss"] = self.sums[f"{part}/loss"] / count
-            means["loss"] += means[f"{part}_loss"]
-            if f"{part}/correct" in self.sums:
-                means[f"{part}_accuracy"] = self.sums[f"{part}/correct"] / count
+            means["loss"] += self.sums.get(f"{part}/weight", 1.0) * means[f"{part}_loss"]
+            for name, sums in (("accuracy", "correct"), ("baseline", "baseline")):
+                if f"{part}/{sums}" in self.sums:
+                    means[f"{part}_{name}"] = self.sums[f"{part}/{sums}"] / count
         return means
 
 
@@ -152,7 +156,7 @@ def _one_step(
         torch.manual_seed(derive_seed(settings.seed, "dropout", step, number))
         outcome = job.outcome(batch)
         # Each part is a mean over the whole step, however unevenly its labels fall on the micro-batches.
-        parts = [outcome.losses[part] / max(totals[part], 1) for part in outcome.losses]
+        parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
         torch.stack(parts).sum().backward()
         window.add(outcome, batch.num_tokens)
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..models.describe import parameter_count
+import torch
+
+from ..core import registry
 from ..models.device import resolve_device, resolve_precision
 from ..models.presets import preset
+from ..objectives.pretraining import GENERATOR_SHARE
 from ..text.corpus import FOLDER_FORMATS
 from ..text.files import expand
 from .pretrain_config import PretrainConfig
@@ -23,12 +26,14 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     else:
         vocab_size = config.vocab_size
     network = preset(config.preset, vocab_size=vocab_size, **config.model)
-    head = "pretraining" if config.objective == "mlm+nsp" else "mlm"
-    parameters = parameter_count(network, head)
+    with torch.device("meta"):
+        trained = registry.resolve("objective", config.objective).make(
+            network, config.generator_share or GENERATOR_SHARE
+        )
     files = [Path(name) for name in expand(list(config.corpus), FOLDER_FORMATS)]
     return {
         "preset": config.preset,
-        "parameters": parameters,
+        "parameters": trained.num_parameters,
         "vocab_size": vocab_size,
         "objective": config.objective,
         "device": str(device),

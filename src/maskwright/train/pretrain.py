@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ..core import registry
 from ..core.config import to_dict
@@ -21,11 +22,11 @@ from ..data.prepare import prepare
 from ..data.shards import TokenShards
 from ..hub.folders import save_model
 from ..models.device import DTYPES, resolve_device, resolve_precision
-from ..models.model import Model, build
+from ..models.model import Model
 from ..models.presets import preset
-from ..objectives.audit import AuditedSequence, audit
+from ..objectives.audit import AuditedSequence
 from ..objectives.masking import Masker
-from ..objectives.pretraining import MaskedLanguageModelling, Recipe
+from ..objectives.pretraining import GENERATOR_SHARE, RTD_WEIGHT, MaskedLanguageModelling, Recipe
 from ..objectives.stream import split_documents
 from ..text.tokenizer import Tokenizer
 from .health import Baseline, Verdict, judge, unigram_baseline
@@ -35,6 +36,8 @@ from .pretrain_job import HeldOut, PretrainJob, Probe
 from .pretrain_report import write_pretrain_report
 from .probe import is_labelled, linear_probe
 from .run import RunFolder, open_run
+
+GENERATOR = "generator"  # the folder beside a discriminator's files
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,12 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     with open_run(config.output, to_dict(config), restart=restart) as run:
         workshop = Workshop(config, run, device)
-        batch = workshop.job().micro_batches(0)[0]
+        job = workshop.job()
+        job.model.eval()
         tokenizer = workshop.tokenizer
-        return audit(batch, lambda index: str(tokenizer.id_to_token(index)), _special_id(tokenizer, "mask"))
+        return workshop.objective.shown(
+            job.model, job.micro_batches(0)[0], lambda index: str(tokenizer.id_to_token(index))
+        )
 
 
 class Workshop:
@@ -108,9 +114,10 @@ class Workshop:
         network = self.network
         if config.dropout is not None:
             network = replace(network, hidden_dropout=config.dropout, attention_dropout=config.dropout)
-        model = build(network, head=self.objective.head, seed=config.seed).to(self.device)
-        model.compute_dtype = DTYPES[config.precision]
-        model.tokenizer = self.tokenizer
+        model = self.objective.network(network, config.seed).to(self.device)
+        for part in (self.objective.kept(model), self.objective.guesser(model)):
+            part.compute_dtype = DTYPES[config.precision]
+            part.tokenizer = self.tokenizer
         count = sum(parameter.numel() for parameter in model.parameters())
         note(
             f"{config.preset}: {count:,} parameters, {config.precision} on {config.device}, "
@@ -122,6 +129,7 @@ class Workshop:
             self.objective,
             self.shards,
             self.training,
+            tokenizer=self.tokenizer,
             sequences=config.sequences,
             accumulation=config.accumulation,
             seed=config.seed,
@@ -165,16 +173,23 @@ class Workshop:
             "objective": self.config.objective,
             "training": {**self.run.recipe, **result},
         }
-        save_model(self._final_model(job.model), self.run.path / "model", facts=facts, replace=True)
+        model, generator = self._final_models(job.model)
+        save_model(model, self.run.path / "model", facts=facts, replace=True)
+        if generator is not model:
+            facts = {**facts, "task": "generator"}
+            save_model(generator, self.run.path / "model" / GENERATOR, facts=facts, replace=True)
         write_pretrain_report(self.run, job, self.baseline, verdict, scores)
         return result
 
-    def _final_model(self, trained: Model) -> Model:
-        """The trained weights in the network as the preset says, whatever dropout this run used."""
-        model = Model(self.network, self.objective.head)
+    def _final_models(self, trained: nn.Module) -> tuple[Model, Model]:
+        """The trained weights in the network as the preset says, whatever dropout this run used; and what guesses masks
+        (the same model, but for an objective with a generator).
+        """
+        model = self.objective.make(self.network, self.config.generator_share or GENERATOR_SHARE)
         model.load_state_dict(trained.state_dict())
-        model.tokenizer = self.tokenizer
-        return model
+        kept, guesser = self.objective.kept(model), self.objective.guesser(model)
+        kept.tokenizer = guesser.tokenizer = self.tokenizer
+        return kept, guesser
 
     # -- stages ----------------------------------------------------------------------------------------------------
 
@@ -221,7 +236,15 @@ class Workshop:
             config.mask_rate,
             tokenizer.continues_word() if config.whole_words else None,
         )
-        recipe = Recipe(cls_id, sep_id, masker, config.max_length, config.short_share)
+        recipe = Recipe(
+            cls_id,
+            sep_id,
+            masker,
+            config.max_length,
+            config.short_share,
+            config.generator_share or GENERATOR_SHARE,
+            config.rtd_weight or RTD_WEIGHT,
+        )
         objective: MaskedLanguageModelling = registry.resolve("objective", config.objective)(recipe)
         return objective
 
@@ -249,7 +272,8 @@ class Workshop:
         return unigram_baseline(counts, labels, self.tokenizer.special_ids)
 
     def _network_settings(self) -> dict[str, Any]:
-        settings = {"pad_token_id": self.tokenizer.pad_id or 0, **self.config.model}
+        decided = registry.resolve("objective", self.config.objective).network_settings
+        settings = {"pad_token_id": self.tokenizer.pad_id or 0, **decided, **self.config.model}
         room = settings.get("max_position_embeddings") or preset(self.config.preset).max_position_embeddings
         return {**settings, "max_position_embeddings": max(room, self.config.max_length)}
 

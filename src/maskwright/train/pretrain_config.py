@@ -23,6 +23,8 @@ class PretrainConfig:
     for fine-tuning; 0 learns more from a text that is seen about once), None for the network's;
     holdout: share of the documents kept for evaluation when no `eval` text is given; eval: text, or a labelled file
     (then a linear probe on frozen features is scored);
+    generator_share, rtd_weight: of objective rtd: the generator's width as a share of the discriminator's (None: a
+    quarter), and the weight of the discriminator's loss (None: 50);
     checkpoint_every: steps, 0 for about twenty in a run; tensorboard: also write the log as TensorBoard events (may
     change when a run goes on).
     """
@@ -48,6 +50,8 @@ class PretrainConfig:
     whole_words: bool = False
     short_share: float = 0.1
     dropout: float | None = None
+    generator_share: float | None = None
+    rtd_weight: float | None = None
     holdout: float = 0.01
     eval: tuple[str, ...] = ()
     checkpoint_every: int = 0
@@ -67,8 +71,9 @@ class PretrainConfig:
         check(self.objective in known, registry.unknown_name("objective", self.objective, known))
         for name in ("steps", "accumulation", "log_every", "keep"):
             check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
-        for name in ("lr", "clip_norm"):
-            check(getattr(self, name) > 0, f"Setting '{name}' is {getattr(self, name)}; it must be above 0.")
+        for name in ("lr", "clip_norm", "generator_share", "rtd_weight"):
+            value = getattr(self, name)
+            check(value is None or value > 0, f"Setting '{name}' is {value}; it must be above 0.")
         for name in ("warmup", "weight_decay", "checkpoint_every", "evaluate_every"):
             check(
                 getattr(self, name) >= 0,
@@ -81,6 +86,10 @@ class PretrainConfig:
             )
         check(
             self.dropout is None or 0 <= self.dropout < 1, f"Setting 'dropout' is {self.dropout}; it must be in [0, 1)."
+        )
+        check(
+            self.generator_share is None or self.generator_share <= 1,
+            f"Setting 'generator_share' is {self.generator_share}; it must be at most 1.",
         )
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learnt.")
         check(self.max_length >= 8, f"Setting 'max_length' is {self.max_length}; it must be at least 8.")

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
+from ..core.errors import InputError
 from ..core.randomness import generator
 from ..data.batch import Batch
 from ..data.shards import TokenShards
@@ -38,6 +40,8 @@ class HeldOut:
     ) -> None:
         stream = ExampleStream(shards, documents, objective.plan, seed)
         examples = stream.section(0, 0)[:EVALUATION_SEQUENCES]
+        if not examples:
+            raise InputError("The held-out text gives no example: its documents are too short for this objective.")
         self.batches = [
             objective.batch(shards, examples[start : start + size], generator(seed, "held-out masks", start))
             for start in range(0, len(examples), size)
@@ -51,7 +55,7 @@ class HeldOut:
         return np.concatenate([batch.labels["mlm"].numpy() for batch in self.batches])
 
     @torch.inference_mode()
-    def score(self, model: Model, device: torch.device) -> dict[str, float]:
+    def score(self, model: nn.Module, device: torch.device) -> dict[str, float]:
         """Mean losses and accuracies of `model`, which is in evaluation mode."""
         window = Window()
         for batch in self.batches:
@@ -62,16 +66,18 @@ class HeldOut:
 class PretrainJob:
     """Gives the loop its batches. One step is `accumulation` micro-batches of `sequences` examples each.
 
-    held_out: None where nothing could be held out; probes: further scores of the model, by name.
+    model: what the objective trains, a Model or a pair of them; tokenizer: of its text; held_out: None where nothing
+    could be held out; probes: further scores of the model, by name.
     """
 
     def __init__(
         self,
-        model: Model,
+        model: nn.Module,
         objective: MaskedLanguageModelling,
         shards: TokenShards,
         documents: np.ndarray,
         *,
+        tokenizer: Any,
         sequences: int,
         accumulation: int,
         seed: int,
@@ -81,7 +87,7 @@ class PretrainJob:
     ) -> None:
         self.model, self.objective, self.shards, self.device = model, objective, shards, device
         self.sequences, self.accumulation, self.seed = sequences, accumulation, seed
-        self.held_out, self.probes = held_out, probes
+        self.tokenizer, self.held_out, self.probes = tokenizer, held_out, probes
         self.stream = ExampleStream(shards, documents, objective.plan, seed)
 
     def micro_batches(self, step: int) -> list[Batch]:
@@ -105,7 +111,7 @@ class PretrainJob:
         """Scores on held-out text, and of each probe."""
         scores = self.held_out.score(self.model, self.device) if self.held_out is not None else {}
         for probe in self.probes:
-            scores |= probe(self.model)
+            scores |= probe(self.objective.kept(self.model))
         return scores
 
     def should_stop(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .health import Baseline, Verdict
+from .health import PAIRS, Baseline, Verdict
 from .pretrain_job import PretrainJob
 from .report import (
     Chart,
@@ -30,6 +30,8 @@ from .report.numbers import percent
 from .run import RunFolder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..data.batch import Batch
 
 EXAMPLES = 8
@@ -47,6 +49,11 @@ def write_pretrain_report(
         f"{percent(scores['mlm_accuracy'])} of the masked tokens guessed right on {where}; always guessing the "
         f"commonest token gets {percent(baseline.mlm_accuracy)}."
     )
+    if "rtd_accuracy" in scores:
+        headline = (
+            f"{percent(scores['rtd_accuracy'])} of the tokens judged right, original or replaced, on {where}; calling "
+            f"all of them original gets {percent(scores['rtd_baseline'])}."
+        )
     model = run.path / "model"
     blocks = [
         _key_figures(job, baseline, scores, run),
@@ -59,7 +66,10 @@ def write_pretrain_report(
         MaskExamples(mask_examples(job), note="Masked places of " + where + "."),
         NextSteps(
             [
-                Command(f'maskwright fill-mask {model} "your text with one [MASK] ."', "see what it learnt"),
+                Command(
+                    f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."',
+                    "see what it learnt",
+                ),
                 Command(
                     f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task",
                     "teach it a task",
@@ -84,12 +94,12 @@ def mask_examples(job: PretrainJob) -> list[MaskExample]:
         batch = job.held_out.batches[-1].to(job.device)
     else:
         batch = job.micro_batches(0)[0]
-    tokenizer = job.model.tokenizer
-    hidden = job.model.encode(batch).hidden  # [tokens, hidden]
+    tokenizer, guesser = job.tokenizer, job.objective.guesser(job.model)
+    hidden = guesser.encode(batch).hidden  # [tokens, hidden]
     examples = []
     for sequence, label in _first_masks(batch, tokenizer.mask_id):
         position, answer = int(batch.labels["mlm_positions"][label]), int(batch.labels["mlm"][label])
-        share = job.model.mlm_logits(hidden[position : position + 1]).float().softmax(-1)[0]  # [vocab]
+        share = guesser.mlm_logits(hidden[position : position + 1]).float().softmax(-1)[0]  # [vocab]
         best = share.topk(GUESSES)
         start, stop = batch.cu_seqlens[sequence].item(), batch.cu_seqlens[sequence + 1].item()
         before = batch.input_ids[max(start, position - CONTEXT_TOKENS) : position].tolist()
@@ -135,15 +145,30 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
             f"counting words gives {baseline.mlm_loss:.3f}",
         ),
     ]
-    if "nsp_accuracy" in scores:
-        figures.append(Figure("Sentence pairs right", percent(scores["nsp_accuracy"]), note="a coin gets 50 %"))
+    for name, what in PAIRS.items():
+        if name in scores:
+            figures.append(Figure(f"{what.capitalize()} right", percent(scores[name]), note="a coin gets 50 %"))
+    if "rtd_accuracy" in scores:
+        note = f"all original gets {percent(scores['rtd_baseline'])}"
+        figures.insert(0, Figure("Tokens judged right", percent(scores["rtd_accuracy"]), note=note))
     if "probe_accuracy" in scores:
         figures.append(Figure("Linear probe", percent(scores["probe_accuracy"]), note="frozen features, labelled file"))
     rates = [record["tokens_per_second"] for record in run.records() if "tokens_per_second" in record]
     seen = sum(record.get("tokens", 0) for record in run.records())
     figures.append(Figure("Speed", round(float(np.median(rates))), "tokens/s", f"{seen:,} tokens seen"))
-    figures.append(Figure("Parameters", job.model.num_parameters))
+    figures.append(_size(job))
     return KeyFigures(figures)
+
+
+def _size(job: PretrainJob) -> Figure:
+    kept, guesser = job.objective.kept(job.model), job.objective.guesser(job.model)
+    note = "" if guesser is kept else f"and a generator of {guesser.num_parameters:,}, shared tables included"
+    return Figure("Parameters", kept.num_parameters, note=note)
+
+
+def _guesser_folder(model: Path, job: PretrainJob) -> Path:
+    """The folder of what guesses masks: the model's own, or the generator in it."""
+    return model if job.objective.guesser(job.model) is job.objective.kept(job.model) else model / "generator"
 
 
 def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
@@ -173,6 +198,21 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
             [series("training", "nsp_accuracy"), series("held out", "eval_nsp_accuracy")],
             unit="percent",
             baselines={"a coin": 0.5},
+        ),
+        Chart(
+            "Sentence orders judged right",
+            [series("training", "sop_accuracy"), series("held out", "eval_sop_accuracy")],
+            unit="percent",
+            baselines={"a coin": 0.5},
+        ),
+        Chart(
+            "Tokens judged right, original or replaced",
+            [
+                series("training", "rtd_accuracy"),
+                series("held out", "eval_rtd_accuracy"),
+                series("held out, all called original", "eval_rtd_baseline"),
+            ],
+            unit="percent",
         ),
         Chart("Linear probe on labelled rows", [series("accuracy", "eval_probe_accuracy")], unit="percent"),
         Chart("Learning rate", [series("rate", "lr")]),

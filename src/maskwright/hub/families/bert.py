@@ -1,0 +1,92 @@
+"""BERT (Devlin et al. 2018), and the parts of its tables that other families share."""
+
+from __future__ import annotations
+
+from ..family import Family, under
+
+NAMES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "num_hidden_layers",
+    "num_attention_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "hidden_act": "hidden_act",
+    "hidden_dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "classifier_dropout": "classifier_dropout",
+    "max_position_embeddings": "max_position_embeddings",
+    "type_vocab_size": "type_vocab_size",
+    "layer_norm_eps": "layer_norm_eps",
+    "initializer_range": "initializer_range",
+    "pad_token_id": "pad_token_id",
+    "tie_word_embeddings": "tie_word_embeddings",
+}
+UNDERSTOOD = {
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "position_embedding_type": ("absolute", None),
+    "quantization_config": (None,),
+    "pruned_heads": ({}, None),
+}
+TABLES = {
+    "embeddings.word.weight": ["embeddings.word_embeddings.weight"],
+    "embeddings.position.weight": ["embeddings.position_embeddings.weight"],
+    "embeddings.token_type.weight": ["embeddings.token_type_embeddings.weight"],
+    "embeddings.norm.{p}": ["embeddings.LayerNorm.{p}"],
+}
+ENCODER = TABLES | {
+    "layers.{i}.attention.qkv.{p}": [
+        "encoder.layer.{i}.attention.self.query.{p}",
+        "encoder.layer.{i}.attention.self.key.{p}",
+        "encoder.layer.{i}.attention.self.value.{p}",
+    ],
+    "layers.{i}.attention.out.{p}": ["encoder.layer.{i}.attention.output.dense.{p}"],
+    "layers.{i}.attention_norm.{p}": ["encoder.layer.{i}.attention.output.LayerNorm.{p}"],
+    "layers.{i}.ffn.up.{p}": ["encoder.layer.{i}.intermediate.dense.{p}"],
+    "layers.{i}.ffn.down.{p}": ["encoder.layer.{i}.output.dense.{p}"],
+    "layers.{i}.ffn_norm.{p}": ["encoder.layer.{i}.output.LayerNorm.{p}"],
+    "pooler.{p}": ["pooler.dense.{p}"],
+}
+CLASSIFIER = {"classifier.{p}": ["classifier.{p}"]}
+SPAN = {"classifier.{p}": ["qa_outputs.{p}"]}
+
+_PREDICTIONS = {
+    "dense.{p}": ["cls.predictions.transform.dense.{p}"],
+    "norm.{p}": ["cls.predictions.transform.LayerNorm.{p}"],
+    "bias": ["cls.predictions.bias"],
+    "decoder": ["cls.predictions.decoder.weight"],
+}
+_RELATIONSHIP = {"classifier.{p}": ["cls.seq_relationship.{p}"]}
+
+
+def family() -> Family:
+    """BERT: the defaults of our own configuration."""
+    return Family(
+        model_type="bert",
+        title="BERT",
+        prefix="bert.",
+        classes={
+            "BertModel": None,
+            "BertForPreTraining": "pretraining",
+            "BertForMaskedLM": "mlm",
+            "BertForNextSentencePrediction": "nsp",
+            "BertForSequenceClassification": "classification",
+            "BertForTokenClassification": "tagging",
+            "BertForQuestionAnswering": "qa",
+            "BertForMultipleChoice": "choice",
+        },
+        names=NAMES,
+        nullable=("pad_token_id", "classifier_dropout"),
+        understood=UNDERSTOOD,
+        encoder=ENCODER,
+        heads={
+            "mlm": _PREDICTIONS,
+            "nsp": _RELATIONSHIP,
+            "pretraining": under("predictions", _PREDICTIONS) | under("seq_relationship", _RELATIONSHIP),
+            "classification": CLASSIFIER,
+            "regression": CLASSIFIER,
+            "tagging": CLASSIFIER,
+            "qa": SPAN,
+            "choice": CLASSIFIER,
+        },
+    )

@@ -1,0 +1,69 @@
+"""ELECTRA (Clark et al. 2020): generator and discriminator, both with narrow tables if their sizes say so."""
+
+from __future__ import annotations
+
+from ..family import Family, Values
+from .bert import CLASSIFIER, ENCODER, NAMES, SPAN, UNDERSTOOD
+from .roberta import DENSE_CLASSIFIER, classes
+
+_ENCODER = {name: theirs for name, theirs in ENCODER.items() if not name.startswith("pooler")}
+
+
+def _without_equal_size(ours: Values) -> Values:
+    """Tables as wide as the layers have no projection; a summary without activation is linear."""
+    if ours["embedding_size"] == ours["hidden_size"]:
+        ours["embedding_size"] = None
+    ours["choice_act"] = ours["choice_act"] or "linear"
+    return ours
+
+
+def _with_size(theirs: Values) -> Values:
+    theirs["embedding_size"] = theirs["embedding_size"] or theirs["hidden_size"]
+    return theirs
+
+
+def family() -> Family:
+    """ELECTRA. The generator has the head `mlm`, the discriminator `rtd`."""
+    return Family(
+        model_type="electra",
+        title="ELECTRA",
+        prefix="electra.",
+        classes=classes("Electra") | {"ElectraForPreTraining": "rtd"},
+        names=NAMES
+        | {
+            "embedding_size": "embedding_size",
+            "choice_act": "summary_activation",
+            "choice_dropout": "summary_last_dropout",
+        },
+        defaults={
+            "embedding_size": 128,
+            "hidden_size": 256,
+            "num_attention_heads": 4,
+            "intermediate_size": 1_024,
+            "choice_act": "gelu",
+            "choice_dropout": 0.1,
+        },
+        fixed={"pooler": False, "mlm_act": "gelu", "classifier_act": "gelu"},
+        nullable=("pad_token_id", "classifier_dropout", "choice_act"),
+        understood=UNDERSTOOD | {"summary_type": ("first", None), "summary_use_proj": (True, None)},
+        adapt_in=_without_equal_size,
+        adapt_out=_with_size,
+        encoder=_ENCODER | {"embeddings.project.{p}": ["embeddings_project.{p}"]},
+        heads={
+            "mlm": {
+                "dense.{p}": ["generator_predictions.dense.{p}"],
+                "norm.{p}": ["generator_predictions.LayerNorm.{p}"],
+                "bias": ["generator_lm_head.bias"],
+                "decoder": ["generator_lm_head.weight"],
+            },
+            "rtd": {
+                "dense.{p}": ["discriminator_predictions.dense.{p}"],
+                "classifier.{p}": ["discriminator_predictions.dense_prediction.{p}"],
+            },
+            "classification": DENSE_CLASSIFIER,
+            "regression": DENSE_CLASSIFIER,
+            "tagging": CLASSIFIER,
+            "qa": SPAN,
+            "choice": {"dense.{p}": ["sequence_summary.summary.{p}"], "classifier.{p}": ["classifier.{p}"]},
+        },
+    )

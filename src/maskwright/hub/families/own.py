@@ -1,0 +1,28 @@
+"""Our own format, for networks that no published family describes: our names on both sides.
+
+transformers refuses such a folder by its model type; it opens here alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ...core.registry import TABLE
+from ...models.config import ModelConfig
+from ..family import Family
+
+
+def family() -> Family:
+    """Every setting and every head, as they are called here."""
+    heads = [name for name in TABLE["head"] if name != "regression"]
+    return Family(
+        model_type="maskwright",
+        title="Maskwright's own",
+        prefix="",
+        classes={"MaskwrightModel": None} | {f"MaskwrightModel:{name}": name for name in heads},
+        names={field.name: field.name for field in fields(ModelConfig)},
+        nullable=[field.name for field in fields(ModelConfig) if "None" in str(field.type)],
+        understood={"quantization_config": (None,)},
+        encoder={},
+        heads={},
+    )

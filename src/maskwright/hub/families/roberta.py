@@ -1,0 +1,81 @@
+"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): one network, two vocabularies.
+
+Positions begin at the row after the padding token's, so that 512 tokens need 514 rows. The sequence head has a dense
+layer of its own on the first token; nothing pre-trains a pooler.
+"""
+
+from __future__ import annotations
+
+from ..family import Family, Values
+from .bert import CLASSIFIER, ENCODER, NAMES, SPAN, UNDERSTOOD
+
+DENSE_CLASSIFIER = {"dense.{p}": ["classifier.dense.{p}"], "classifier.{p}": ["classifier.out_proj.{p}"]}
+PREDICTIONS = {
+    "dense.{p}": ["lm_head.dense.{p}"],
+    "norm.{p}": ["lm_head.layer_norm.{p}"],
+    "bias": ["lm_head.bias"],
+    "decoder": ["lm_head.decoder.weight"],
+}
+HEADS = {
+    "mlm": PREDICTIONS,
+    "classification": DENSE_CLASSIFIER,
+    "regression": DENSE_CLASSIFIER,
+    "tagging": CLASSIFIER,
+    "qa": SPAN,
+    "choice": CLASSIFIER,
+}
+FIXED: Values = {"positions": "offset", "mlm_act": "gelu", "classifier_act": "tanh"}
+
+
+def classes(stem: str) -> dict[str, str | None]:
+    """transformers' classes of a family without sentence pairs in its pre-training."""
+    return {
+        f"{stem}Model": None,
+        f"{stem}ForMaskedLM": "mlm",
+        f"{stem}ForSequenceClassification": "classification",
+        f"{stem}ForTokenClassification": "tagging",
+        f"{stem}ForQuestionAnswering": "qa",
+        f"{stem}ForMultipleChoice": "choice",
+    }
+
+
+def without_offset(ours: Values) -> Values:
+    """Their count of positions has the rows before the first token in it; ours is what a sequence may have."""
+    rows, pad = ours.get("max_position_embeddings"), ours.get("pad_token_id")
+    if isinstance(rows, int) and isinstance(pad, int):
+        ours["max_position_embeddings"] = rows - pad - 1
+    return ours
+
+
+def with_offset(theirs: Values) -> Values:
+    """The other way round."""
+    theirs["max_position_embeddings"] += theirs["pad_token_id"] + 1
+    return theirs
+
+
+def _family(model_type: str, title: str, stem: str) -> Family:
+    return Family(
+        model_type=model_type,
+        title=title,
+        prefix="roberta.",
+        classes=classes(stem),
+        names=NAMES,
+        defaults={"vocab_size": 50_265 if stem == "Roberta" else 30_522, "pad_token_id": 1},
+        fixed=FIXED,
+        nullable=("pad_token_id", "classifier_dropout"),
+        understood=UNDERSTOOD,
+        adapt_in=without_offset,
+        adapt_out=with_offset,
+        encoder=ENCODER,
+        heads=HEADS,
+    )
+
+
+def family() -> Family:
+    """RoBERTa."""
+    return _family("roberta", "RoBERTa", "Roberta")
+
+
+def xlm_family() -> Family:
+    """XLM-R."""
+    return _family("xlm-roberta", "XLM-R", "XLMRoberta")

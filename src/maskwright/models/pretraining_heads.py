@@ -1,0 +1,93 @@
+"""Heads of pre-training: masked words, sentence pairs, replaced tokens.
+
+Devlin et al. 2018, section 3.1 (masked words, next sentence); Lan et al. 2020, section 3.1 (sentence order);
+Clark et al. 2020, section 2 (replaced tokens).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..nn.activations import ACTIVATIONS
+from ..nn.dropout import dropout
+from ..nn.linear import LayerNorm, Linear
+from .config import ModelConfig
+
+
+class MaskedLanguageModelHead(nn.Module):
+    """Which token stands here? norm(act(W h + b)), times the word table, plus a bias (section 3.1, task 1).
+
+    The decoder is the word table, passed in, so that it is stored and trained once; with
+    `tie_word_embeddings` off it is a table of the head's own. W leads to the width of the word table.
+    """
+
+    needs_pooler = False
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        size = config.table_size
+        self.dense = Linear(config.hidden_size, size)
+        self.norm = LayerNorm(size, config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.empty(config.vocab_size))
+        self.decoder = None if config.tie_word_embeddings else nn.Parameter(torch.empty(config.vocab_size, size))
+        self.act = ACTIVATIONS[config.mlm_act or config.hidden_act]
+
+    def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
+        """hidden: float [positions, hidden]; word_embeddings: float [vocab, size], the word table.
+
+        Returns logits [positions, vocab]. Pass only the positions whose token is wanted: this product is the
+        largest of a small model.
+        """
+        hidden = self.norm(self.act(self.dense(hidden)))
+        decoder = word_embeddings if self.decoder is None else self.decoder
+        return F.linear(hidden, decoder.to(hidden.dtype), self.bias.to(hidden.dtype))
+
+
+class NextSentenceHead(nn.Module):
+    """Does B follow A? Two logits: 0 = B follows A, 1 = B is random (section 3.1, task 2).
+
+    Where config.pair_objective is "sop": 0 = A and B in their order, 1 = swapped, with dropout before it.
+    """
+
+    needs_pooler = True
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        rate = config.hidden_dropout if config.classifier_dropout is None else config.classifier_dropout
+        self.dropout = rate if config.pair_objective == "sop" else 0.0
+        self.classifier = Linear(config.hidden_size, 2)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """pooled: float [sequences, hidden]. Returns logits [sequences, 2]."""
+        logits: Tensor = self.classifier(dropout(pooled, self.dropout, self.training))
+        return logits
+
+
+class PretrainingHead(nn.Module):
+    """Both heads of pre-training over one encoder: masked words and sentence pairs."""
+
+    needs_pooler = True
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.predictions = MaskedLanguageModelHead(config)
+        self.seq_relationship = NextSentenceHead(config)
+
+
+class ReplacedTokenHead(nn.Module):
+    """Was this token replaced? One logit a token, above 0 for a replaced one: w . act(W h + b) + c."""
+
+    needs_pooler = False
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dense = Linear(config.hidden_size, config.hidden_size)
+        self.classifier = Linear(config.hidden_size, 1)
+        self.act = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden: float [tokens, hidden]. Returns logits [tokens]."""
+        logits: Tensor = self.classifier(self.act(self.dense(hidden)))
+        return logits.squeeze(-1)

@@ -1,0 +1,232 @@
+"""Relative positions: attention that knows how far apart two tokens are, and not where they stand.
+
+Vectors by distance (Shaw et al. 2018): the key gets a learned vector of the clipped distance (equation 4), and, if
+wanted, the value gets one too (equation 3). Biases by bucket (Raffel et al. 2020, section 2.1; MPNet): each head adds
+one learned number to a score. Distances are key - query, so a token to the right is positive.
+
+Where the tokens of a sequence stand side by side, everything is a function of 2 * length - 1 distances, and rows of
+them are shifted into place without an index. Where they do not (holes, or a sparse pattern), the distances are given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..core.config import check
+from .attention import CACHED_SCORES, Run
+from .dropout import dropout
+
+KINDS = ("key", "key_value", "key_query")
+
+
+class RelativePositions(Protocol):
+    """What a kind of relative positions adds to attention.
+
+    Tensors have the sequences first and the heads second. distances: int64, broadcasts to [count, heads, ..., queries,
+    keys]; None means that queries and keys are the same tokens, side by side.
+    """
+
+    def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
+        """What is added to the scaled scores: broadcasts to [count, heads, ..., queries, keys].
+
+        query: float [count, heads, ..., queries, head_dim], already scaled; key: [count, heads, ..., keys, head_dim],
+        not scaled; heads: which heads these are.
+        """
+
+    def context_terms(self, weights: Tensor, distances: Tensor | None) -> Tensor | None:
+        """What is added to the context [count, heads, ..., queries, head_dim], or None.
+
+        weights: float [count, heads, ..., queries, keys].
+        """
+
+
+class RelativeVectors(nn.Module):
+    """Vectors by clipped distance, shared by all heads (Shaw et al. 2018, section 3.2).
+
+    kind "key" adds a vector to each key; "key_value" also one to each value; "key_query" adds, beside the key's, the
+    product of the same vector with the key itself (Huang et al. 2020, method 4). max_distance: farther ones share a
+    vector. key, value: [2 * max_distance + 1, head_dim], row max_distance is distance 0.
+    """
+
+    def __init__(self, max_distance: int, head_dim: int, kind: str = "key") -> None:
+        super().__init__()
+        check(kind in KINDS, f"Relative positions of kind {kind!r} are not known. Known: {', '.join(KINDS)}.")
+        check(max_distance > 0, f"max_distance is {max_distance}; it must be above 0.")
+        self.key = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim))
+        self.value = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim)) if kind == "key_value" else None
+        self.max_distance = max_distance
+        self.kind = kind
+
+    def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
+        """q . a and, for "key_query", k . a: [count, heads, ..., queries, keys]; see RelativePositions."""
+        table = self.key.to(query.dtype)
+        if distances is None:
+            rows = self._rows(table, query.shape[-2])  # [2 * length - 1, head_dim]
+            terms = _distances_to_keys(query @ rows.T)
+            if self.kind == "key_query":
+                terms = terms + _distances_to_keys((key * scale) @ rows.flip(0).T).mT
+            return terms
+        index = self._index(distances)
+        terms = _pick(query @ table.T, index)
+        if self.kind == "key_query":
+            terms = terms + _pick((key * scale) @ table.T, index.mT).mT
+        return terms
+
+    def context_terms(self, weights: Tensor, distances: Tensor | None) -> Tensor | None:
+        """sum_j weight_j a_j for "key_value", else None: [count, heads, ..., queries, head_dim]."""
+        if self.value is None:
+            return None
+        table = self.value.to(weights.dtype)
+        if distances is None:
+            return _keys_to_distances(weights) @ self._rows(table, weights.shape[-1])
+        sums = weights.new_zeros((*weights.shape[:-1], table.shape[0]))
+        return sums.scatter_add(-1, self._index(distances).expand(weights.shape), weights) @ table
+
+    def _index(self, distances: Tensor) -> Tensor:
+        """Rows of the tables for distances of any shape [...]."""
+        return distances.clamp(-self.max_distance, self.max_distance) + self.max_distance
+
+    def _rows(self, table: Tensor, length: int) -> Tensor:
+        """[2 * length - 1, head_dim]: the vectors of distances 1 - length to length - 1."""
+        return table[self._index(torch.arange(1 - length, length, device=table.device))]
+
+    def extra_repr(self) -> str:
+        """Sizes, for print."""
+        return f"{self.kind}, up to {self.max_distance} tokens"
+
+
+class RelativeBias(nn.Module):
+    """One number per head and bucket of distances, added to the scaled score. weight: [num_buckets, heads].
+
+    One such table serves all layers in T5 and MPNet.
+    """
+
+    def __init__(self, num_buckets: int, num_heads: int, max_distance: int = 128, num_rows: int | None = None) -> None:
+        """num_rows: of the table, where it has rows beyond those that buckets read; None for num_buckets."""
+        super().__init__()
+        check(
+            num_buckets >= 4 and num_buckets % 4 == 0 and max_distance > num_buckets // 4,
+            f"{num_buckets} buckets up to distance {max_distance} cannot be made: take a multiple of 4, and a "
+            "distance above a quarter of it.",
+        )
+        self.weight = nn.Parameter(torch.empty(num_rows or num_buckets, num_heads))
+        self.num_buckets, self.max_distance = num_buckets, max_distance
+
+    def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
+        """The bias of each distance: [heads, length, length], or the shape of `distances` with all heads."""
+        table = self.weight[: self.num_buckets, heads].to(query.dtype).T  # [heads, num_buckets]
+        if distances is None:
+            length = query.shape[-2]
+            line = torch.arange(1 - length, length, device=query.device)
+            by_distance = table[:, relative_buckets(line, self.num_buckets, self.max_distance)]
+            # Row i of a sequence begins at distance -i: window length - 1 - i of the line.
+            return by_distance.unfold(-1, length, 1).flip(1)  # [heads, length, length]
+        buckets = relative_buckets(distances, self.num_buckets, self.max_distance)
+        first = torch.arange(table.shape[0], device=query.device) * table.shape[1]  # [heads]
+        index = buckets + first.view(1, -1, *(1,) * (buckets.ndim - 2))
+        return F.embedding(index, table.reshape(-1, 1)).squeeze(-1)
+
+    def context_terms(self, weights: Tensor, distances: Tensor | None) -> Tensor | None:
+        """Nothing: a bias changes weights [..., queries, keys], not values."""
+        return None
+
+    def extra_repr(self) -> str:
+        """Sizes, for print."""
+        return f"{self.num_buckets} buckets up to {self.max_distance} tokens, {self.weight.shape[1]} heads"
+
+
+def relative_buckets(distances: Tensor, num_buckets: int, max_distance: int = 128) -> Tensor:
+    """The bucket of each distance (key - query): int64 [...] in, int64 [...] out, from 0 to below num_buckets.
+
+    Half of the buckets are for keys to the right. In each half, the first half is one bucket per distance, the rest
+    widens with its logarithm up to `max_distance`, and the last takes all beyond.
+    """
+    half = num_buckets // 2
+    exact = half // 2
+    far = distances.abs()
+    # float32, as published: the logarithm decides the bucket at round distances.
+    steps = torch.log(far.clamp(min=exact).float() / exact) / math.log(max_distance / exact) * (half - exact)
+    logarithmic = (exact + steps.long()).clamp(max=half - 1)
+    return (distances > 0).long() * half + torch.where(far < exact, far, logarithmic)
+
+
+def attend_relative(
+    qkv: Tensor,
+    runs: Sequence[Run],
+    num_heads: int,
+    relative: RelativePositions,
+    *,
+    dropout_probability: float = 0.0,
+    want_weights: bool = False,
+    positions: Tensor | None = None,
+) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+    """Attend inside each sequence of a pack, with relative positions; the explicit way.
+
+    qkv: float [tokens, 3 * hidden]; runs: cover every token once, in order; positions: int64 [tokens], the place of
+    each token in its sequence, where they do not stand side by side (None: they do). Returns context [tokens, hidden]
+    and, if wanted, one weight tensor [heads, length, length] per sequence, in order.
+    """
+    hidden = qkv.shape[1] // 3
+    scale = 1.0 / math.sqrt(hidden // num_heads)
+    pieces: list[tuple[int, int]] = []  # count, length
+    for run in runs:
+        most = max(1, CACHED_SCORES // (num_heads * run.length * run.length))
+        pieces += [(min(most, run.count - done), run.length) for done in range(0, run.count, most)]
+    sizes = [count * length for count, length in pieces]
+    places = [None] * len(pieces) if positions is None else positions.split(sizes)
+    contexts: list[Tensor] = []
+    weights: list[Tensor] = []
+    for part, place, (count, length) in zip(qkv.split(sizes), places, pieces, strict=True):
+        heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
+        query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
+        distances = None if place is None else _distances(place.view(count, length))
+        query = query * scale
+        scores = query @ key.mT + relative.score_terms(query, key, scale, distances, slice(None))
+        piece_weights = torch.softmax(scores, dim=-1)  # [count, heads, length, length]
+        dropped = dropout(piece_weights, dropout_probability)
+        context = dropped @ value
+        more = relative.context_terms(dropped, distances)
+        context = context if more is None else context + more
+        if want_weights:
+            weights += piece_weights.unbind()
+        contexts.append(context.transpose(1, 2).reshape(count * length, hidden))
+    context = contexts[0] if len(contexts) == 1 else torch.cat(contexts or [qkv[:, :hidden]])
+    return context, tuple(weights) if want_weights else None
+
+
+def _distances(places: Tensor) -> Tensor:
+    """Places [count, length] to key - query: [count, 1, length, length]."""
+    return (places[:, None, :] - places[:, :, None]).unsqueeze(1)
+
+
+def _pick(values: Tensor, index: Tensor) -> Tensor:
+    """values [..., queries, vectors] at index, which broadcasts to [..., queries, keys]."""
+    return values.gather(-1, index.expand(*values.shape[:-1], index.shape[-1]))
+
+
+def _distances_to_keys(values: Tensor) -> Tensor:
+    """Row i of [..., length, 2 * length - 1] begins at distance 1 - length; of the result, at key 0.
+
+    result[i, j] = values[i, j - i + length - 1]. In the flattened rows that is place i * (2 * length - 2) + length - 1
+    + j: a view with shorter rows, from length - 1 on.
+    """
+    length = values.shape[-2]
+    if length == 1:
+        return values
+    flat = values.flatten(-2)[..., length - 1 : length - 1 + length * (2 * length - 2)]
+    return flat.unflatten(-1, (length, 2 * length - 2))[..., :length]  # [..., length, length]
+
+
+def _keys_to_distances(values: Tensor) -> Tensor:
+    """The other way: [..., length, length] to [..., length, 2 * length - 1], 0 where there is no such key."""
+    length = values.shape[-1]
+    if length == 1:
+        return values
+    flat = F.pad(values, (0, length - 2)).flatten(-2)  # rows of 2 * length - 2
+    return F.pad(flat, (length - 1, 1)).unflatten(-1, (length, 2 * length - 1))

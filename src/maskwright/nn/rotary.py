@@ -1,0 +1,66 @@
+"""Rotary positions (Su et al. 2021, section 3.2.2): queries and keys turn by an angle that grows with their place.
+
+Pair i of a head's numbers turns by position * theta^(-2i / head_dim). A product of a turned query and a turned key
+knows only the difference of their places, so attention sees distances and nothing is added to the token vectors. Pair i
+is made of elements i and i + head_dim / 2 ("half-split", as in ModernBERT). RoFormer pairs neighbours, 2i and 2i + 1:
+`interleaved_to_halves` reorders the rows of such weights.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..core.config import check
+
+
+def rotary_angles(
+    position_ids: Tensor, head_dim: int, theta: float = 10_000.0, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of each token's angles: [tokens, head_dim / 2] each, shared by layers of the same theta.
+
+    position_ids: int64 [tokens]; dtype: that of the hidden states. Angles are float64 for float64 and float32 for all
+    others, as in published models; half precision would lose count after a few hundred places. Raises ConfigError for
+    an odd head_dim or a theta that is not positive.
+    """
+    check(head_dim % 2 == 0, f"head_dim is {head_dim}; rotary positions turn pairs of numbers and need an even one.")
+    check(theta > 0, f"The base of rotary positions is {theta}; it must be above 0.")
+    exact = torch.promote_types(dtype, torch.float32)
+    exponents = torch.arange(0, head_dim, 2, dtype=exact, device=position_ids.device) / head_dim
+    frequencies = 1.0 / (theta**exponents)  # [head_dim / 2]
+    angles = position_ids.to(exact)[:, None] * frequencies  # [tokens, head_dim / 2]
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Turn the pairs (i, i + head_dim / 2) of `x` by the given angles.
+
+    x: float [tokens, ..., head_dim]; cosine, sine: [tokens, head_dim / 2]. Returns the shape and dtype of `x`; the
+    arithmetic keeps the precision of the angles.
+    """
+    shape = (cosine.shape[0], *(1,) * (x.ndim - 2), cosine.shape[1])
+    cosine, sine = cosine.view(shape), sine.view(shape)
+    first, second = x.to(cosine.dtype).chunk(2, dim=-1)
+    turned = torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
+    return turned.to(x.dtype)
+
+
+def rotate_query_key(qkv: Tensor, num_heads: int, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Turn the queries and keys of all heads, leave the values: ready for any executor of attention.
+
+    qkv: float [tokens, 3 * hidden], the queries, then keys, then values; cosine, sine: from `rotary_angles`. Returns
+    float [tokens, 3 * hidden].
+    """
+    tokens, width = qkv.shape
+    parts = qkv.view(tokens, 3, num_heads, width // (3 * num_heads))
+    turned = rotate(parts[:, :2], cosine, sine)  # [tokens, 2, heads, head_dim]
+    return torch.cat((turned, parts[:, 2:]), dim=1).view(tokens, width)
+
+
+def interleaved_to_halves(head_dim: int) -> Tensor:
+    """Where each element of a half-split head stands in a head that pairs neighbours: int64 [head_dim].
+
+    Query and key weights of an interleaved model, indexed by this within each head, give the same attention here: the
+    product of a query and a key does not mind the order of their elements.
+    """
+    return torch.arange(head_dim).view(head_dim // 2, 2).T.reshape(-1)

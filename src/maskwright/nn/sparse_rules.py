@@ -1,0 +1,185 @@
+"""Rules of sparse attention: who may attend to whom, as patterns of blocks for any length.
+
+A rule is a small value: equal rules give equal patterns, which are therefore made once and kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..core.config import check
+from .sparse_pattern import EMPTY, BlockPattern
+from .sparse_random import keyed_random_blocks, published_random_blocks
+
+
+class AttentionRule(Protocol):
+    """What an executor asks of a rule. Rules are hashable."""
+
+    @property
+    def block_size(self) -> int:
+        """Tokens of a block."""
+
+    def is_full_at(self, length: int) -> bool:
+        """Whether every token sees every token in a row of `length` tokens."""
+
+    def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
+        """Which key blocks each query block sees in a row of so many blocks."""
+
+
+@dataclass(frozen=True)
+class BlockSparse:
+    """Window, global and random blocks (BigBird: Zaheer et al. 2020, section 2).
+
+    window_blocks: how many blocks to each side of its own a block sees; None is no window, not even its own block.
+    first_blocks, last_blocks: global blocks at both ends: they see all and are seen by all. random_blocks: how many
+    further blocks each query block sees in each head, drawn by (seed, layer). The pattern of a length never changes,
+    neither between steps nor between training and use.
+    """
+
+    block_size: int = 64
+    window_blocks: int | None = 1
+    first_blocks: int = 1
+    last_blocks: int = 1
+    random_blocks: int = 3
+    seed: int = 0
+    layer: int = 0
+
+    def __post_init__(self) -> None:
+        _check_block_size(self.block_size)
+        counts = (self.first_blocks, self.last_blocks, self.random_blocks, self.window_blocks or 0)
+        check(min(counts) >= 0, f"Counts of blocks cannot be negative: {self}.")
+        check(
+            self.window_blocks is not None or sum(counts) > 0,
+            "Sparse attention without window, global and random blocks sees nothing: give it one of them.",
+        )
+
+    def is_full_at(self, length: int) -> bool:
+        """Never by length as such: where a pattern covers a short row, the executor sees it."""
+        return False
+
+    def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
+        """The blocks that are seen; random ones are drawn from those that are neither window nor global."""
+        return _block_sparse(self, num_blocks, num_heads)
+
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """Each token sees those at most `half_width` tokens from it (ModernBERT: half of `local_attention`).
+
+    block_size: of the executor; it changes the cost and not the result. Default: half_width, so that a block of queries
+    needs three blocks of keys, but between 16 and 128.
+    """
+
+    half_width: int
+    block_size: int = 0
+
+    def __post_init__(self) -> None:
+        check(self.half_width >= 0, f"The window reaches {self.half_width} tokens to each side; it cannot be negative.")
+        object.__setattr__(self, "block_size", self.block_size or min(max(self.half_width, 16), 128))
+        _check_block_size(self.block_size)
+
+    def is_full_at(self, length: int) -> bool:
+        """Whether the window reaches from the first token to the last."""
+        return length <= self.half_width + 1
+
+    def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
+        """All blocks that hold a token of the window of one of a block's tokens."""
+        return _sliding_window(self, num_blocks)
+
+
+@dataclass(frozen=True)
+class PublishedBigBird:
+    """BigBird exactly as transformers runs it, for its checkpoints.
+
+    There, rows of at most (5 + 2 * random_blocks) blocks attend fully; all others have a window of three blocks, the
+    first and the last block global, and random blocks that depend on the layer and the padded length in training. In
+    use, the random blocks are all block 0, which the inner rows therefore see 1 + random_blocks times.
+    """
+
+    block_size: int = 64
+    random_blocks: int = 3
+    max_position_embeddings: int = 4096
+    layer: int = 0
+    is_training: bool = False
+
+    def __post_init__(self) -> None:
+        _check_block_size(self.block_size)
+        check(self.random_blocks >= 0, f"random_blocks is {self.random_blocks}; it cannot be negative.")
+
+    def is_full_at(self, length: int) -> bool:
+        """Whether transformers switches to full attention for a batch padded to `length`."""
+        return length <= (5 + 2 * self.random_blocks) * self.block_size
+
+    def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
+        """num_blocks: of the padded row, which decides which block is the last."""
+        return _published(self, num_blocks, num_heads)
+
+
+def big_bird(block_size: int = 64, random_blocks: int = 3, seed: int = 0, layer: int = 0) -> BlockSparse:
+    """Random, window and global blocks together: one block to each side, one global at each end."""
+    return BlockSparse(block_size, 1, 1, 1, random_blocks, seed, layer)
+
+
+def window_only(block_size: int = 64, window_blocks: int = 1) -> BlockSparse:
+    """A block sees itself and `window_blocks` to each side."""
+    return BlockSparse(block_size, window_blocks, 0, 0, 0)
+
+
+def global_only(block_size: int = 64, first_blocks: int = 1, last_blocks: int = 1) -> BlockSparse:
+    """Global blocks see all and are seen by all; the others see nothing else, not even themselves."""
+    return BlockSparse(block_size, None, first_blocks, last_blocks, 0)
+
+
+def random_only(block_size: int = 64, random_blocks: int = 3, seed: int = 0, layer: int = 0) -> BlockSparse:
+    """Random blocks alone: part (a) of the paper's figure 1."""
+    return BlockSparse(block_size, None, 0, 0, random_blocks, seed, layer)
+
+
+@lru_cache(maxsize=512)
+def _block_sparse(rule: BlockSparse, num_blocks: int, num_heads: int) -> BlockPattern:
+    sees = _window(num_blocks, rule.window_blocks) | _global(num_blocks, rule.first_blocks, rule.last_blocks)
+    extra = None
+    if rule.random_blocks:
+        extra = keyed_random_blocks(~sees, num_heads, rule.random_blocks, rule.seed, rule.layer)
+    return BlockPattern.from_map(sees[None], rule.block_size, extra=extra)
+
+
+@lru_cache(maxsize=512)
+def _sliding_window(rule: SlidingWindow, num_blocks: int) -> BlockPattern:
+    reach = -(-rule.half_width // rule.block_size)
+    return BlockPattern.from_map(_window(num_blocks, reach)[None], rule.block_size, half_width=rule.half_width)
+
+
+@lru_cache(maxsize=512)
+def _published(rule: PublishedBigBird, num_blocks: int, num_heads: int) -> BlockPattern:
+    sees = _window(num_blocks, 1) | _global(num_blocks, 1, 1)
+    if rule.is_training:
+        extra = published_random_blocks(
+            num_blocks, rule.block_size, rule.random_blocks, num_heads, rule.max_position_embeddings, rule.layer
+        )
+    else:
+        extra = torch.zeros(1, num_blocks, rule.random_blocks, dtype=torch.int64)
+        extra[:, [0, -1]] = EMPTY
+    return BlockPattern.from_map(sees[None], rule.block_size, extra=extra)
+
+
+def _window(num_blocks: int, reach: int | None) -> Tensor:
+    """bool [blocks, blocks]: at most `reach` blocks apart."""
+    block = torch.arange(num_blocks)
+    return (block[:, None] - block).abs() <= (-1 if reach is None else reach)
+
+
+def _global(num_blocks: int, first: int, last: int) -> Tensor:
+    """bool [blocks, blocks]: the rows and columns of the first and last blocks."""
+    block = torch.arange(num_blocks)
+    is_global = (block < first) | (block >= num_blocks - last)
+    return is_global[:, None] | is_global
+
+
+def _check_block_size(block_size: int) -> None:
+    check(0 < block_size <= 65_536, f"block_size is {block_size}; it must be 1 to 65,536 tokens.")

@@ -1,0 +1,279 @@
+"""Folders of every family: names of other times, our own format for what no family describes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from hub.folder_tools import IDS, foreign, make, tensors
+from maskwright.core import storage
+from maskwright.core.errors import ModelFolderError
+from maskwright.core.registry import TABLE
+from maskwright.hub.family import family_for, family_named
+from maskwright.hub.folders import load_model
+from maskwright.models.presets import PRESETS, preset
+
+SMALL = {
+    "vocab_size": 61,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 20,
+}
+FAMILIES = [name for name in TABLE["family"] if name != "maskwright"]
+FIRST = {family: next(name for name, config in PRESETS.items() if config.family == family) for family in FAMILIES}
+
+
+def small(family, **changes):
+    """A small configuration of a family."""
+    narrow = {"embedding_size": 8} if family in ("albert", "electra") else {}
+    return preset(FIRST[family], **(SMALL | narrow | changes))
+
+
+def most_heads(family):
+    """The head of a family with most names: words, and what was trained with them."""
+    return "pretraining" if "pretraining" in family_named(family).classes.values() else "mlm"
+
+
+def same(a, b):
+    ours, others = dict(a.named_parameters()), dict(b.named_parameters())
+    return ours.keys() == others.keys() and all(torch.equal(value, others[name]) for name, value in ours.items())
+
+
+# -- round trips -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_every_head_comes_back_bit_for_bit(family, tied, tmp_path):
+    config = small(family, tie_word_embeddings=tied, hidden_act="relu", pad_token_id=1 if family == "mpnet" else 3)
+    for head in [*family_named(family).classes.values(), "regression"]:
+        model = make(head, config)
+        model.save(tmp_path / str(head))
+        again, report = load_model(tmp_path / str(head))
+        assert again.head_name == head and again.config == config
+        assert same(model, again) and not report.new and not report.unused
+        assert family_for(config, head).model_type == family
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_written_in_their_familys_format(name):
+    config = preset(name)
+    assert {family_for(config, head).model_type for head in family_named(config.family).classes.values()} == {
+        config.family
+    }
+
+
+# -- names of other times ----------------------------------------------------------------------------------------
+
+
+def old_norms(stored, family):
+    """gamma and beta for the norms, and the position buffer that some releases stored."""
+    renamed = {}
+    for name, value in stored.items():
+        old = name.replace(".weight", ".gamma").replace(".bias", ".beta")
+        renamed[old if "norm" in name.lower() else name] = value
+    return renamed | {f"{family.prefix}embeddings.position_ids": torch.arange(20)[None]}
+
+
+def without_prefix(stored, family):
+    return {name.removeprefix(family.prefix): value for name, value in stored.items()}
+
+
+def with_decoder_copies(stored, family):
+    weight, decoder_bias, bias = family.decoder(most_heads(family.model_type))
+    words = stored[family.prefix + family.words].clone()
+    return stored | {weight: words, decoder_bias: stored[bias].clone()}
+
+
+def only_decoder_bias(stored, family):
+    _, decoder_bias, bias = family.decoder(most_heads(family.model_type))
+    value = stored.pop(bias)
+    return stored | {decoder_bias: value}
+
+
+def with_float_buffer(stored, family):
+    return stored | {f"{family.prefix}embeddings.position_ids": torch.arange(20.0)[None]}
+
+
+CHANGES = [old_norms, without_prefix, with_decoder_copies, only_decoder_bias, with_float_buffer]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_names_of_other_times_load_without_a_remark(family, change, tmp_path):
+    model = make(most_heads(family), small(family))
+    model.save(tmp_path / "m")
+    folder = foreign(tmp_path / "m", lambda stored: change(stored, family_named(family)))
+    again, report = load_model(folder)
+    assert same(model, again) and not report.new and not report.unused
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_bare_model_may_carry_the_prefix_and_lie_in_shards_of_half_precision(family, tmp_path):
+    model = make(None, small(family))
+    model.save(tmp_path / "m")
+    prefix = family_named(family).prefix
+    folder = foreign(tmp_path / "m", lambda stored: {prefix + name: value.half() for name, value in stored.items()})
+    stored = tensors(folder)
+    places = {name: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, name in enumerate(sorted(stored))}
+    for file in set(places.values()):
+        save_file({name: value for name, value in stored.items() if places[name] == file}, folder / file)
+    (folder / "model.safetensors").unlink()
+    storage.write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": places})
+    again, report = load_model(folder)
+    assert same(model.half().float(), again) and not report.new and not report.unused
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_architectures_the_tensors_tell_the_head(family, tmp_path):
+    for head in dict.fromkeys(["mlm", most_heads(family), "classification", "qa", None]):
+        model = make(head, small(family))
+        model.save(tmp_path / str(head))
+        again, report = load_model(foreign(tmp_path / str(head), settings={"architectures": "absent"}))
+        assert again.head_name == head and same(model, again) and not report.new, head
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_another_head_keeps_the_encoder_and_names_what_is_new(family, tmp_path):
+    model = make(most_heads(family), small(family))
+    model.save(tmp_path / "m")
+    for head in ("classification", "tagging", "qa", "choice"):
+        other, report = load_model(tmp_path / "m", head=head)
+        assert torch.equal(other.word_embeddings, model.word_embeddings)
+        expected = {
+            name
+            for ours, _ in other.named_parameters()
+            if ours.startswith("head.")
+            for name in family_named(family).stored_names(ours, head)
+        }
+        assert expected <= set(report.new)
+        assert not any(name.startswith(f"{family_named(family).prefix}encoder") for name in report.new)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_same_labels_in_another_order_are_the_same_classifier(family, tmp_path):
+    for head in ("classification", "tagging"):
+        model = make(head, small(family), labels=["a", "b", "c"])
+        model.save(tmp_path / head)
+        other, report = load_model(tmp_path / head, head=head, labels=["c", "a", "b"])
+        assert not report.new
+        torch.testing.assert_close(other(IDS).logits, model(IDS).logits[..., [2, 0, 1]])
+
+
+# -- what no family describes ------------------------------------------------------------------------------------
+
+DEPARTURES = [
+    ("bert", {"positions": "offset"}, "mlm"),
+    ("bert", {"relative_buckets": 32}, None),
+    ("bert", {"num_hidden_groups": 1, "embedding_size": 8}, "pretraining"),
+    ("bert", {}, "rtd"),
+    ("roberta", {}, "pretraining"),
+    ("roberta", {"classifier_act": "relu"}, "classification"),
+    ("mpnet", {"pad_token_id": 0}, "mlm"),
+    ("electra", {"embedding_size": 16}, "rtd"),
+    ("electra", {"choice_act": None}, "choice"),
+    ("albert", {"embedding_size": None}, "mlm"),
+    ("albert", {"num_hidden_groups": None}, "qa"),
+    ("distilbert", {"layer_norm_eps": 1e-5}, "tagging"),
+]
+
+
+@pytest.mark.parametrize("family, changes, head", DEPARTURES)
+def test_what_no_family_describes_is_saved_in_our_own_format(family, changes, head, tmp_path):
+    config = replace(small(family), **changes)
+    model = make(head, config)
+    model.save(tmp_path / "m")
+    assert json.loads((tmp_path / "m/config.json").read_text())["model_type"] == "maskwright"
+    assert "opens in Maskwright alone" in (tmp_path / "m/README.md").read_text()
+    again, report = load_model(tmp_path / "m")
+    assert again.head_name == head and again.config == config
+    assert same(model, again) and not report.new and not report.unused
+
+
+def test_transformers_refuses_our_own_format(tmp_path):
+    import transformers
+
+    make("mlm", replace(small("bert"), positions="offset")).save(tmp_path / "m")
+    with pytest.raises(ValueError, match="maskwright"):
+        transformers.AutoModel.from_pretrained(tmp_path / "m")
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+REFUSED = [
+    ("bert", {"model_type": "llama"}, "'llama'; supported: bert, roberta, xlm-roberta, distilbert, albert, electra"),
+    ("bert", {"model_type": ["bert"]}, "supported: bert"),
+    ("roberta", {"architectures": ["RobertaForCausalLM"]}, r"RobertaForCausalLM.*Supported: RobertaModel"),
+    ("roberta", {"is_decoder": True}, "is_decoder"),
+    ("roberta", {"pad_token_id": None}, "pad_token_id"),
+    ("roberta", {"max_position_embeddings": 1}, "max_position_embeddings"),
+    ("distilbert", {"n_layers": 10**12}, "num_hidden_layers"),
+    ("distilbert", {"activation": "mystery"}, "hidden_act"),
+    ("distilbert", {"dim": 32}, r"word_embeddings.weight has shape \[61, 16\].* asks for \[61, 32\]"),
+    ("albert", {"inner_group_num": 2}, "inner_group_num is 2"),
+    ("albert", {"num_hidden_groups": 3}, "num_hidden_groups"),
+    ("albert", {"num_hidden_groups": 2}, r"albert_layer_groups\.1"),
+    ("albert", {"embedding_size": 10**9}, "embedding_size"),
+    ("albert", {"embedding_size": 9}, r"\[61, 8\].*\[61, 9\]"),
+    ("electra", {"summary_type": "mean"}, "summary_type"),
+    ("electra", {"summary_use_proj": False}, "summary_use_proj"),
+    ("electra", {"embedding_size": 16}, r"\[61, 8\].*\[61, 16\]"),
+    ("mpnet", {"relative_attention_num_buckets": 8}, "32 buckets"),
+    ("mpnet", {"relative_attention_num_buckets": 64}, r"relative_attention_bias.weight has shape \[32, 2\]"),
+    ("mpnet", {"max_position_embeddings": 512}, r"position_embeddings.weight has shape \[22, 16\].*\[512, 16\]"),
+]
+
+
+@pytest.mark.parametrize("family, settings, said", REFUSED)
+def test_what_we_do_not_compute_is_named(family, settings, said, tmp_path):
+    make("mlm", small(family)).save(tmp_path / "m")
+    with pytest.raises(ModelFolderError, match=said) as caught:
+        load_model(foreign(tmp_path / "m", settings=settings))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_absurd_sizes_are_refused_before_anything_is_allocated(family, tmp_path, monkeypatch):
+    make("mlm", small(family)).save(tmp_path / "m")
+    size = "hidden_dim" if family == "distilbert" else "intermediate_size"
+    foreign(tmp_path / "m", settings={"vocab_size": 4_000_000, size: 524_288})
+    largest = 0
+    empty = torch.empty
+
+    def watched(*shape, **options):
+        nonlocal largest
+        result = empty(*shape, **options)
+        largest = max(largest, 0 if result.is_meta else result.numel())
+        return result
+
+    monkeypatch.setattr(torch, "empty", watched)
+    with pytest.raises(ModelFolderError, match="asks for"):
+        load_model(tmp_path / "m")
+    assert largest < 1_000_000
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_code_that_a_config_names_is_not_run(family, tmp_path):
+    make("mlm", small(family)).save(tmp_path / "m")
+    canary = tmp_path / "executed"
+    (tmp_path / "m/modeling.py").write_text(f"open({str(canary)!r}, 'w')")
+    folder = foreign(tmp_path / "m", settings={"auto_map": {"AutoModel": "modeling.Model"}})
+    assert load_model(folder)[0].config.family == family and not canary.exists()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tensor_that_is_missing_or_belongs_to_nothing_is_named(family, tmp_path):
+    make("mlm", small(family)).save(tmp_path / "m")
+    table = family_named(family)
+    gone = table.stored_names("encoder.layers.0.ffn_norm.bias", "mlm")[0]
+    with pytest.raises(ModelFolderError, match=gone.removeprefix(table.prefix).replace(".", r"\.")):
+        load_model(foreign(tmp_path / "m", lambda stored: {n: v for n, v in stored.items() if n != gone}))
+    make("mlm", small(family)).save(tmp_path / "other")
+    _, report = load_model(foreign(tmp_path / "other", lambda stored: stored | {"adapter.weight": torch.zeros(2)}))
+    assert report.unused == ["adapter.weight"]

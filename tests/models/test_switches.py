@@ -1,0 +1,166 @@
+"""Every combination of switches: right shapes, packing changes nothing, padding changes nothing, folders come back."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maskwright.core.errors import InputError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.model import HEAD_NAMES, build
+
+SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 12,
+    "num_attention_heads": 2,
+    "intermediate_size": 10,
+    "max_position_embeddings": 16,
+    "initializer_range": 0.4,
+}
+act = st.sampled_from([None, "tanh", "relu", "linear"])
+configs = st.builds(
+    lambda **switches: ModelConfig(**SIZES, **switches),
+    num_hidden_layers=st.integers(2, 4),
+    embedding_size=st.sampled_from([None, 6, 12]),
+    num_hidden_groups=st.sampled_from([None, 1, 2]),
+    type_vocab_size=st.integers(0, 3),
+    relative_buckets=st.sampled_from([0, 32, 36]),
+    pad_token_id=st.integers(0, 5),
+    pooler=st.booleans(),
+    tie_word_embeddings=st.booleans(),
+    classifier_input_dropout=st.booleans(),
+    mlm_act=act,
+    classifier_act=act,
+    choice_act=act,
+    **{name: st.sampled_from(known) for name, known in CHOICES.items()},
+)
+heads = st.sampled_from([None, *HEAD_NAMES])
+SEQUENCES = [[7, 8, 9, 10], [11, 12], [13, 14, 15, 16, 17, 18], [19, 20, 21, 22]]
+
+
+def padded(side="right"):
+    """SEQUENCES as rows, ids and mask [4, 8], padded with 6."""
+    ids, mask = torch.full((4, 8), 6), torch.zeros(4, 8, dtype=torch.int64)
+    for row, sequence in enumerate(SEQUENCES):
+        place = slice(0, len(sequence)) if side == "right" else slice(8 - len(sequence), 8)
+        ids[row, place], mask[row, place] = torch.tensor(sequence), 1
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+@settings(max_examples=30)
+@given(config=configs, head=heads)
+def test_packing_and_padding_change_no_number(config, head):
+    model = build(config, head, seed=1).eval()
+    alone = [model.encode(Batch.from_sequences([one])).hidden for one in SEQUENCES]
+    packed = model.encode(Batch.from_sequences(SEQUENCES)).hidden.split([len(one) for one in SEQUENCES])
+    rows = padded()
+    if head == "choice":
+        rows = {name: value.view(2, 2, 8) for name, value in rows.items()}
+    out = model(**rows, output_hidden_states=True, output_attentions=True)
+    hidden = out.last_hidden_state.view(4, 8, -1)
+    for row, (one, other) in enumerate(zip(alone, packed, strict=True)):
+        torch.testing.assert_close(other, one, rtol=0, atol=1e-5)
+        torch.testing.assert_close(hidden[row, : len(one)], one, rtol=0, atol=1e-5)
+    assert len(out.hidden_states) == len(out.attentions) + 1 == config.num_hidden_layers + 1
+    for weights in out.attentions:
+        sums = weights.sum(-1)
+        kept = rows["attention_mask"].view(4, 1, 8).expand_as(sums).bool()
+        torch.testing.assert_close(sums[kept], torch.ones_like(sums[kept]))
+
+
+@settings(max_examples=20)
+@given(config=configs, head=heads)
+def test_folders_come_back_bit_for_bit(config, head):
+    model = build(config, head, seed=2).eval()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "m")
+        again, report = load_model(Path(folder) / "m")
+    assert again.config == config and again.head_name == head and not report.unused
+    held = dict(again.named_parameters())
+    assert held.keys() == dict(model.named_parameters()).keys()
+    assert all(torch.equal(value, held[name]) for name, value in model.named_parameters())
+
+
+@settings(max_examples=20)
+@given(config=configs, head=heads)
+def test_every_parameter_of_encoder_and_head_is_trained(config, head):
+    model = build(config, head, seed=3)
+    types = torch.arange(32).view(4, 8) % max(1, config.type_vocab_size)
+    rows = padded() | {"token_type_ids": types}
+    if head == "choice":
+        rows = {name: value.view(2, 2, 8) for name, value in rows.items()}
+    out = model.eval()(**rows)
+    parts = ("last_hidden_state", "pooler_output", "logits", "prediction_logits", "seq_relationship_logits")
+    parts += ("sop_logits", "start_logits", "end_logits")
+    sum(out[name].sin().sum() for name in parts if name in out).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
+
+
+@pytest.mark.parametrize("types", [0, 1])
+def test_a_network_that_knows_one_segment_ignores_token_types(types):
+    config = ModelConfig(**SIZES, num_hidden_layers=1, type_vocab_size=types)
+    model = build(config).eval()
+    rows = padded()
+    plain = model(**rows).last_hidden_state
+    assert torch.equal(model(**rows, token_type_ids=torch.ones(4, 8).long()).last_hidden_state, plain)
+
+
+def test_positions_with_an_offset_begin_after_the_padding_row():
+    config = ModelConfig(**SIZES, num_hidden_layers=1, positions="offset", pad_token_id=6)
+    model = build(config).eval()
+    assert model.encoder.embeddings.position.weight.shape[0] == 16 + 7
+    left, right = model(**padded("left")), model(**padded("right"))
+    for row, sequence in enumerate(SEQUENCES):
+        a, b = left.last_hidden_state[row, 8 - len(sequence) :], right.last_hidden_state[row, : len(sequence)]
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
+    with pytest.raises(InputError, match="at most 16"):
+        model.encode(Batch.from_sequences([list(range(7, 24))]))
+
+
+def test_shared_layers_are_stored_and_trained_once():
+    shared = build(ModelConfig(**SIZES, num_hidden_layers=4, num_hidden_groups=2))
+    assert len(shared.encoder.layers) == 2 and shared.encoder.layer_groups == (0, 0, 1, 1)
+    own = build(ModelConfig(**SIZES, num_hidden_layers=2))
+    assert shared.num_parameters == own.num_parameters
+
+
+def test_labels_for_heads_that_take_others_are_named():
+    config = ModelConfig(**SIZES, num_hidden_layers=1)
+    rows = padded()
+    choice = build(config, "choice")
+    with pytest.raises(InputError, match=r"\[batch, choices, seq\]"):
+        choice(**rows)
+    span = build(config, "qa")
+    with pytest.raises(InputError, match="start_positions"):
+        span(**rows, start_positions=torch.tensor([1.5, 2, 3, 4]), end_positions=torch.tensor([1, 2, 3, 4]))
+    detector = build(config, "rtd")
+    with pytest.raises(InputError, match="replaced"):
+        detector(**rows, labels=torch.full((4, 8), 2))
+    assert span(**rows, start_positions=torch.tensor([1, 2, 3, 4])).loss is None
+
+
+@pytest.mark.parametrize("dropped, silent", [("attention", "ffn"), ("ffn", "attention"), ("both", None)])
+def test_residual_dropout_falls_where_the_switch_says(dropped, silent):
+    """With one of a layer's two outputs cut off, training is random exactly when the other is dropped."""
+    config = ModelConfig(
+        **SIZES, num_hidden_layers=1, hidden_dropout=0.5, attention_dropout=0.0, residual_dropout=dropped
+    )
+    layer = next(build(config).train().encoder.in_order)
+    batch, hidden = Batch.from_sequences([[7, 8, 9, 10]]), torch.randn(4, 12)
+    with torch.no_grad():
+        for part, cut in (("attention", layer.ffn.down), ("ffn", layer.attention.out)):
+            kept = cut.weight.clone()
+            cut.weight.zero_()
+            cut.bias.zero_()
+            outputs = [layer(hidden, batch.runs)[0] for _ in range(8)]
+            is_random = any(not torch.equal(outputs[0], one) for one in outputs[1:])
+            assert is_random == (part != silent), part
+            cut.weight.copy_(kept)

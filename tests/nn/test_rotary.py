@@ -1,0 +1,113 @@
+"""Rotary positions: distances are all that attention sees, and the numbers are those of published models."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import ConfigError
+from maskwright.nn.attention import attend
+from maskwright.nn.rotary import interleaved_to_halves, rotary_angles, rotate, rotate_query_key
+from nn.packs import draw, runs_of
+
+
+def turned(qkv, heads, position_ids, theta=10_000.0):
+    """The pack with its queries and keys turned."""
+    cosine, sine = rotary_angles(position_ids, qkv.shape[1] // (3 * heads), theta, qkv.dtype)
+    return rotate_query_key(qkv, heads, cosine, sine)
+
+
+@given(st.integers(0, 5000), st.sampled_from([2, 6, 16]), st.sampled_from([10_000.0, 160_000.0]))
+def test_each_pair_turns_by_its_angle(position, head_dim, theta):
+    x = draw(1, head_dim)
+    cosine, sine = rotary_angles(torch.tensor([position]), head_dim, theta, torch.float64)
+    result = rotate(x, cosine, sine)
+    for pair in range(head_dim // 2):
+        number = complex(float(x[0, pair]), float(x[0, pair + head_dim // 2]))
+        angle = position * theta ** (-2 * pair / head_dim)
+        expected = number * complex(math.cos(angle), math.sin(angle))
+        assert float(result[0, pair]) == pytest.approx(expected.real, abs=1e-9)
+        assert float(result[0, pair + head_dim // 2]) == pytest.approx(expected.imag, abs=1e-9)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 3000))
+def test_shifting_all_positions_changes_nothing(lengths, shift):
+    qkv = draw(sum(lengths), 3 * 16)
+    places = torch.cat([torch.arange(length) for length in lengths])
+    here, weights = attend(turned(qkv, 2, places), runs_of(lengths), 2, want_weights=True)
+    there, shifted = attend(turned(qkv, 2, places + shift), runs_of(lengths), 2, want_weights=True)
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-9)
+    for one, other in zip(weights, shifted, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+def test_moving_one_token_changes_something():
+    qkv, runs = draw(6, 3 * 16), runs_of([6])
+    here, _ = attend(turned(qkv, 2, torch.arange(6)), runs, 2)
+    there, _ = attend(turned(qkv, 2, torch.tensor([0, 1, 2, 3, 4, 9])), runs, 2)
+    assert float((here - there).abs().max()) > 1e-2
+
+
+def test_values_and_lengths_of_vectors_stay():
+    qkv = draw(11, 3 * 8)
+    result = turned(qkv, 1, torch.arange(11) * 7)
+    assert torch.equal(result[:, 16:], qkv[:, 16:])
+    torch.testing.assert_close(result[:, :8].norm(dim=1), qkv[:, :8].norm(dim=1))
+    assert torch.equal(result[0], qkv[0])  # place 0 turns by nothing
+
+
+def test_half_precision_keeps_its_dtype_and_turns_in_float32():
+    qkv = draw(4, 3 * 8)
+    places = torch.arange(4) + 4000
+    half = turned(qkv.bfloat16(), 2, places)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.double(), turned(qkv, 2, places), rtol=0.02, atol=0.03)
+
+
+def test_gradients_are_right():
+    qkv = draw(5, 3 * 4).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: turned(x, 1, torch.arange(5)), [qkv])
+
+
+def test_an_odd_head_and_a_base_of_zero_are_refused():
+    with pytest.raises(ConfigError, match="even"):
+        rotary_angles(torch.arange(3), 5)
+    with pytest.raises(ConfigError, match="above 0"):
+        rotary_angles(torch.arange(3), 4, 0.0)
+
+
+@pytest.mark.parametrize("theta", [10_000.0, 160_000.0])
+def test_the_numbers_are_those_of_modernbert(theta):
+    transformers = pytest.importorskip("transformers")
+    modeling = pytest.importorskip("transformers.models.modernbert.modeling_modernbert")
+    rope = {"rope_type": "default", "rope_theta": theta}
+    config = transformers.ModernBertConfig(
+        hidden_size=64,
+        num_attention_heads=2,
+        rope_parameters={"full_attention": rope, "sliding_attention": rope},
+    )
+    places = torch.tensor([0, 1, 2, 77, 1023, 8191])
+    qkv = draw(6, 3 * 64, dtype=torch.float32)
+    query, key, _ = qkv.view(1, 6, 3, 2, 32).permute(2, 0, 3, 1, 4)
+    cosine, sine = modeling.ModernBertRotaryEmbedding(config)(qkv, places[None], "full_attention")
+    expected = modeling.apply_rotary_pos_emb(query, key, cosine, sine)
+    ours = turned(qkv, 2, places, theta).view(1, 6, 3, 2, 32).permute(2, 0, 3, 1, 4)
+    for one, other in zip(ours[:2], expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+
+
+def test_weights_of_a_model_that_pairs_neighbours_give_its_scores():
+    modeling = pytest.importorskip("transformers.models.roformer.modeling_roformer")
+    query, key = draw(1, 1, 9, 8, dtype=torch.float32), draw(1, 1, 9, 8, seed=1, dtype=torch.float32)
+    angles = modeling.RoFormerSinusoidalPositionalEmbedding(16, 8)
+    angles.weight.data = angles.create_weight() if hasattr(angles, "create_weight") else angles.weight.data
+    table = angles(torch.Size([1, 9]))[None, None]
+    theirs_q, theirs_k = modeling.RoFormerSelfAttention.apply_rotary_position_embeddings(table, query, key)
+    order = interleaved_to_halves(8)
+    cosine, sine = rotary_angles(torch.arange(9), 8)
+    ours_q, ours_k = (rotate(x[0, 0][:, order], cosine, sine) for x in (query, key))
+    torch.testing.assert_close(ours_q @ ours_k.T, (theirs_q @ theirs_k.mT)[0, 0], rtol=0, atol=1e-5)

@@ -1,0 +1,416 @@
+"""Sparse attention: rules, patterns, and the block executor held to a dense mask and to BigBird itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from maskwright.core.errors import ConfigError
+from maskwright.nn import sparse_blocks, sparse_rules
+from maskwright.nn.attention import Run, attend
+from maskwright.nn.relative import KINDS, RelativeBias, RelativeVectors
+from maskwright.nn.sparse import attend_masked, attend_sparse
+from maskwright.nn.sparse_pattern import BlockPattern
+from maskwright.nn.sparse_rules import (
+    BlockSparse,
+    PublishedBigBird,
+    SlidingWindow,
+    big_bird,
+    global_only,
+    random_only,
+    window_only,
+)
+from nn.packs import draw, filled, places_with_holes, runs_of
+
+HEAD_DIM = 4
+rules = st.one_of(
+    st.builds(
+        BlockSparse,
+        block_size=st.integers(1, 5),
+        window_blocks=st.integers(0, 2),
+        first_blocks=st.integers(0, 2),
+        last_blocks=st.integers(0, 2),
+        random_blocks=st.integers(0, 3),
+        seed=st.integers(0, 5),
+        layer=st.integers(0, 3),
+    ),
+    st.builds(global_only, st.integers(1, 5), st.integers(1, 2), st.integers(0, 1)),
+    st.builds(random_only, st.integers(1, 5), st.integers(1, 3)),
+    st.builds(SlidingWindow, st.integers(0, 12), st.integers(0, 5)),
+    st.builds(PublishedBigBird, st.integers(1, 3), st.integers(1, 2), st.just(64), st.integers(0, 3), st.booleans()),
+)
+lengths = st.lists(st.integers(1, 40), min_size=1, max_size=4)
+heads = st.sampled_from([1, 2, 3])
+
+
+def pack(lengths, heads, seed=0):
+    """Queries, keys and values: [tokens, 3 * heads * head_dim]."""
+    return draw(sum(lengths), 3 * heads * HEAD_DIM, seed=seed)
+
+
+def assert_same(one, other, atol=1e-11):
+    """Contexts and weights agree."""
+    torch.testing.assert_close(one[0], other[0], rtol=0, atol=atol)
+    for mine, reference in zip(one[1], other[1], strict=True):
+        torch.testing.assert_close(mine, reference, rtol=0, atol=atol)
+
+
+# -- the executor against a dense mask ---------------------------------------------------------------------------
+
+
+@given(rules, lengths, heads)
+def test_blocks_give_what_a_dense_mask_gives(rule, lengths, heads):
+    qkv, runs = pack(lengths, heads), runs_of(lengths)
+    assert_same(attend_sparse(qkv, runs, heads, rule, want_weights=True), attend_masked(qkv, runs, heads, rule))
+
+
+@given(rules, lengths, heads)
+def test_gradients_are_those_of_a_dense_mask(rule, lengths, heads):
+    gradients = []
+    for attention in (attend_sparse, attend_masked):
+        qkv = pack(lengths, heads).requires_grad_()
+        context = attention(qkv, runs_of(lengths), heads, rule)[0]
+        context.backward(draw(*context.shape, seed=9))
+        gradients.append(qkv.grad)
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-11)
+
+
+@given(rules, st.lists(st.integers(1, 20), min_size=1, max_size=4), st.integers(0, 99))
+def test_holes_between_tokens_stay_unseen(rule, lengths, seed):
+    qkv, runs, places = pack(lengths, 2), runs_of(lengths), places_with_holes(lengths, 31, seed)
+    if isinstance(rule, BlockSparse) and rule.window_blocks is None:
+        rule = replace(rule, window_blocks=0)
+    rows = {"positions": places, "padded_length": 31}
+    sparse = attend_sparse(qkv, runs, 2, rule, want_weights=True, **rows)
+    assert_same(sparse, attend_masked(qkv, runs, 2, rule, **rows))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "bias"])
+@settings(max_examples=25)
+@given(rules, lengths)
+def test_relative_positions_work_with_every_pattern(kind, rule, lengths):
+    relative = filled(RelativeBias(8, 2, 20) if kind == "bias" else RelativeVectors(5, HEAD_DIM, kind))
+    qkv, runs = pack(lengths, 2), runs_of(lengths)
+    sparse = attend_sparse(qkv, runs, 2, rule, want_weights=True, relative=relative)
+    assert_same(sparse, attend_masked(qkv, runs, 2, rule, relative=relative))
+
+
+@given(lengths, heads, st.integers(1, 8))
+def test_a_pattern_that_covers_all_is_full_attention(lengths, heads, block):
+    qkv, runs = pack(lengths, heads), runs_of(lengths)
+    expected = attend(qkv, runs, heads, want_weights=True)
+    for rule in (window_only(block, 40), global_only(block, 40, 0), SlidingWindow(39, block), big_bird(block, 40)):
+        assert_same(attend_sparse(qkv, runs, heads, rule, want_weights=True), expected)
+
+
+@given(st.integers(2, 9), st.integers(1, 3), heads, st.data())
+def test_any_map_of_blocks_can_be_run(num_blocks, block, heads, data):
+    bits = data.draw(st.lists(st.booleans(), min_size=heads * num_blocks**2, max_size=heads * num_blocks**2))
+    sees = torch.tensor(bits).view(heads, num_blocks, num_blocks) | torch.eye(num_blocks, dtype=torch.bool)
+    rule = Drawn(BlockPattern.from_map(sees, block))
+    assert torch.equal(rule.drawn.block_map().expand_as(sees), sees)
+    lengths = [num_blocks * block - data.draw(st.integers(0, block - 1))] * 2
+    qkv, runs = pack(lengths, heads), runs_of(lengths)
+    assert_same(attend_sparse(qkv, runs, heads, rule, want_weights=True), attend_masked(qkv, runs, heads, rule))
+
+
+class Drawn:
+    """A rule that is one pattern."""
+
+    def __init__(self, drawn):
+        self.drawn, self.block_size = drawn, drawn.block_size
+
+    def is_full_at(self, length):
+        return False
+
+    def pattern(self, num_blocks, num_heads):
+        return self.drawn
+
+
+RULES = [big_bird(3, 1), window_only(3), global_only(3), random_only(3, 2), SlidingWindow(4, 3)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_gradcheck(rule):
+    qkv = pack([17, 17], 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: attend_sparse(x, [Run(0, 2, 17)], 2, rule)[0], [qkv])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_gradcheck_with_dropout(rule):
+    def run(qkv):
+        torch.manual_seed(4)  # the same weights fall out each time
+        return attend_sparse(qkv, [Run(0, 1, 17)], 2, rule, dropout_probability=0.4)[0]
+
+    assert torch.autograd.gradcheck(run, [pack([17], 2).requires_grad_()])
+
+
+def test_training_keeps_no_weights_and_no_gathered_keys():
+    kept = []
+    qkv = draw(1024, 3 * 16, dtype=torch.float32).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one) or one, lambda one: one):
+        attend_sparse(qkv, [Run(0, 1, 1024)], 2, big_bird(16, 3), dropout_probability=0.1)
+    seen = 2 * 1024 * 8 * 16  # weights of all heads, rows and listed keys
+    assert sum(one.numel() for one in kept if one.dtype == torch.float32) < seen
+    assert sum(one.numel() * one.element_size() for one in kept) < 4 * seen  # what the weights alone would take
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("budget", [1, 3000])
+def test_working_in_parts_changes_nothing(monkeypatch, rule, budget):
+    lengths = [37, 37, 37, 20]
+    qkv, runs = pack(lengths, 3), runs_of(lengths)
+    whole = attend_sparse(qkv, runs, 3, rule, want_weights=True)
+    monkeypatch.setattr(sparse_blocks, "CACHED_SCORES", budget)
+    assert_same(attend_sparse(qkv, runs, 3, rule, want_weights=True), whole)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.bfloat16, 0.06)])
+def test_lower_precision_stays_close_and_finite(rule, dtype, atol):
+    exact = attend_masked(pack([50, 9], 2), runs_of([50, 9]), 2, rule)[0]
+    qkv = pack([50, 9], 2).to(dtype).requires_grad_()
+    context, _ = attend_sparse(qkv, runs_of([50, 9]), 2, rule)
+    context.sum().backward()
+    assert context.dtype == dtype and bool(qkv.grad.isfinite().all())
+    torch.testing.assert_close(context.double(), exact, rtol=0, atol=atol)
+
+
+def test_holes_are_refused_where_a_token_might_see_nothing():
+    places = {"positions": torch.arange(5) + 4}
+    with pytest.raises(ConfigError, match="overlook"):
+        attend_sparse(pack([5], 1), [Run(0, 1, 5)], 1, global_only(2, 1, 0), **places, padded_length=9)
+    with pytest.raises(ConfigError, match="both"):
+        attend_sparse(pack([5], 1), [Run(0, 1, 5)], 1, window_only(2), **places)
+
+
+def test_an_empty_pack_stays_empty():
+    context, weights = attend_sparse(pack([], 2), [], 2, big_bird(4, 1), want_weights=True)
+    assert context.shape == (0, 2 * HEAD_DIM) and weights == ()
+
+
+def test_dropout_keeps_the_expectation_and_the_returned_weights():
+    torch.manual_seed(0)
+    qkv, runs, rule = pack([23], 2), [Run(0, 1, 23)], big_bird(3, 1)
+    exact, weights = attend_sparse(qkv, runs, 2, rule, want_weights=True)
+    draws = [attend_sparse(qkv, runs, 2, rule, dropout_probability=0.3, want_weights=True) for _ in range(2000)]
+    torch.testing.assert_close(torch.stack([one for one, _ in draws]).mean(0), exact, rtol=0, atol=0.1)
+    torch.testing.assert_close(draws[0][1][0], weights[0], rtol=0, atol=0)
+
+
+# -- patterns ----------------------------------------------------------------------------------------------------
+
+
+def test_the_four_parts_of_the_papers_figure():
+    assert window_only(1).pattern(5, 1).draw() == "##...\n###..\n.###.\n..###\n...##"
+    assert global_only(1, 2, 0).pattern(4, 1).draw() == "####\n####\n##..\n##.."
+    seen = random_only(1, 2).pattern(9, 1).block_map()
+    assert seen.sum(-1).eq(2).all()
+    together = big_bird(1, 2).pattern(16, 1).block_map()[0]
+    inner = together[2:-2].sum(-1)
+    assert inner.eq(1 + 3 + 2 + 1).all() and together[0].all() and together[:, -1].all()
+
+
+@given(st.integers(7, 40), st.integers(1, 4), st.integers(0, 3), st.integers(0, 9))
+def test_random_blocks_are_new_ones_and_a_function_of_their_key(num_blocks, num_random, layer, seed):
+    rule = big_bird(2, num_random, seed, layer)
+    pattern = rule.pattern(num_blocks, 3)
+    base = big_bird(2, 0).pattern(num_blocks, 3).block_map()
+    added = pattern.counts() - base.long()
+    assert added.min() >= 0 and added.max() <= 1
+    missing = (~base).sum(-1).expand(3, -1)
+    assert torch.equal(added.sum(-1), missing.clamp(max=num_random))
+    sparse_rules._block_sparse.cache_clear()
+    np.random.seed(num_blocks)
+    torch.manual_seed(seed)
+    again = big_bird(2, num_random, seed, layer).pattern(num_blocks, 3)
+    assert torch.equal(again.counts(), pattern.counts())
+
+
+def test_layers_seeds_and_heads_draw_differently():
+    drawn = [big_bird(2, 3, seed, layer).pattern(64, 2).block_map() for seed, layer in ((0, 0), (1, 0), (0, 1))]
+    assert not torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[0][0], drawn[0][1])
+
+
+def test_random_blocks_are_spread_evenly():
+    counted = sum(random_only(1, 2, seed).pattern(12, 1).counts()[0] for seed in range(300))
+    assert counted.sum() == 300 * 12 * 2
+    assert float(counted.min()) > 20 and float(counted.max()) < 85  # 50 expected, deviation 6.5
+
+
+def test_the_window_of_modernbert():
+    mask = pytest.importorskip("transformers.masking_utils").sliding_window_bidirectional_overlay(3)
+    qkv = pack([20], 1)
+    _, (weights,) = attend_sparse(qkv, [Run(0, 1, 20)], 1, SlidingWindow(3), want_weights=True)
+    expected = torch.tensor([[bool(mask(0, 0, i, j)) for j in range(20)] for i in range(20)])
+    assert torch.equal(weights[0] > 0, expected)
+
+
+def test_rules_that_cannot_be_are_refused():
+    for wrong in (
+        lambda: BlockSparse(block_size=0),
+        lambda: BlockSparse(random_blocks=-1),
+        lambda: BlockSparse(4, None, 0, 0, 0),
+        lambda: SlidingWindow(-1),
+        lambda: PublishedBigBird(random_blocks=-1),
+        lambda: PublishedBigBird(4, 3, 64, 0, True).pattern(11, 2),
+    ):
+        with pytest.raises(ConfigError):
+            wrong()
+    with pytest.raises(ConfigError, match="without any key"):
+        BlockPattern.from_map(torch.zeros(1, 2, 2, dtype=torch.bool), 4)
+
+
+# -- BigBird as published ----------------------------------------------------------------------------------------
+
+
+def big_bird_layer(config, layer, is_training):
+    """One block-sparse layer of transformers."""
+    modeling = pytest.importorskip("transformers.models.big_bird.modeling_big_bird")
+    attention = modeling.BigBirdBlockSparseAttention(config, seed=layer).double()
+    attention.train(is_training)
+    return attention, modeling.BigBirdModel.create_masks_for_block_sparse_attn
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+@pytest.mark.parametrize("padding", ["right", "left", "holes"])
+@pytest.mark.parametrize(
+    ("blocks", "block", "num_random", "longest"),
+    [(8, 4, 1, 64), (12, 4, 3, 64), (33, 2, 2, 128), (64, 16, 3, 4096), (16, 64, 3, 1024), (16, 64, 2, 4096)],
+)
+def test_contexts_weights_and_gradients_are_those_of_big_bird(is_training, padding, blocks, block, num_random, longest):
+    transformers = pytest.importorskip("transformers")
+    num_heads, head_dim, layer, size = 2, 4, 3, blocks * block
+    config = transformers.BigBirdConfig(
+        hidden_size=num_heads * head_dim,
+        num_attention_heads=num_heads,
+        block_size=block,
+        num_random_blocks=num_random,
+        max_position_embeddings=longest,
+    )
+    attention, make_masks = big_bird_layer(config, layer, is_training)
+    lengths = [size, size - block // 2 - 3 * block, size // 2]
+    places = {
+        "right": torch.cat([torch.arange(length) for length in lengths]),
+        "left": torch.cat([torch.arange(size - length, size) for length in lengths]),
+        "holes": places_with_holes(lengths, size),
+    }[padding]
+    rows = torch.repeat_interleave(torch.arange(3), torch.tensor(lengths))
+    mask = torch.zeros(3, size, dtype=torch.float64)
+    mask[rows, places] = 1.0
+    padded = draw(3, size, 3 * num_heads * head_dim, seed=5).requires_grad_()
+    query, key, value = padded.view(3, size, 3, num_heads, head_dim).permute(2, 0, 3, 1, 4)
+    blocked, band, from_mask, to_mask = make_masks(mask, block)
+    sizes = (num_heads, num_random, head_dim, block, block, 3, size, size)
+    context, weights = attention.bigbird_block_sparse_attention(
+        query, key, value, band, from_mask, to_mask, blocked, blocked, *sizes, layer, None, None
+    )
+    expected = context.reshape(3, size, -1)[rows, places]
+
+    rule = PublishedBigBird(block, num_random, longest, layer, is_training)
+    qkv = padded.detach()[rows, places].requires_grad_()
+    arguments = {"padded_length": size} if padding == "right" else {"padded_length": size, "positions": places}
+    ours, our_weights = attend_sparse(qkv, runs_of(lengths), num_heads, rule, want_weights=True, **arguments)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-10)
+
+    upstream = draw(*expected.shape, seed=6)
+    expected.backward(upstream)
+    ours.backward(upstream)
+    torch.testing.assert_close(qkv.grad, padded.grad[rows, places], rtol=0, atol=1e-10)
+    # Its maps show a repeated block once; ours sum what it gets.
+    counts = rule.pattern(blocks, num_heads).counts().expand(num_heads, -1, -1)
+    for row, (one, place) in enumerate(zip(our_weights, places.split(lengths), strict=True)):
+        times = counts[:, (place // block)[:, None], place // block].clamp(min=1)
+        torch.testing.assert_close(one / times, weights[row][:, place[:, None], place], rtol=0, atol=1e-10)
+
+
+def test_big_bird_as_published_attends_fully_up_to_its_limit():
+    rule = PublishedBigBird(4, 3)
+    assert rule.is_full_at(44) and not rule.is_full_at(45)
+    qkv = pack([44], 2)
+    runs = [Run(0, 1, 44)]
+    expected = attend(qkv, runs, 2, want_weights=True)
+    assert_same(attend_sparse(qkv, runs, 2, rule, want_weights=True), expected)
+    sparse, _ = attend_sparse(qkv, runs, 2, rule, padded_length=45)
+    assert float((sparse - expected[0]).abs().max()) > 1e-3
+
+
+# -- cost --------------------------------------------------------------------------------------------------------
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the most elements that any operation returned."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        for one in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(one, torch.Tensor):
+                self.elements = max(self.elements, one.numel())
+        return result
+
+
+COSTS = [
+    big_bird(16, 3),
+    window_only(16),
+    global_only(16),
+    SlidingWindow(16),
+    PublishedBigBird(16, 3, is_training=True),
+]
+
+
+@pytest.mark.parametrize("rule", COSTS, ids=str)
+def test_no_operation_makes_a_tensor_of_length_by_length(rule):
+    elements = []
+    for length in (2048, 4096):
+        qkv = draw(length, 3 * 8, dtype=torch.float32).requires_grad_()
+        with Largest() as largest:
+            attend_sparse(qkv, [Run(0, 1, length)], 1, rule)[0].sum().backward()
+        elements.append(largest.elements)
+    assert elements[1] <= 4096 * 4096 / 16
+    assert elements[1] <= 2.1 * elements[0]
+
+
+MEMORY = """
+import sys
+import torch
+from maskwright.nn.attention import Run
+from maskwright.nn.sparse import attend_masked, attend_sparse
+from maskwright.nn.sparse_rules import big_bird
+attention = {"sparse": attend_sparse, "masked": attend_masked}[sys.argv[1]]
+def run(length):
+    qkv = torch.ones(length, 3 * 16).requires_grad_()
+    attention(qkv, [Run(0, 1, length)], 1, big_bird(8, 3))[0].sum().backward()
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+run(512)
+before = peak()
+run(4096)
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
+def test_peak_memory_at_4096_tokens_is_far_below_a_dense_mask():
+    grown = {}
+    for kind in ("sparse", "masked"):
+        result = subprocess.run([sys.executable, "-c", MEMORY, kind], capture_output=True, text=True, check=True)
+        grown[kind] = int(result.stdout)
+    mask_bytes = 4096 * 4096  # of bool, the smallest mask there is
+    assert grown["masked"] > 8 * mask_bytes  # the measure sees a dense one
+    assert grown["sparse"] < mask_bytes
+    assert grown["sparse"] < grown["masked"] / 8

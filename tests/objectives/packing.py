@@ -1,0 +1,88 @@
+"""Small objectives, documents and models that the laws of objectives share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from maskwright.core import registry
+from maskwright.core.randomness import generator
+from maskwright.data.batch import Batch
+from maskwright.models.config import ModelConfig
+from maskwright.objectives.masking import Masker
+from maskwright.objectives.pretraining import MaskedLanguageModelling, Recipe
+from maskwright.objectives.segments import sentence_bounds
+
+CLS, SEP, MASK, FIRST_WORD, VOCAB = 1, 2, 3, 5, 100
+CONFIG = ModelConfig(
+    vocab_size=VOCAB,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=48,
+    max_position_embeddings=24,
+)
+
+
+class Documents:
+    """Six documents of some sentences, the same every time."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(5)
+        self.lengths = [rng.integers(3, 9, size=rng.integers(2, 6)) for _ in range(6)]
+        self.tokens = [rng.integers(FIRST_WORD, VOCAB, size=lengths.sum()) for lengths in self.lengths]
+
+    def document_tokens(self, document: int) -> np.ndarray:
+        """The ids of a document: int64 [tokens]."""
+        return self.tokens[document]
+
+
+def objective_of(name: str, **recipe: Any) -> MaskedLanguageModelling:
+    """The objective `name` for examples of 20 tokens."""
+    masker = Masker(MASK, frozenset(range(FIRST_WORD)), VOCAB)
+    made: MaskedLanguageModelling = registry.resolve("objective", name)(Recipe(CLS, SEP, masker, 20, **recipe))
+    return made
+
+
+def batch_of(objective: MaskedLanguageModelling, seed: int = 0) -> Batch:
+    """All examples of the documents in one pack."""
+    documents = Documents()
+    bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.lengths)}
+    examples = objective.plan(bounds, generator(seed, "examples"))
+    return objective.batch(documents, examples, generator(seed, "batch"))
+
+
+def lively(objective: MaskedLanguageModelling, spread: float = 0.2) -> nn.Module:
+    """The objective's network with every parameter drawn, out of training mode."""
+    model = objective.network(CONFIG, 0).eval()
+    draws = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, spread, generator=draws)
+    return model
+
+
+def each_alone(batch: Batch) -> list[Batch]:
+    """The pack cut into packs of one; positions in labels follow."""
+    parts = []
+    for number, (start, stop) in enumerate(pairwise(batch.cu_seqlens.tolist())):
+        positions = batch.labels["mlm_positions"]
+        inside = (positions >= start) & (positions < stop)
+        cut: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+            "mlm_positions": lambda values, inside=inside, start=start: values[inside] - start,
+            "draws_positions": lambda values, inside=inside, start=start: values[inside] - start,
+            "mlm": lambda values, inside=inside: values[inside],
+            "draws": lambda values, inside=inside: values[inside],
+        }
+        labels = {
+            name: cut[name](values) if name in cut else values[number : number + 1]
+            for name, values in batch.labels.items()
+        }
+        types = None if batch.token_type_ids is None else [batch.token_type_ids[start:stop].numpy()]
+        parts.append(Batch.from_sequences([batch.input_ids[start:stop].numpy()], types, labels))
+    return parts

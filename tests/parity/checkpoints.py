@@ -1,0 +1,146 @@
+"""Random checkpoints of every family and head, made by transformers, with settings that are not the defaults."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from typing import Any
+
+import torch
+import transformers
+
+from maskwright.hub.family import family_named
+
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+SMALL = {
+    "vocab_size": 83,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 44,
+    "max_position_embeddings": 37,
+}
+# The first of a family is quick, the others are slow.
+SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "bert": [
+        {
+            "hidden_act": "gelu_new",
+            "type_vocab_size": 3,
+            "hidden_size": 30,
+            "num_attention_heads": 5,
+            "pad_token_id": 7,
+        },
+        {},
+        {"hidden_act": "relu", "layer_norm_eps": 1e-5, "type_vocab_size": 1, "num_attention_heads": 1},
+        {"hidden_act": "silu", "intermediate_size": 17, "num_hidden_layers": 1, "layer_norm_eps": 1e-3},
+        {"tie_word_embeddings": False, "num_hidden_layers": 4, "classifier_dropout": 0.3},
+    ],
+    "roberta": [
+        {"pad_token_id": 3, "type_vocab_size": 2, "hidden_act": "relu", "layer_norm_eps": 1e-5},
+        {"type_vocab_size": 1, "hidden_act": "gelu_new", "classifier_dropout": 0.3},
+        {"pad_token_id": 0, "tie_word_embeddings": False, "num_hidden_layers": 3},
+    ],
+    "xlm-roberta": [{"layer_norm_eps": 1e-5, "type_vocab_size": 1, "intermediate_size": 20}],
+    "distilbert": [
+        {"activation": "relu", "pad_token_id": 5, "qa_dropout": 0.3, "seq_classif_dropout": 0.4},
+        {"sinusoidal_pos_embds": True, "num_hidden_layers": 3},
+        {"tie_word_embeddings": False, "dropout": 0.2, "attention_dropout": 0.3},
+    ],
+    "albert": [
+        {"embedding_size": 10, "num_hidden_groups": 2, "num_hidden_layers": 5, "hidden_act": "gelu"},
+        {"embedding_size": 24, "num_hidden_groups": 1, "classifier_dropout_prob": 0.2, "type_vocab_size": 3},
+        {"embedding_size": 30, "num_hidden_groups": 3, "num_hidden_layers": 3, "tie_word_embeddings": False},
+    ],
+    "electra": [
+        {"embedding_size": 10, "hidden_act": "relu", "summary_activation": "tanh", "layer_norm_eps": 1e-5},
+        {"embedding_size": 24, "type_vocab_size": 3, "summary_activation": "linear"},
+        {"embedding_size": 30, "tie_word_embeddings": False, "classifier_dropout": 0.3, "hidden_act": "silu"},
+    ],
+    "mpnet": [
+        {"hidden_act": "relu", "layer_norm_eps": 1e-5, "num_hidden_layers": 3},
+        {"relative_attention_num_buckets": 40, "num_attention_heads": 2},
+        {"tie_word_embeddings": False, "max_position_embeddings": 160},
+    ],
+}
+HEADS: dict[str, list[str | None]] = {
+    name: [*dict.fromkeys(family_named(name).classes.values()), "regression"] for name in SETTINGS
+}
+LABELS = {
+    "classification": {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}},
+    "tagging": {"id2label": {0: "O", 1: "B", 2: "I", 3: "X"}, "label2id": {"O": 0, "B": 1, "I": 2, "X": 3}},
+    "regression": {"num_labels": 1, "problem_type": "regression"},
+}
+
+
+def their_class(name: str, head: str | None) -> type:
+    """transformers' class for a head."""
+    found = family_named(name).class_of(head)
+    return getattr(transformers, found)
+
+
+def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
+    """A model of transformers whose every parameter, norms and biases too, is drawn at a spread of 0.25."""
+    their_config = transformers.AutoConfig.for_model(name, **(SMALL | LABELS.get(head or "", {}) | settings))
+    their_config._attn_implementation = "eager"
+    model = their_class(name, head)(their_config).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.25, generator=generator)
+    return model
+
+
+def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -> dict[str, torch.Tensor]:
+    """Ids [6, seq], mask and token types: full, right padding, left padding, a hole, a hole at column 0, one token.
+
+    What is dropped is padding in some rows and other tokens in others; one padding token is kept. For choices the six
+    rows are two questions of three choices.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    pad = config.pad_token_id
+    ids = torch.randint(1, config.vocab_size, (6, seq), generator=generator)
+    ids = torch.where(ids == pad, pad + 1, ids)
+    mask = torch.ones_like(ids)
+    mask[1, 13:] = 0
+    mask[2, :6] = 0
+    mask[3, 8:11] = 0
+    mask[4, 0] = mask[4, 5] = 0
+    mask[5, 1:] = 0
+    for row in (1, 2, 3):
+        ids[row][mask[row] == 0] = pad
+    ids[0, 4] = pad
+    rows = {"input_ids": ids, "attention_mask": mask}
+    types = getattr(config, "type_vocab_size", 0) if config.model_type not in ("distilbert", "mpnet") else 0
+    if types:
+        rows["token_type_ids"] = torch.randint(0, types, ids.shape, generator=generator)
+    if head == "choice":
+        rows = {field: value.view(2, 3, seq) for field, value in rows.items()}
+    return rows
+
+
+def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dict[str, torch.Tensor]:
+    """Label arguments, as transformers names them, for a head."""
+    generator = torch.Generator().manual_seed(seed)
+    ids, mask = rows["input_ids"], rows["attention_mask"]
+    chosen = (torch.rand(ids.shape, generator=generator) < 0.3) & (mask == 1)
+    words = torch.where(chosen, ids, -100)
+    words.view(-1, ids.shape[-1])[0, 0] = 5
+    of_rows = torch.randint(0, 2, (len(ids),), generator=generator)
+    starts, ends = torch.tensor([3, 0, 7, 9, 99, 2]), torch.tensor([5, 19, 0, 9, 4, 0])
+    second = "sentence_order_label" if name == "albert" else "next_sentence_label"
+    return {
+        None: {},
+        "mlm": {"labels": words},
+        "nsp": {"labels": of_rows},
+        "rtd": {"labels": (torch.rand(ids.shape, generator=generator) < 0.3).long()},
+        "pretraining": {"labels": words, second: of_rows},
+        "classification": {"labels": of_rows + 1},
+        "tagging": {"labels": torch.where(words == -100, words, words % 4)},
+        "qa": {"start_positions": starts, "end_positions": ends},
+        "choice": {"labels": of_rows},
+        "regression": {"labels": torch.randn(len(ids), generator=generator)},
+    }[head]

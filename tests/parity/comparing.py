@@ -1,0 +1,88 @@
+"""How a model of ours is held against transformers': outputs, layers, attention maps, loss, every gradient."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from maskwright.hub.family import family_named
+
+VIEWS = {"output_hidden_states": True, "output_attentions": True}
+OF_TOKENS = ("last_hidden_state", "prediction_logits")
+TOKEN_LOGITS = ("mlm", "tagging", "rtd")
+
+
+def largest(ours, theirs, mask=None) -> float:
+    """The largest difference, on kept tokens alone if a mask is given; nan counts as infinite."""
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    difference = (ours - theirs).abs()
+    if mask is not None:
+        difference = difference[mask.bool()]
+    result = float(difference.detach().max())
+    return float("inf") if math.isnan(result) else result
+
+
+def compare_outputs(ours, theirs, rows, head) -> dict[str, float]:
+    """Differences of every field of transformers' output, all of which must be there."""
+    mask = rows["attention_mask"]
+    flat = mask.reshape(-1, mask.shape[-1])
+    found = {}
+    for name, value in theirs.items():
+        if isinstance(value, tuple) and not value:
+            continue  # cross attentions of an encoder
+        if name in ("hidden_states", "attentions"):
+            mine = ours[name]
+            assert len(mine) == len(value), name
+            turn = (lambda x: x.transpose(1, 2)) if name == "attentions" else (lambda x: x)  # rows of kept queries
+            for layer, (a, b) in enumerate(zip(mine, value, strict=True)):
+                found[f"{name}.{layer}"] = largest(turn(a), turn(b), flat)
+        else:
+            of_tokens = name in OF_TOKENS or (name == "logits" and head in TOKEN_LOGITS)
+            found[name] = largest(ours[name], value, mask if of_tokens else None)
+    return found
+
+
+def total(output, rows):
+    """The loss; for a bare model something that every parameter moves."""
+    if getattr(output, "loss", None) is not None:
+        return output.loss
+    result = output.last_hidden_state[rows["attention_mask"].bool()].sin().sum()
+    pooled = getattr(output, "pooler_output", None)
+    return result if pooled is None else result + pooled.sum()
+
+
+def compare_gradients(ours, theirs, name, head) -> dict[str, float]:
+    """Differences of every parameter's gradient, under our name, in parts of the gradient's size where that is above 1.
+
+    Both sides must have moved the same parameters.
+    """
+    family = family_named(name)
+    stored = dict(theirs.named_parameters(remove_duplicate=False))  # a tied tensor has two names
+    expected = {parameter: value.grad for parameter, value in stored.items()}
+    decoder = family.decoder(head)
+    found, seen = {}, set()
+    for parameter, value in ours.named_parameters():
+        names = family.stored_names(parameter, head)
+        if decoder is not None and names == [decoder[2]] and expected.get(decoder[1]) is not None:
+            names = [decoder[1]]
+        gradients = [expected[one] for one in names]
+        if any(one is None for one in gradients):  # a fixed position table
+            assert all("position_embeddings" in one for one in names), names
+        else:
+            gradient = torch.cat(gradients)
+            found[f"gradient of {parameter}"] = largest(value.grad, gradient) / max(1.0, float(gradient.abs().max()))
+        seen |= {id(stored[one]) for one in names}
+    unseen = {one for one, value in stored.items() if id(value) not in seen and value.grad is not None}
+    assert not unseen, unseen
+    return found
+
+
+def compare(ours, theirs, name, head, rows, labels) -> dict[str, float]:
+    """Run both on the same rows with labels, backwards too: the largest difference of each output and gradient."""
+    their_output = theirs(**rows, **labels, **VIEWS)
+    our_output = ours(**rows, **labels, **VIEWS)
+    found = compare_outputs(our_output, their_output, rows, head)
+    total(their_output, rows).backward()
+    total(our_output, rows).backward()
+    return found | compare_gradients(ours, theirs, name, head)

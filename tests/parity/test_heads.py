@@ -1,0 +1,120 @@
+"""What heads do beyond one family: auto classes, problem types, labels that do not count, a real checkpoint."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers
+
+from maskwright.hub.family import family_named
+from maskwright.hub.folders import load_model
+from maskwright.models.describe import parameter_count
+from maskwright.models.model import build
+from maskwright.models.presets import PRESETS, preset
+from parity.checkpoints import HEADS, checkpoint, labels_for, padded_rows, their_class
+from parity.comparing import VIEWS, compare_outputs, largest
+
+TOLERANCE = 5e-5
+SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+AUTO = {
+    None: transformers.AutoModel,
+    "mlm": transformers.AutoModelForMaskedLM,
+    "pretraining": transformers.AutoModelForPreTraining,
+    "rtd": transformers.AutoModelForPreTraining,
+    "nsp": transformers.AutoModelForNextSentencePrediction,
+    "classification": transformers.AutoModelForSequenceClassification,
+    "tagging": transformers.AutoModelForTokenClassification,
+    "qa": transformers.AutoModelForQuestionAnswering,
+    "choice": transformers.AutoModelForMultipleChoice,
+}
+FIRST = {name: next(key for key, config in PRESETS.items() if config.family == name) for name in HEADS}
+
+
+@pytest.mark.parametrize("name, head", [(name, head) for name in HEADS for head in HEADS[name] if head in AUTO])
+def test_auto_classes_find_what_is_built_here(name, head, tmp_path):
+    build(preset(FIRST[name], **SMALL), head).save(tmp_path / "m")
+    model, facts = AUTO[head].from_pretrained(tmp_path / "m", output_loading_info=True)
+    assert type(model) is their_class(name, head)
+    assert not facts["missing_keys"] and not facts["unexpected_keys"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_the_published_networks(name):
+    """As many parameters as transformers' model of the configuration that we would write."""
+    config = preset(name)
+    family = family_named(config.family)
+    assert family.describes(config, None)
+    theirs = transformers.AutoConfig.for_model(config.family, **family.to_theirs(config))
+    with torch.device("meta"):
+        model = their_class(config.family, None)(theirs)
+    assert sum(value.numel() for value in model.parameters()) == parameter_count(config)
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("problem_type", [None, "single_label_classification", "multi_label_classification"])
+def test_losses_of_every_problem_type(name, problem_type, tmp_path):
+    theirs = checkpoint(name, "classification", problem_type=problem_type)
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    assert ours.problem_type == problem_type
+    rows = padded_rows(theirs.config)
+    several = torch.randint(0, 2, (6, 3), generator=torch.Generator().manual_seed(0)).float()
+    labels = torch.tensor([0, 2, 1, -100, 2, 0]) if problem_type == "single_label_classification" else several
+    assert largest(ours(**rows, labels=labels).loss, theirs(**rows, labels=labels).loss) < TOLERANCE
+
+
+def test_regression_to_several_numbers(tmp_path):
+    theirs = checkpoint("bert", "regression", num_labels=3)
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    rows = padded_rows(theirs.config)
+    targets = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    assert ours.head_name == "regression" and ours.num_labels == 3
+    assert largest(ours(**rows, labels=targets).loss, theirs(**rows, labels=targets).loss) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("head", ["qa", "choice", "tagging"])
+def test_without_a_mask_everything_counts(name, head, tmp_path):
+    theirs = checkpoint(name, head)
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    rows = padded_rows(theirs.config, head)
+    labels = labels_for(head, rows, name)
+    del rows["attention_mask"]
+    a, b = ours(**rows, **labels), theirs(**rows, **labels)
+    assert largest(a.loss, b.loss) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["bert", "mpnet", "distilbert"])
+def test_span_logits_of_dropped_columns_are_theirs_too(name, tmp_path):
+    """The softmax of a span runs over every column, so the columns that the mask drops must have their logits."""
+    theirs = checkpoint(name, "qa")
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    rows = padded_rows(theirs.config)
+    dropped = rows["attention_mask"] == 0
+    found, expected = ours(**rows), theirs(**rows)
+    assert found.start_logits[dropped].abs().min() > 0
+    assert largest(found.start_logits, expected.start_logits, dropped) < TOLERANCE
+    assert largest(found.end_logits, expected.end_logits, dropped) < TOLERANCE
+
+
+def test_the_real_minilm():
+    from minilm import minilm_folder
+
+    folder = minilm_folder()
+    texts = ["The man went to the store.", "He bought a gallon of milk, and left."]
+    ours, report = load_model(folder)
+    assert len(report.loaded) == 103 and not report.new and not report.unused
+    theirs = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+    tokenizer = transformers.BertTokenizerFast.from_pretrained(folder)
+    rows = tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        found = compare_outputs(ours(**rows, **VIEWS), theirs(**rows, **VIEWS), rows, None)
+    assert max(found.values()) < TOLERANCE, found
+    batch = ours.tokenizer.batch(texts)
+    first, second = ours.encode(batch).hidden.split(batch.lengths)
+    padded = ours(**rows).last_hidden_state
+    torch.testing.assert_close(first, padded[0, : len(first)], rtol=0, atol=1e-5)
+    torch.testing.assert_close(second, padded[1, : len(second)], rtol=0, atol=1e-5)

@@ -1,0 +1,104 @@
+"""The comparison can fail: a damaged key table, a lost bias or a wrong switch must show, or parity proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from maskwright.hub import family as family_room
+from maskwright.hub.folders import load_model
+from parity.checkpoints import SETTINGS, checkpoint, padded_rows
+from parity.comparing import VIEWS, compare_outputs
+
+FAMILIES = list(SETTINGS)
+
+
+def difference(name, folder, change=lambda model: None):
+    """The largest difference after `change`, or what loading raised."""
+    theirs = checkpoint(name, None, **SETTINGS[name][0])
+    theirs.save_pretrained(folder)
+    ours, _ = load_model(folder)
+    with torch.no_grad():
+        change(ours)
+        rows = padded_rows(theirs.config)
+        return max(compare_outputs(ours(**rows, **VIEWS), theirs(**rows, **VIEWS), rows, None).values())
+
+
+def with_table(monkeypatch, name, change):
+    """Let the family of `name` have a key table changed by `change`."""
+    whole = family_room.family_named(name)
+    damaged = replace(whole, encoder=change(dict(whole.encoder)))
+    monkeypatch.setattr("maskwright.hub.config_file.family_named", lambda _: damaged)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_without_damage_there_is_no_difference(name, tmp_path):
+    assert difference(name, tmp_path) < 5e-5
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("pair", [(0, 1), (0, 2), (1, 2)], ids=["query-key", "query-value", "key-value"])
+def test_two_swapped_keys_show(name, pair, tmp_path, monkeypatch):
+    def swap(table):
+        for row in [row for row in table if "qkv" in row]:
+            parts = list(table[row])
+            parts[pair[0]], parts[pair[1]] = parts[pair[1]], parts[pair[0]]
+            table[row] = parts
+        return table
+
+    with_table(monkeypatch, name, swap)
+    assert difference(name, tmp_path) > 1e-3
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_swapped_norms_show(name, tmp_path, monkeypatch):
+    def swap(table):
+        first, second = "layers.{i}.attention_norm.{p}", "layers.{i}.ffn_norm.{p}"
+        table[first], table[second] = table[second], table[first]
+        return table
+
+    with_table(monkeypatch, name, swap)
+    assert difference(name, tmp_path) > 1e-3
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_lost_parameter_shows(name, tmp_path):
+    """Zero any one parameter, a bias or a table as well: some output moves."""
+    theirs = checkpoint(name, None, **SETTINGS[name][0])
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    rows = padded_rows(theirs.config)
+    with torch.no_grad():
+        expected = theirs(**rows, **VIEWS)
+        for parameter_name, parameter in ours.named_parameters():
+            kept = parameter.clone()
+            parameter.zero_()
+            found = max(compare_outputs(ours(**rows, **VIEWS), expected, rows, None).values())
+            parameter.copy_(kept)
+            assert found > 1e-3, parameter_name
+
+
+@pytest.mark.parametrize(
+    "name, switch",
+    [
+        ("roberta", {"positions": "absolute"}),
+        ("albert", {"num_hidden_groups": 1}),
+        ("mpnet", {"hidden_act": "gelu"}),
+        ("electra", {"layer_norm_eps": 0.1}),
+        ("distilbert", {"hidden_act": "gelu"}),
+    ],
+)
+def test_a_wrong_switch_shows(name, switch, tmp_path):
+    def rebuild(ours):
+        from maskwright.models.model import Model
+
+        other = Model(replace(ours.config, **switch))
+        held = dict(other.named_parameters())
+        for key, value in ours.named_parameters():
+            if key in held:
+                held[key].copy_(value[: len(held[key])])
+        ours.encoder, ours.config = other.encoder, other.config
+
+    assert difference(name, tmp_path, rebuild) > 1e-3

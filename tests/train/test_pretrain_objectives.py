@@ -1,0 +1,133 @@
+"""Runs with sentence order and with replaced tokens: files, scores, exact resume, what a person is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import maskwright as mw
+from maskwright.core import storage
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.hub.folders import load_model
+from maskwright.inference.held_out_text import score_text
+from maskwright.train import loop
+from maskwright.train.interrupt import Interrupted, StopRequest
+from maskwright.train.plan import pretraining_plan
+from maskwright.train.pretrain import first_batch, pretrain
+from train.runs import corpus, pretraining
+
+FAMILY = {"mlm+sop": "albert-base", "rtd": "electra-small"}
+SMALL = {
+    "num_hidden_layers": 2,
+    "hidden_size": 32,
+    "embedding_size": 16,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
+WEIGHTS = {"mlm+sop": ["model"], "rtd": ["model", "model/generator"]}
+
+
+def records(run: Path) -> list[dict[str, float]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds")} for line in lines]
+
+
+def configured(folder: Path, objective: str, **changes: object):  # type: ignore[no-untyped-def]
+    return pretraining(folder, objective=objective, preset=FAMILY[objective], model=SMALL, **changes)
+
+
+@pytest.mark.parametrize("objective", ["mlm+sop", "rtd"])
+def test_an_interrupted_run_ends_with_the_same_bits(objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pretrain(configured(tmp_path, objective, output=tmp_path / "whole"))
+    asked = {"left": 3}
+    original = loop._leave_if_asked
+
+    def ask_at_the_third_step(request: StopRequest, run: object, step: int, steps: int) -> None:
+        asked["left"] -= 1
+        request.asked = asked["left"] == 0
+        original(request, run, step, steps)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "_leave_if_asked", ask_at_the_third_step)
+    with pytest.raises(Interrupted):
+        pretrain(configured(tmp_path, objective))
+    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    pretrain(configured(tmp_path, objective))
+    for name in WEIGHTS[objective]:
+        one, other = (storage.sha256(tmp_path / run / name / "model.safetensors") for run in ("run", "whole"))
+        assert one == other, name
+    assert records(tmp_path / "run") == records(tmp_path / "whole")
+
+
+def test_a_run_with_sentence_order_leaves_a_model_that_judges_it(tmp_path: Path):
+    result = pretrain(configured(tmp_path, "mlm+sop"))
+    assert set(result.scores) == {"loss", "mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy"}
+    model = mw.load(result.model)
+    assert (model.head_name, model.config.pair_objective, model.config.family) == ("pretraining", "sop", "albert")
+    found = score_text(model, corpus(tmp_path), max_length=32).metrics
+    assert set(found) == {"mlm_accuracy", "perplexity", "sop_accuracy"}
+    assert "Sentence orders" in result.report.read_text(encoding="utf-8")
+
+
+def test_a_run_with_replaced_tokens_leaves_the_discriminator_and_its_generator(tmp_path: Path):
+    result = pretrain(configured(tmp_path, "rtd"))
+    assert set(result.scores) >= {"mlm_accuracy", "rtd_accuracy", "rtd_baseline", "rtd_loss"}
+    assert result.scores["loss"] == pytest.approx(result.scores["mlm_loss"] + 50 * result.scores["rtd_loss"])
+    model, generator = mw.load(result.model), mw.load(result.model / "generator")
+    assert (model.head_name, generator.head_name) == ("rtd", "mlm")
+    assert generator.config.hidden_size == 8
+    assert torch.equal(model.word_embeddings, generator.word_embeddings)
+    assert storage.verify_folder(result.model) and storage.verify_folder(result.model / "generator")
+    with pytest.raises(InputError, match="generator"):
+        score_text(model, corpus(tmp_path))
+    found = score_text(model, corpus(tmp_path), generator=generator, max_length=32).metrics
+    assert set(found) == {"mlm_accuracy", "perplexity", "rtd_accuracy", "rtd_baseline"}
+    assert mw.FillMask(result.model / "generator").fill(["the [MASK] was here"])
+    page = result.report.read_text(encoding="utf-8")
+    assert "Tokens judged right" in page and "model/generator" in page
+
+
+def test_the_folder_scores_as_the_run_did(tmp_path: Path):
+    """What is loaded judges the run's own held-out batches as the run's last evaluation did."""
+    config = configured(tmp_path, "rtd")
+    result = pretrain(config)
+    logged = [record for record in records(tmp_path / "run") if "eval_rtd_loss" in record][-1]
+    assert logged["eval_rtd_loss"] == result.scores["rtd_loss"]
+    model, generator = (load_model(folder)[0] for folder in (result.model, result.model / "generator"))
+    from maskwright.core.config import to_dict
+    from maskwright.objectives.replaced_pair import ReplacedTokenPair
+    from maskwright.train.pretrain import Workshop
+    from maskwright.train.run import RunFolder
+
+    resolved = config.resolved("cpu", "fp32")
+    workshop = Workshop(resolved, RunFolder(tmp_path / "run", to_dict(resolved)), torch.device("cpu"))
+    assert workshop.held_out is not None
+    found = workshop.held_out.score(ReplacedTokenPair.apart(model, generator), torch.device("cpu"))
+    assert found == pytest.approx({key: result.scores[key] for key in found}, rel=1e-6)
+
+
+@pytest.mark.parametrize(("objective", "fates"), [("mlm+sop", {"masked"}), ("rtd", {"replaced"})])
+def test_the_first_batch_is_shown_without_training(objective: str, fates: set[str], tmp_path: Path):
+    sequences = first_batch(configured(tmp_path, objective))
+    assert fates <= {token.fate for sequence in sequences for token in sequence.tokens}
+    assert (sequences[0].in_order is None) == (objective == "rtd")
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def test_the_plan_counts_both_networks_and_shared_tables_once(tmp_path: Path):
+    config = configured(tmp_path, "rtd")
+    planned = pretraining_plan(config)["parameters"]
+    pretrain(config)
+    model, generator = mw.load(tmp_path / "run" / "model"), mw.load(tmp_path / "run" / "model" / "generator")
+    tables = [name for name, _ in model.encoder.embeddings.named_parameters() if not name.startswith("project")]
+    shared = sum(model.encoder.embeddings.get_parameter(name).numel() for name in tables)
+    assert model.config.vocab_size == config.vocab_size
+    assert model.num_parameters + generator.num_parameters - shared == planned
+
+
+@pytest.mark.parametrize("changes", [{"generator_share": 0.0}, {"generator_share": 1.5}, {"rtd_weight": -1.0}])
+def test_settings_that_mean_nothing_are_refused(changes: dict[str, float], tmp_path: Path):
+    with pytest.raises(ConfigError, match=next(iter(changes))):
+        configured(tmp_path, "rtd", **changes)
