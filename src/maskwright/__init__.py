@@ -17,11 +17,13 @@ _WHERE = {
     "ModelConfig": "models.config",
     "PretrainConfig": "train.pretrain_config",
     "FinetuneConfig": "train.finetune_config",
+    "DistillConfig": "train.distill_config",
     "load": "api",
     "build": "api",
     "preset": "api",
     "pretrain": "api",
     "finetune": "api",
+    "distill": "api",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
     "Embedder": "estimators",
@@ -30,6 +32,7 @@ _WHERE = {
 
 __all__ = [
     "Batch",
+    "DistillConfig",
     "Embedder",
     "FillMask",
     "FinetuneConfig",
@@ -40,6 +43,7 @@ __all__ = [
     "TextRegressor",
     "Tokenizer",
     "build",
+    "distill",
     "finetune",
     "load",
     "preset",
@@ -47,12 +51,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .api import build, finetune, load, preset, pretrain
+    from .api import build, distill, finetune, load, preset, pretrain
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import Embedder, FillMask, TextClassifier, TextRegressor
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer
+    from .train.distill_config import DistillConfig
     from .train.finetune_config import FinetuneConfig
     from .train.pretrain_config import PretrainConfig
 

@@ -19,6 +19,8 @@ from .models.presets import preset
 from .tasks import task_of_model
 
 if TYPE_CHECKING:
+    from .train.distill import DistillResult
+    from .train.distill_config import DistillConfig
     from .train.finetune import FinetuneResult
     from .train.finetune_config import FinetuneConfig
     from .train.pretrain import PretrainResult
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "build",
+    "distill",
     "finetune",
     "load",
     "open_embedder",
@@ -65,6 +68,13 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
 def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
     """Fine-tune, or go on with the run in `config.output`; what the command does. Returns where the results are."""
     from .train.finetune import finetune as run
+
+    return run(config, restart=restart)
+
+
+def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
+    """Distil a teacher into a student, or go on with the run in `config.output`; what the command does."""
+    from .train.distill import distill as run
 
     return run(config, restart=restart)
 

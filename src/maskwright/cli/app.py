@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..core.errors import MaskwrightError
-from . import embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
+from . import distill, embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
@@ -26,6 +26,7 @@ app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
 for name, command, panel in (
     ("pretrain", pretrain.pretrain, "Train"),
     ("finetune", finetune.finetune, "Train"),
+    ("distill", distill.distill, "Train"),
     ("evaluate", evaluate.evaluate, "Use"),
     ("predict", predict.predict, "Use"),
     ("fill-mask", fill_mask.fill_mask, "Use"),

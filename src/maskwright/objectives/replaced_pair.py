@@ -26,7 +26,8 @@ def generator_config(config: ModelConfig, share: float = 0.25) -> ModelConfig:
     """
     check(0 < share <= 1, f"The generator's share is {share}; it must be above 0 and at most 1.")
     heads = max(round(config.num_attention_heads * share), 1)
-    hidden_size = max(round(config.hidden_size * share / heads), 1) * heads
+    step = 2 if config.positions == "rotary" else 1  # rotations turn pairs
+    hidden_size = max(round(config.hidden_size * share / heads / step), 1) * step * heads
     return replace(
         config,
         hidden_size=hidden_size,

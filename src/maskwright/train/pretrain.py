@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from ..core.progress import note
 from ..data.prepare import prepare
 from ..data.shards import TokenShards
 from ..hub.folders import save_model
+from ..models.config import ModelConfig
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model
 from ..models.presets import preset
@@ -99,10 +100,14 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
 class Workshop:
     """Makes the parts of a run from its recipe, each once: tokenizer, shards, objective, network, job."""
 
+    job_type: ClassVar[type[PretrainJob]] = PretrainJob
+    title: str = ""  # of the network, for notes; "" for the preset's name
+
     def __init__(self, config: PretrainConfig, run: RunFolder, device: torch.device) -> None:
         self.config, self.run, self.device = config, run, device
+        self.title = self.title or config.preset
         self.tokenizer = self._tokenizer()
-        self.network = preset(config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
+        self.network = self._network()
         self.shards = self._shards(config.corpus, "data")
         self.objective = self._objective()
         self.training, self.held_out = self._split()
@@ -120,11 +125,11 @@ class Workshop:
             part.tokenizer = self.tokenizer
         count = sum(parameter.numel() for parameter in model.parameters())
         note(
-            f"{config.preset}: {count:,} parameters, {config.precision} on {config.device}, "
+            f"{self.title}: {count:,} parameters, {config.precision} on {config.device}, "
             f"{config.steps:,} steps of {config.sequences * config.accumulation} sequences of at "
             f"most {config.max_length} tokens"
         )
-        return PretrainJob(
+        return self.job_type(
             model,
             self.objective,
             self.shards,
@@ -270,6 +275,9 @@ class Workshop:
         counts = self.shards.unigram_counts()
         labels = self.held_out.labels if self.held_out is not None else np.repeat(np.arange(len(counts)), counts)
         return unigram_baseline(counts, labels, self.tokenizer.special_ids)
+
+    def _network(self) -> ModelConfig:
+        return preset(self.config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
 
     def _network_settings(self) -> dict[str, Any]:
         decided = registry.resolve("objective", self.config.objective).network_settings

@@ -1,0 +1,190 @@
+"""What a distillation trains on: masked text for a pre-trained teacher, labelled rows for a fine-tuned one.
+
+Either side has a job for the loop, its settings, an exam in which teacher and student are compared, the final student,
+and the facts of its folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.errors import InputError
+from ..data.batch import Batch
+from ..hub.download import find_folder
+from ..hub.folders import read_facts
+from ..models.config import ModelConfig
+from ..models.model import Model
+from ..objectives.distillation import MaskedDistillation
+from ..objectives.pretraining import MaskedLanguageModelling
+from ..tasks.base import SequenceTask, task_of_model
+from ..tasks.examples import packed_batches
+from ..text.tokenizer import Tokenizer
+from .distill_config import DistillConfig
+from .distill_job import RowsDistillation, TextDistillation, weights_digest
+from .distill_measure import Exam
+from .distill_student import Student, make_student, student_config
+from .finetune import read_data
+from .finetune_job import FolderKeeper
+from .loop import LoopSettings, Window
+from .pretrain import Workshop
+from .pretrain_job import HeldOut
+from .run import RunFolder
+
+PRACTICE_STEPS = 8  # of training batches, for the importance of heads
+
+
+class TextSide(Workshop):
+    """A pre-training run whose network, tokenizer and objective come from the teacher."""
+
+    job_type = TextDistillation
+    title = "student"
+
+    def __init__(self, config: DistillConfig, run: RunFolder, device: torch.device, teacher: Model) -> None:
+        self.recipe, self.teacher = config, teacher
+        network = student_config(teacher.config, config.preset, config.layers)
+        self.student: Student = make_student(teacher, network, "mlm", config.seed)
+        super().__init__(config.on_text.resolved(config.device, config.precision), run, device)
+
+    def job(self) -> TextDistillation:
+        """The job of this run, at its first step."""
+        job = super().job()
+        assert isinstance(job, TextDistillation)
+        job.teacher_digest = weights_digest(self.teacher)
+        return job
+
+    def final(self, job: TextDistillation) -> Model:
+        """The student as it is saved."""
+        model, _ = self._final_models(job.model)
+        model.compute_dtype = self.teacher.compute_dtype
+        return model.to(self.device).eval()
+
+    def exam(self, job: TextDistillation) -> Exam:
+        """Masked tokens of held-out text; of the last training batches where nothing is held out."""
+        task = MaskedLanguageModelling(self.objective.recipe)
+        practice = [batch for step in range(PRACTICE_STEPS) for batch in job.micro_batches(self.config.steps + step)]
+        held_out = self.held_out
+        batches = practice if held_out is None else [batch.to(self.device) for batch in held_out.batches]
+
+        @torch.inference_mode()
+        def score(model: Model) -> dict[str, float]:
+            window = Window()
+            for batch in batches:
+                window.add(task.outcome(model, batch))
+            return window.means()
+
+        def run(model: Model, batch: Batch) -> Tensor:
+            return model.mlm_logits(model.encode(batch).hidden[batch.labels["mlm_positions"]])
+
+        def loss(model: Model, batch: Batch) -> Tensor:
+            return task.outcome(model, batch).losses["mlm"]
+
+        return Exam("mlm_accuracy", batches, run, score, practice, loss)
+
+    def facts(self) -> dict[str, Any]:
+        """What maskwright.json says beyond the recipe and the result."""
+        return {"task": "pretraining", "objective": "mlm"}
+
+    def _tokenizer(self) -> Tokenizer:
+        tokenizer: Tokenizer = self.teacher.tokenizer
+        return tokenizer
+
+    def _network(self) -> ModelConfig:
+        return self.student.model.config
+
+    def _objective(self) -> MaskedDistillation:
+        recipe = super()._objective().recipe
+        return MaskedDistillation(recipe, self.teacher, self.recipe.mix, self.student.model)
+
+    def _split(self) -> tuple[Any, HeldOut | None]:
+        room = self.teacher.config.max_position_embeddings
+        if self.config.max_length > room:
+            raise InputError(f"Setting 'max_length' is {self.config.max_length}; the teacher has {room} positions.")
+        return super()._split()
+
+
+class RowsSide:
+    """A fine-tuning run whose student, labels and tokenizer come from the teacher."""
+
+    def __init__(self, config: DistillConfig, run: RunFolder, device: torch.device, teacher: Model) -> None:
+        self.recipe, self.run, self.device, self.teacher = config, run, device, teacher
+        room = teacher.config.max_position_embeddings
+        if config.max_length > room:
+            raise InputError(f"Setting 'max_length' is {config.max_length}; the teacher has {room} positions.")
+        self.task: SequenceTask = task_of_model(teacher, read_facts(find_folder(config.teacher)[0]))
+        self.config = config.on_rows(self.task.name)
+        if self.task.problem_type == "multi_label_classification":
+            self.config = replace(self.config, multi_label=True)
+        self.data = read_data(self.config)
+        self.train, self.dev = (
+            self.task.examples(rows, teacher.tokenizer, config.max_length, file=str(path))
+            for rows, path in (
+                (self.data.train, self.config.train),
+                (self.data.dev, self.config.dev or self.config.train),
+            )
+        )
+        network = student_config(teacher.config, config.preset, config.layers)
+        self.student: Student = make_student(teacher, network, seed=config.seed)
+
+    def job(self) -> RowsDistillation:
+        """The job of this run, at its first step."""
+        return RowsDistillation(
+            self.student.model,
+            self.task,
+            self.train,
+            self.dev,
+            FolderKeeper(self.run.path / "best"),
+            batch_size=self.config.batch_size,
+            seed=self.config.seed,
+            device=self.device,
+            accumulation=self.config.accumulation,
+            teacher=self.teacher,
+            teacher_digest=weights_digest(self.teacher),
+            mix=self.recipe.mix,
+        )
+
+    def loop_settings(self) -> LoopSettings:
+        """What the loop takes from the recipe; dev is scored after each epoch."""
+        config, epoch = self.config, -(-len(self.train) // self.config.batch_size)
+        return LoopSettings(
+            steps=config.epochs * epoch,
+            lr=config.lr,
+            warmup=config.warmup,
+            schedule=config.schedule,
+            weight_decay=config.weight_decay,
+            clip_norm=config.clip_norm,
+            seed=config.seed,
+            log_every=config.log_every,
+            checkpoint_every=config.checkpoint_every or epoch,
+            evaluate_every=epoch,
+            keep=self.recipe.keep,
+        )
+
+    def final(self, job: RowsDistillation) -> Model:
+        """The student with its best weights."""
+        job.conclude()
+        return job.model
+
+    def exam(self, job: RowsDistillation) -> Exam:
+        """The dev rows."""
+        task, dev = self.task, self.dev
+
+        def score(model: Model) -> dict[str, float]:
+            found = task.evaluate(model, dev)
+            return {"loss": found.loss, **found.metrics}
+
+        def loss(model: Model, batch: Batch) -> Tensor:
+            return task.loss(model, batch) * len(batch)
+
+        practice = [batch for step in range(PRACTICE_STEPS) for batch in job.micro_batches(step)]
+        return Exam(task.main_metric, list(packed_batches(dev, self.device)), Model.logits, score, practice, loss)
+
+    def facts(self) -> dict[str, Any]:
+        """What maskwright.json says beyond the recipe and the result."""
+        return {**self.task.to_json(), "max_length": self.config.max_length}
+
+
+Side = TextSide | RowsSide
