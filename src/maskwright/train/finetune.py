@@ -223,7 +223,7 @@ class Bench:
             )
         else:
             tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
-            network = preset(config.preset, vocab_size=tokenizer.vocab_size)  # type: ignore[arg-type]
+            network = preset(config.preset, vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.pad_id or 0)  # type: ignore[arg-type]
             model = build(network, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
             model.tokenizer = tokenizer
             report = LoadReport([], [name for name, _ in model.named_parameters()], [])
