@@ -1,12 +1,14 @@
 """Configuration: frozen dataclasses, filled from a TOML file and then from overrides; unknown keys are errors.
 
-A config class checks its own values in `__post_init__`, so one that exists is valid.
+A config class checks its own values in `__post_init__`, first their types with `fit_types`, so one that exists is
+valid, whoever made it: a file, the command line or a caller in Python.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import numbers
 import tomllib
 import types
 import typing
@@ -81,6 +83,16 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def fit_types(config: Any) -> None:
+    """Bring every field of a frozen dataclass to the type it declares; for the head of `__post_init__`.
+
+    A path may be given as text and a list of texts as one text. Raises ConfigError naming the setting that does not fit.
+    """
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        object.__setattr__(config, field.name, _fit(field.name, getattr(config, field.name), hints[field.name]))
+
+
 def check(condition: bool, message: str) -> None:
     """Raise ConfigError(message) unless `condition` holds; for `__post_init__`."""
     if not condition:
@@ -104,14 +116,18 @@ def _fit(name: str, value: Any, hint: Any) -> Any:
             return value
         if origin is typing.Literal and value in typing.get_args(option):
             return value
-        if origin in (tuple, list) and isinstance(value, (list, tuple)):
+        if origin in (tuple, list) and isinstance(value, (str, Path, list, tuple)):
+            items = [value] if isinstance(value, (str, Path)) else value
+            kind = next(iter(typing.get_args(option)), Any)
+            return origin(_fit(name, item, kind) for item in items)
+        if origin in (str, Path) and isinstance(value, (str, Path)):
             return origin(value)
-        if origin is Path and isinstance(value, (str, Path)):
-            return Path(value)
-        if origin is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-        if origin is int and isinstance(value, bool):
+        if isinstance(value, bool) and origin is not bool:
             continue
+        if origin is float and isinstance(value, numbers.Real):
+            return float(value)
+        if origin is int and isinstance(value, numbers.Integral):
+            return int(value)
         if isinstance(origin, type) and isinstance(value, origin):
             return value
     allowed = [option for option in options if option is not type(None)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import registry
-from ..core.config import check
+from ..core.config import check, fit_types
 from .optimizer import Schedule
 
 
@@ -52,6 +52,7 @@ class FinetuneConfig:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
 
     def __post_init__(self) -> None:
+        fit_types(self)
         known = registry.names("task")
         check(self.task in known, registry.unknown_name("task", self.task, known))
         check(
