@@ -115,7 +115,10 @@ class FineTuned(BaseEstimator):
             check(
                 isinstance(value, int | np.integer) and int(value) >= 1, f"{name} is {value!r}; it must be 1 or more."
             )
-        check(bool(self.lr > 0), f"lr is {self.lr!r}; it must be above 0.")
+        for name, least in (("lr", "above 0"), ("warmup", "0 or more"), ("weight_decay", "0 or more")):
+            value = getattr(self, name)
+            fits = isinstance(value, int | float | np.number) and bool(value > 0 if least == "above 0" else value >= 0)
+            check(fits, f"{name} is {value!r}; it must be a number, {least}.")
         check(
             isinstance(self.random_state, int | np.integer),
             f"random_state is {self.random_state!r}; it must be a whole number, which names every random draw.",
