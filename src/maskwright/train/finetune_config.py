@@ -63,6 +63,10 @@ class FinetuneConfig:
             self.preset is None or self.tokenizer is not None,
             f"--preset {self.preset} starts from scratch and needs --tokenizer, the folder of a saved tokenizer.",
         )
+        check(
+            self.tokenizer is None or self.preset is not None,
+            "--tokenizer goes with --preset (from scratch); a model folder has a tokenizer of its own.",
+        )
         for name in ("epochs", "batch_size", "accumulation", "seeds", "log_every"):
             check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
         for name in ("lr", "clip_norm"):
