@@ -100,10 +100,13 @@ def test_bad_usage_is_one_sentence_and_exit_two(trained: Path, words: list[str],
 
 
 def test_the_recipe_of_a_file_with_flags_over_it(trained: Path):
-    (trained / "recipe.toml").write_text('corpus = ["corpus.txt"]\noutput = "y"\nsteps = 7\nseed = 3\n')
-    done = maskwright("pretrain", "--config", "recipe.toml", "--seed", "0", "--print-config", "--json", cwd=trained)
+    (trained / "recipe.toml").write_text(
+        'corpus = ["corpus.txt"]\noutput = "y"\nsteps = 7\nseed = 3\nprecision = "fp32"\n'
+    )
+    words = ["--seed", "0", "--precision", "auto", "--print-config", "--json"]
+    done = maskwright("pretrain", "--config", "recipe.toml", *words, cwd=trained)
     found = json.loads(done.stdout)
-    assert (found["steps"], found["seed"]) == (7, 0)
+    assert (found["steps"], found["seed"], found["precision"]) == (7, 0, "auto")
     assert not (trained / "y").exists()
 
 

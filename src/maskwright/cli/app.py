@@ -10,6 +10,7 @@ import typer
 from .. import __version__
 from ..core.errors import MaskwrightError
 from . import distill, embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
+from .common import show_any_text
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
@@ -55,6 +56,7 @@ def _root(
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
+    show_any_text()
     try:
         app()
     except MaskwrightError as error:
