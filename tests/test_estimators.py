@@ -208,13 +208,13 @@ def test_a_folder_without_a_classifier_is_refused_with_what_fits(folder):
         mw.TextClassifier.load(folder)
 
 
-@pytest.mark.parametrize("estimator", [None, 3, {"parameters": "x"}, {"parameters": {"epochs": 2, "wheels": 4}}])
 def test_a_regressor_does_not_open_a_classifier(classifier, tmp_path):
     classifier.save(tmp_path / "classifier")
     with pytest.raises(ModelFolderError, match="holds a classifier"):
         mw.TextRegressor.load(tmp_path / "classifier")
 
 
+@pytest.mark.parametrize("estimator", [None, 3, {"parameters": "x"}, {"parameters": {"epochs": 2, "wheels": 4}}])
 def test_a_folder_with_other_facts_about_itself_still_loads(tmp_path, estimator):
     task = Classification(["a", "b"])
     facts = {**task.to_json(), "estimator": estimator}

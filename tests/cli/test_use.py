@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import sys
 import tracemalloc
 
@@ -169,6 +171,20 @@ def test_results_do_not_take_the_place_of_the_texts(maskwright, models, tmp_path
     assert code == 2
     assert "--output is the file that --input reads" in err
     assert path.read_text() == '{"text": "cats"}\n'
+
+
+def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp_path, monkeypatch):
+    (tmp_path / "texts.txt").write_text("cats\ndogs\n")
+
+    def stream(self, rows, batch_tokens=None):
+        yield next(iter(rows)), {"label": "Billing"}
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("maskwright.inference.predict.Predictor.stream", stream)
+    words = ("--input", tmp_path / "texts.txt", "--output", tmp_path / "answers.jsonl")
+    code, _, _ = maskwright("predict", models / "tickets", *words)
+    assert code == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
 def test_unknown_tokens_are_told(maskwright, models):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -53,12 +55,20 @@ def _root(
     pass
 
 
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM as Ctrl-C: what is half written is removed on the way out."""
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
     show_any_text()
     try:
+        signal.signal(signal.SIGTERM, _interrupt)  # training, while it runs, saves at both signals instead
         app()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except MaskwrightError as error:
         if debug:
             raise
