@@ -33,14 +33,14 @@ def mask_examples(job: PretrainJob) -> list[MaskExample]:
     """Held-out text (or training text, where none is) with one word hidden in each sequence, as `fill-mask` does."""
     batch = job.held_out.batches[-1].to(job.device) if job.held_out is not None else job.micro_batches(0)[0]
     tokenizer, guesser = job.tokenizer, job.objective.guesser(job.model)
-    hidden_ids = batch.input_ids.clone()
-    hidden_ids[batch.labels["mlm_positions"]] = batch.labels["mlm"]
-    ids = hidden_ids.cpu().numpy()  # [tokens], as they were written
+    written = batch.input_ids.clone()
+    written[batch.labels["mlm_positions"]] = batch.labels["mlm"]
+    ids = written.cpu().numpy()  # [tokens]
     places = whole_words(ids, batch, tokenizer)
     if not places:
         return []
-    positions = torch.tensor([place.position for place in places], device=hidden_ids.device)
-    hidden_ids[positions] = tokenizer.mask_id
+    positions = torch.tensor([place.position for place in places], device=written.device)
+    hidden_ids = written.index_fill(0, positions, tokenizer.mask_id)
     hidden = guesser.encode(replace(batch, input_ids=hidden_ids)).hidden[positions]  # [places, hidden]
     shares = guesser.mlm_logits(hidden).float().softmax(-1).cpu()  # [places, vocab]
     return [_example(place, ids, share, tokenizer) for place, share in zip(places, shares, strict=True)]
