@@ -39,11 +39,14 @@ leaves only what is computed differently.
 | --- | --- | --- | --- | --- | --- |
 """
 NOTES = """
-Losses of `rtd` in float64 are left out: transformers makes float32 of its labels there, and of what follows from them.
+BigBird's rows are short, so transformers attends fully there, whatever the attention type; tests/parity/test_big_bird.py
+holds its sparse rows to the same bounds. ModernBERT in float64: transformers turns queries and keys, and soft-maxes, in
+float32. Losses of `rtd` in float64 are left out: transformers makes float32 of its labels there, and of what follows from them.
 
 Not supported, and refused with a sentence: classes for causal language modelling, cross-attention, quantized folders,
 ALBERT with more than one layer inside a group, ELECTRA with a summary other than the first token, MPNet with another
-padding id than 1. Weights are read from safetensors alone.
+padding id than 1, BigBird without query biases, ModernBERT with full attention in other layers than every n-th or with
+scaled angles. Weights are read from safetensors alone.
 """
 
 

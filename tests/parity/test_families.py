@@ -84,7 +84,9 @@ def test_other_settings_agree_too(name, head, settings, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name, head, settings", [*cases(quick=True), *cases(quick=False)])
 def test_float64_agrees_to_ten_decimals(name, head, settings, tmp_path):
-    loads_with_the_same_numbers(name, head, settings, tmp_path, torch.float64, FLOAT64)
+    """But for ModernBERT: transformers turns queries and keys, and soft-maxes, in float32 there."""
+    tolerance = FLOAT32 if name == "modernbert" else FLOAT64
+    loads_with_the_same_numbers(name, head, settings, tmp_path, torch.float64, tolerance)
 
 
 @pytest.mark.parametrize("name", HEADS)
