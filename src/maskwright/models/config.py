@@ -110,16 +110,16 @@ class ModelConfig:
 
     Heads. tie_word_embeddings: the masked-language-model head multiplies with the word table itself. mlm_act: its
     activation, None for hidden_act. pooler: whether the bare encoder has one; idle_pooler: heads that do not need it
-    (but spans) keep it all the same. classifier_act: None judges the
-    pooled vector; a name gives the sequence head a dense layer of its own on the first token, with that activation
-    and, if classifier_input_dropout, dropout before it. choice_act: the same for multiple choice. head_dense: all heads on
-    tokens and texts begin with dense, classifier_act and norm (ModernBERT). head_bias: of those dense layers and that
-    of the masked-language-model head. pooling: what a head without a pooler judges, the first token or the mean.
-    classifier_dropout, choice_dropout: before the last layer; None means hidden_dropout, and for choices the
-    classifier's. tagging_dropout: whose dropout a token head has. span_dropout: before the span head; span_ffn: that head has a feed-forward network of its own;
+    (but spans) keep it all the same. classifier_act: None judges the pooled vector; a name gives the sequence head a
+    dense layer of its own on the first token, with that activation and, if classifier_input_dropout, dropout before it.
+    choice_act: the same for multiple choice. head_dense: heads on tokens and texts begin with dense, classifier_act and
+    norm (ModernBERT). head_bias: of those dense layers and that of the masked-language-model head. pooling: what a head
+    without a pooler judges, the first token or the mean. classifier_dropout, choice_dropout: before the last layer;
+    None means hidden_dropout, and for choices the classifier's. tagging_dropout: whose dropout a token head has.
+    span_dropout: before the span head; span_ffn: that head has a feed-forward network of its own;
     question_sep_token_id: it rules out the tokens up to the first of these, the question, and takes them for segment
-    0, all others for segment 1, where no token types are given (BigBird).
-    pair_objective: what the second pre-training head judges: "nsp" (does B follow?) or "sop" (are A and B in order?).
+    0, all others for segment 1, where no token types are given (BigBird). pair_objective: what the
+    second pre-training head judges: "nsp" (does B follow?) or "sop" (are A and B in order?).
 
     Raises ConfigError when a value is out of range.
     """
@@ -253,7 +253,8 @@ class ModelConfig:
             )
         check(
             self.positions != "rotary" or self.head_dim % 2 == 0,
-            f"Heads of width {self.head_dim} cannot have rotary positions, which turn pairs: change num_attention_heads.",
+            f"Heads of width {self.head_dim} cannot have rotary positions, which turn pairs: "
+            "change num_attention_heads.",
         )
         check(
             not (self.relative_buckets and self.positions.startswith("relative")),

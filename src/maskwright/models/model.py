@@ -157,7 +157,7 @@ class Model(nn.Module):
         return logits
 
     def first(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """What a head on whole sequences judges: pooled vectors where it needs them, else the first tokens' or the mean.
+        """What a head on whole sequences judges: pooled vectors where it needs them, else first tokens or means.
 
         hidden: [tokens, hidden] of `encode`. Returns float [sequences, hidden]. Raises InputError as `pool` does.
         """

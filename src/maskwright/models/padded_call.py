@@ -144,11 +144,8 @@ def _logits(model: Model, vectors: _Vectors, pooled: Tensor | None, question: Te
     """Padded logits by transformers' names."""
     head, rows = model.head, vectors.rows
     if isinstance(head, FirstTokenHead):
-        return {
-            "logits": rows.spread_sequences(
-                head(pooled if head.needs_pooler and pooled is not None else vectors.judged(head))
-            )
-        }
+        judged = pooled if head.needs_pooler and pooled is not None else vectors.judged(head)
+        return {"logits": rows.spread_sequences(head(judged))}
     if isinstance(head, SpanHead):
         spans = vectors.columns(head(vectors.kept), head(vectors.dropped))  # [batch, seq, 2]
         if question is not None:

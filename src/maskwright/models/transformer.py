@@ -1,6 +1,7 @@
 """The one encoder stack: embeddings, then layers of attention and feed-forward, each with add and norm.
 
-Or, with pre-norm, norms before each part and one at the end. Works on packs: every matrix is [tokens, hidden]. Only attention asks where sequences begin and end.
+Or, with pre-norm, norms before each part and one at the end. Works on packs: every matrix is [tokens, hidden]. Only
+attention asks where sequences begin and end.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Encoded:
     """What the encoder makes of a pack.
 
     hidden: float [tokens, hidden], the last layer, after the final norm if there is one; hidden_states: layers + 1
-    tensors of that shape, the embeddings first and `hidden` last, or None; attentions: per layer one [heads, length, length] for each sequence, or None.
+    tensors of that shape, the embeddings first and `hidden` last, or None; attentions: per layer one [heads, length,
+    length] for each sequence, or None.
     """
 
     hidden: Tensor

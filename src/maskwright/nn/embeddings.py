@@ -34,8 +34,10 @@ class Embeddings(nn.Module):
     """Sum of the token's, the position's and the segment's vector, then norm and dropout.
 
     position_offset: the row at which positions begin; the row before it is that of padding tokens (RoBERTa).
-    positions: "learned" or "fixed" (sinusoids) table, or "none". scale: word vectors times the square root of their width. dropout_first: before the norm. type_vocab_size: 0 for no segment vectors. embedding_size: width of the tables and the norm, projected to
-    hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size without a projection.
+    positions: "learned" or "fixed" (sinusoids) table, or "none". scale: word vectors times the square root of their
+    width. dropout_first: before the norm. type_vocab_size: 0 for no segment vectors. embedding_size: width of the
+    tables and the norm, projected to hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size
+    without a projection.
     """
 
     fixed_positions: Tensor | None

@@ -15,14 +15,16 @@ from torch import Tensor, nn
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
 
-    weight: [out_size, in_size]; bias: [out_size], or None without. Left uninitialised: `models.initialisation` fills every
+    weight: [out_size, in_size]; bias: [out_size], or None. Left uninitialised: `models.initialisation` fills every
     parameter from a keyed generator, so building a model never touches torch's global one.
     """
+
+    bias: nn.Parameter  # None for a layer built without; those who touch it know theirs has one
 
     def __init__(self, in_size: int, out_size: int, bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(out_size, in_size))
-        self.bias = nn.Parameter(torch.empty(out_size)) if bias else None
+        self.register_parameter("bias", nn.Parameter(torch.empty(out_size)) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""

@@ -49,7 +49,7 @@ def look(attention: SelfAttention, tokens: Tensor, hidden: Tensor, sight: Sight)
     if sight.relative is not None:
         scores = scores + sight.relative.score_terms(query, key, scale, distances, slice(None))
     sees = None if sight.visible is None else sight.visible.any(dim=1, keepdim=True)  # [onlookers, 1]
-    if sight.visible is not None:
+    if sight.visible is not None and sees is not None:
         scores = scores.masked_fill(~(sight.visible | ~sees), -math.inf)  # blind ones are settled below
     weights = dropout(torch.softmax(scores, dim=-1), attention.attention_dropout, attention.training)
     context = weights @ value  # [1, heads, onlookers, head_dim]
