@@ -34,11 +34,13 @@ reliability: $(VENV)/.test ## 200 kills of pre-training and fine-tuning runs; wr
 results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
 	$(BIN)/python recipes/first_path.py
 
-docs: $(VENV)/.dev ## check that the links and the commands of the documentation hold
+docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and build it as a site in site/
 	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
+	$(BIN)/python -m mkdocs build --strict
+	@echo "The first page is site/index.html"
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -60,4 +62,8 @@ $(VENV)/.dev: $(VENV)/.test
 
 $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	@$(PIP) -e '.[docs]'
 	@touch $@

@@ -52,6 +52,13 @@ def test_a_finished_run_says_so_and_exits_zero(trained: Path):
     assert "maskwright fill-mask" in done.stdout
 
 
+def test_events_can_be_had_of_a_finished_run(trained: Path):
+    assert not list((trained / "a").glob("*tfevents*"))
+    done = maskwright("pretrain", *TINY, "-o", "a", "corpus.txt", "--tensorboard", cwd=trained)
+    assert done.returncode == 0, done.stderr
+    assert len(list((trained / "a").glob("*tfevents*"))) == 1
+
+
 def test_other_settings_exit_two_and_name_the_difference(trained: Path):
     done = maskwright("pretrain", *TINY, "--lr", "0.01", "-o", "a", "corpus.txt", cwd=trained)
     assert done.returncode == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -128,6 +130,42 @@ def test_bad_rows_stop_a_prediction_or_are_left_out_when_asked(maskwright, model
     assert code == 0
     assert "2 bad rows" in err
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_large_file_is_answered_in_little_memory(maskwright, models, tmp_path, monkeypatch):
+    monkeypatch.setattr("maskwright.inference.predict.BLOCK_ROWS", 16)
+    large, small = tmp_path / "large.txt", tmp_path / "small.txt"
+    large.write_text(("the cat sat on the mat . " * 100 + "\n") * 1200)  # 3 MB
+    small.write_text("the cat sat\n" * 20)
+
+    def peak(file):
+        tracemalloc.start()
+        try:
+            output = file.with_suffix(".jsonl")
+            code, _, _ = maskwright("predict", models / "tickets", "--input", file, "--output", output, "--quiet")
+            found = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert (code, output.read_text().count("\n")) == (0, file.read_text().count("\n"))
+        return found
+
+    maskwright("predict", models / "tickets", "--input", small, "--quiet")  # what is imported once does not count
+    few, many = peak(small), peak(large)
+    assert many - few < large.stat().st_size / 3, f"{few:,} bytes for {small.stat().st_size:,}, {many:,} for 3 million"
+
+
+def test_a_bad_row_on_standard_input_leaves_no_file(maskwright, models, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a cat\n\na dog\n")))
+    code, _, err = maskwright("predict", models / "tickets", "--input", "-", "--output", tmp_path / "out.jsonl")
+    assert code == 2 and "standard input:2" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_table_comes_in_parts(maskwright, models, tmp_path, monkeypatch):
+    monkeypatch.setattr("maskwright.cli.predict.TABLE_ROWS", 2)
+    (tmp_path / "in.txt").write_text("one\ntwo\nthree\n")
+    _, out, _ = maskwright("predict", models / "tickets", "--input", tmp_path / "in.txt")
+    assert out.count("label") == 2 and all(word in out for word in ("one", "two", "three"))
 
 
 # -- evaluate ------------------------------------------------------------------------------------------------------

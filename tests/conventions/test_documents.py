@@ -23,6 +23,20 @@ def test_links_lead_somewhere(page: Path):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_is_in_the_contents_of_the_site_and_the_other_way_round():
+    contents = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r": (\S+\.md)$", contents, flags=re.MULTILINE)
+    pages = [page.relative_to(REPOSITORY / "docs").as_posix() for page in (REPOSITORY / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted(pages)
+
+
+def test_links_of_the_site_stay_inside_it():
+    for page in (REPOSITORY / "docs").rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).resolve().is_relative_to(REPOSITORY / "docs"), f"{page.name}: {target}"
+
+
 def shown_commands(text: str) -> list[list[str]]:
     """The `maskwright ...` lines of code blocks, as words."""
     blocks = re.findall(r"```(?:sh|console|bash|text)?\n(.*?)```", text, flags=re.DOTALL)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import threading
+import time
 import types
 
 import pytest
 
 from hub.folder_tools import make
 from maskwright.core.errors import MissingExtraError, MissingFileError
+from maskwright.hub import download as hub
 from maskwright.hub.folders import load_model
 
 
-def stand_in(monkeypatch, download):
+def stand_in(monkeypatch, download, reachable=True, offline=False):
     """Replace huggingface_hub by one whose snapshot_download is `download`."""
+    monkeypatch.setattr(hub, "is_reachable", lambda address: reachable)
     library, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
     library.snapshot_download = download
+    library.constants = types.SimpleNamespace(ENDPOINT="https://hub.example", HF_HUB_OFFLINE=offline)
     errors.HfHubHTTPError = type("HfHubHTTPError", (Exception,), {})
     errors.LocalEntryNotFoundError = type("LocalEntryNotFoundError", (Exception,), {})
     monkeypatch.setitem(sys.modules, "huggingface_hub", library)
@@ -53,8 +59,71 @@ def test_a_hub_that_does_not_answer_is_one_sentence(monkeypatch):
         load_model("someone/some-bert")
 
 
-@pytest.mark.parametrize("name", ["./bert", "../bert", "/bert", "a/b/c", "~/bert", "a\\b", "bert/", ".hidden/x"])
-def test_paths_are_not_taken_for_names_of_the_hub(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("offline", "said"), [(False, "could not be reached within 2 seconds"), (True, "offline mode")]
+)
+def test_a_hub_that_cannot_be_reached_is_not_asked_and_its_cache_is(monkeypatch, offline, said):
+    def download(name, **options):
+        asked.append(options["local_files_only"])
+        raise errors.LocalEntryNotFoundError("a long story of the library")
+
+    asked = []
+    errors = stand_in(monkeypatch, download, reachable=False, offline=offline)
+    with pytest.raises(MissingFileError, match=rf"https://hub\.example .*{said}.*no copy\)"):
+        load_model("someone/some-bert")
+    assert asked == [True]
+
+
+def test_a_copy_in_the_cache_is_used_without_the_network(monkeypatch, tmp_path):
+    folder = tmp_path / "models--someone--some-bert/snapshots/abc"
+    make("mlm").save(folder)
+    stand_in(monkeypatch, lambda *_, **__: str(folder), reachable=False)
+    assert load_model("someone/some-bert")[0].head_name == "mlm"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "./bert", "../bert", "/bert", "a/b/c", "~/bert", "a\\b", "bert/", ".hidden/x", "a b", "-bert", "bert.",
+        "x" * 97, "some--bert", "a..b", "model.safetensors", "someone/model.bin", "bert.zip", "here/bert", "b\u00e9rt",
+    ],
+)  # fmt: skip
+def test_paths_are_not_taken_for_names_of_the_hub(monkeypatch, tmp_path, name):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
     stand_in(monkeypatch, lambda *_, **__: pytest.fail("asked the hub"))
     with pytest.raises(MissingFileError, match="does not exist"):
         load_model(name)
+
+
+@pytest.mark.parametrize("name", ["bert", "a/b", "some_one/bert-tiny", "someone/whisper.en", "q/q2.5-0.5B", "x" * 96])
+def test_names_that_the_hub_allows_are_asked_of_it(name):
+    assert hub.is_hub_name(name)
+
+
+def test_a_server_that_listens_is_reachable_and_a_closed_port_is_not(monkeypatch):
+    for proxy in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(proxy, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert hub.is_reachable(address)
+        monkeypatch.setenv("http_proxy", address)
+        monkeypatch.setenv("no_proxy", "")
+        assert hub.is_reachable("http://no-such-name.invalid"), "the proxy is what has to answer"
+        monkeypatch.delenv("http_proxy")
+    assert not hub.is_reachable(address)
+
+
+def test_waiting_for_a_server_ends(monkeypatch):
+    """A name server that is silent would otherwise hold the command up for as long as it likes."""
+    over = threading.Event()
+
+    def silent(*_, **__):
+        over.wait(60)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    started = time.monotonic()
+    assert not hub.is_reachable("https://hub.example", seconds=0.2)
+    assert time.monotonic() - started < 5
+    over.set()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.inference.predict import Predictor, trained_length
+from maskwright.inference.predict import Predictor, blocks, trained_length
 from maskwright.inference.ready import place, require_head, room_of, tokenizer_of
 from maskwright.inference.trace import trace
 from maskwright.tasks import Classification, Regression
@@ -63,6 +63,30 @@ def test_a_file_is_answered_block_by_block_like_a_list(predictor, monkeypatch):
     found = list(predictor.stream(rows))
     assert [row for row, _ in found] == rows
     assert [answer["label"] for _, answer in found] == [answer["label"] for answer in predictor.predict(TEXTS)]
+
+
+def test_a_stream_is_answered_while_one_block_is_held(predictor, monkeypatch):
+    monkeypatch.setattr("maskwright.inference.predict.BLOCK_ROWS", 8)
+    taken = 0
+
+    def rows():
+        nonlocal taken
+        for row in rows_of(["a text", "another"] * 50):
+            taken += 1
+            yield row
+
+    for answered, _ in enumerate(predictor.stream(rows())):
+        assert taken - answered <= 8
+    assert taken == 100
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 8), st.integers(1, 20))
+def test_blocks_keep_every_row_and_end_at_either_limit(lengths, num_rows, num_characters):
+    rows = rows_of(["x" * length for length in lengths])
+    cut = list(blocks(iter(rows), num_rows, num_characters))
+    assert [row for block in cut for row in block] == rows
+    for block in cut:
+        assert len(block) <= num_rows and sum(len(row.text) for row in block[:-1]) < num_characters
 
 
 def test_no_texts_give_no_answers(predictor):

@@ -31,7 +31,7 @@ from maskwright.train.pretrain import pretrain
 from maskwright.train.pretrain_config import PretrainConfig
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
-TIMES = ("tokens_per_second", "seconds")
+TIMES = ("tokens_per_second", "seconds", "time")
 
 
 class KillingFileSystem(storage.FileSystem):

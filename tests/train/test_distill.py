@@ -89,7 +89,7 @@ def on_rows(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
 
 def records(run: Path) -> list[dict[str, float]]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds")} for line in lines]
+    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds", "time")} for line in lines]
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> Any:

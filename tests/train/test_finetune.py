@@ -70,6 +70,29 @@ def test_regression_learns_a_number(tmp_path: Path):
     assert regressor.predict(["the old cat"])[0] > regressor.predict(["the red cat"])[0] + 0.5
 
 
+def numbers(path: Path, shift: float) -> Path:
+    """Rows whose number can be read off one word, all of them `shift` higher."""
+    lines = [f"the {'old' if n % 2 else 'red'} cat\t{shift + n % 2}" for n in range(32)]
+    path.write_text("text\tscore\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_new_head_starts_at_the_mean_and_a_learnt_one_where_it_was(tmp_path: Path):
+    """With a rate of nearly nothing a run ends where it began."""
+    still = {"task": "regression", "epochs": 1, "lr": 1e-12}
+    low, high = numbers(tmp_path / "low.tsv", 0.0), numbers(tmp_path / "high.tsv", 7.0)
+    first = finetune(finetuning(tmp_path, train=low, dev=low, **still))
+    bias = mw.load(first.model).head.classifier.bias.item()
+    assert bias == pytest.approx(0.5)
+    on = {"preset": None, "tokenizer": None, "train": high, "dev": high, "output": tmp_path / "on"}
+    second = finetune(finetuning(tmp_path, model=str(first.model), **on, **still))
+    assert mw.load(second.model).head.classifier.bias.item() == pytest.approx(bias)
+    regressor = mw.TextRegressor(str(first.model), epochs=1, lr=1e-12).fit(["the old cat", "the red cat"], [7.0, 8.0])
+    assert regressor.model_.head.classifier.bias.item() == pytest.approx(bias)
+    regressor = mw.TextRegressor(mw.load(first.model), epochs=1, lr=1e-12).fit(["an old cat", "a red cat"], [7.0, 8.0])
+    assert regressor.model_.head.classifier.bias.item() == pytest.approx(7.5)
+
+
 def test_several_labels_a_row(tmp_path: Path):
     path = tmp_path / "multi.tsv"
     rows = ["the cat\tanimal", "the tree\tplace", "the cat and the tree\tanimal|place", "it was then\t"]

@@ -32,7 +32,7 @@ WEIGHTS = {"mlm+sop": ["model"], "rtd": ["model", "model/generator"]}
 
 def records(run: Path) -> list[dict[str, float]]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds")} for line in lines]
+    return [{key: line[key] for key in line if key not in ("tokens_per_second", "seconds", "time")} for line in lines]
 
 
 def configured(folder: Path, objective: str, **changes: object):  # type: ignore[no-untyped-def]

@@ -84,7 +84,7 @@ def print_text(text: str) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", right: Iterable[str] = ()
 ) -> None:
-    """A table on standard output; the columns named in `right` are right-aligned."""
+    """A table on standard output; the columns named in `right` are right-aligned, and their cells are never cut."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -92,10 +92,13 @@ def print_table(
 
     right = set(right)
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
-    for column in columns:
-        table.add_column(Text(column), justify="right" if column in right else "left")
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+    cells = [[str(cell) for cell in row] for row in rows]
+    for index, column in enumerate(columns):
+        name, is_number = Text(column.replace("_", " ")), column in right
+        width = max(map(len, [*name.plain.split(), *(row[index] for row in cells)])) if is_number else None
+        table.add_column(name, justify="right" if is_number else "left", width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
     Console(file=sys.stdout, highlight=False).print(table)
 
 

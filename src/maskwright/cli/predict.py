@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,11 +25,14 @@ from .common import (
     print_text,
     set_threads,
 )
-from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
+from .using import BatchTokensOption, InputOption, MaxLengthOption, stream_rows, warn_of_cuts, warn_of_skipped
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
+    from ..text.row_stream import RowStream
     from ..text.tables import Row
+
+TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
 
 
 def predict(
@@ -76,7 +80,7 @@ def predict(
 
     if output is not None:
         check_output(output)
-    rows = _rows(texts or [], pair or [], input, columns, skip_bad_rows)
+    rows = stream_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
     from ..api import open_predictor
 
     predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
@@ -88,14 +92,12 @@ def predict(
         note(f"{count:,} answers in {output}")
     else:
         _show(_answers(predictor, rows, batch_tokens), json)
+    if not isinstance(rows, list):
+        warn_of_skipped(rows)
     warn_of_cuts(predictor.counts)
 
 
-def _rows(
-    texts: list[str], pairs: list[str], input: Path | None, columns: str | None, skip_bad_rows: bool
-) -> list[Row]:
-    if input is not None:
-        return read_rows(input, columns, skip_bad_rows)
+def _rows(texts: list[str], pairs: list[str]) -> list[Row]:
     if pairs and len(pairs) != len(texts):
         raise ConfigError(f"--pair is given {len(pairs)} times for {len(texts)} texts: give one for each.")
     from ..tasks.examples import rows_of
@@ -103,9 +105,10 @@ def _rows(
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
 
 
-def _answers(predictor: Predictor, rows: list[Row], batch_tokens: int | None) -> Iterator[dict[str, Any]]:
+def _answers(predictor: Predictor, rows: list[Row] | RowStream, batch_tokens: int | None) -> Iterator[dict[str, Any]]:
     """Each row's texts with its answer, and the gold label where the file has one."""
-    with track("predicting", len(rows), "texts") as progress:
+    count = len(rows) if isinstance(rows, list) else rows.num_rows
+    with track("predicting", count, "texts") as progress:
         for number, (row, answer) in enumerate(predictor.stream(rows, batch_tokens), start=1):
             texts = {"text": row.text} if row.text_pair is None else {"text": row.text, "text_pair": row.text_pair}
             gold = {} if row.label is None else {"gold": row.label}
@@ -118,15 +121,16 @@ def _show(answers: Iterator[dict[str, Any]], json: bool) -> None:
         for answer in answers:
             print_json(answer)
         return
-    rows = [
+    cells = (
         (
             _short(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else "")),
             answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else ""),
             f"{answer['score']:.4f}" if "score" in answer else "",
         )
         for answer in answers
-    ]
-    print_table(("text", "label", "score"), rows, right=("score",))
+    )
+    while table := list(islice(cells, TABLE_ROWS)):
+        print_table(("text", "label", "score"), table, right=("score",))
 
 
 def _show_trace(predictor: Predictor, row: Row, json: bool) -> None:

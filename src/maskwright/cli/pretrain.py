@@ -30,6 +30,7 @@ from .training_options import (
     RecipeOption,
     RestartFlag,
     ScheduleOption,
+    TensorBoardFlag,
     WarmupOption,
     load_recipe,
     print_recipe,
@@ -85,6 +86,7 @@ def pretrain(
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     keep_duplicates: Annotated[bool, typer.Option("--keep-duplicates", help="Keep repeated documents.")] = False,
+    tensorboard: TensorBoardFlag = False,
     config: RecipeOption = None,
     print_config: PrintConfigFlag = False,
     show_batch: Annotated[

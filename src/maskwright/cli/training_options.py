@@ -23,6 +23,7 @@ ScheduleOption = Annotated[Literal["linear", "cosine", "constant"] | None, typer
 RecipeOption = Annotated[
     Path | None, typer.Option("--config", help="A TOML recipe; it sets anything a flag can, and flags win.")
 ]
+TensorBoardFlag = Annotated[bool, typer.Option("--tensorboard", help="Also write the log for TensorBoard.")]
 PrintConfigFlag = Annotated[bool, typer.Option("--print-config", help="Show the resulting recipe and stop.")]
 RestartFlag = Annotated[bool, typer.Option("--restart", help="Discard what the run folder holds and start over.")]
 

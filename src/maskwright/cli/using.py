@@ -12,6 +12,7 @@ from .common import parse_columns
 
 if TYPE_CHECKING:
     from ..text.encoding import TextCounts
+    from ..text.row_stream import RowStream
     from ..text.tables import Row
 
 InputOption = Annotated[
@@ -35,6 +36,19 @@ def read_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = Fals
     if table.num_skipped:
         warn(f"{table.num_skipped:,} bad rows are left out.")
     return table.rows
+
+
+def stream_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> RowStream:
+    """The same, read as they are needed; bad rows that are left out are to be told with `warn_of_skipped`."""
+    from ..text.row_stream import RowStream
+
+    return RowStream(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+
+
+def warn_of_skipped(rows: RowStream) -> None:
+    """Tell how many bad rows were left out, after the last one was read."""
+    if rows.num_skipped:
+        warn(f"{rows.num_skipped:,} bad rows are left out.")
 
 
 def warn_of_cuts(counts: TextCounts) -> None:

@@ -144,8 +144,13 @@ def seal_folder(folder: Path) -> None:
 
 def append_line(path: Path | str, line: str) -> None:
     """Append one line to a log. A line that a crash cuts off is dropped when the log is next read."""
+    append_bytes(path, line.encode("utf-8") + b"\n")
+
+
+def append_bytes(path: Path | str, data: bytes) -> None:
+    """Append to a file, in one write. Whoever reads it must bear an end that a crash cut off."""
     with _disk_errors(path), fs.open(Path(path), "ab") as handle:
-        fs.write(handle, line.encode("utf-8") + b"\n")
+        fs.write(handle, data)
 
 
 def remove_folder(path: Path | str) -> None:

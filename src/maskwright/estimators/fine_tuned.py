@@ -22,7 +22,7 @@ from ..inference.texts import as_texts
 from ..models.model import Model, build
 from ..tasks import SequenceTask, task_of_model
 from ..tasks.examples import rows_of, tokenize_rows
-from ..train.finetune import fit
+from ..train.finetune import fit, has_new_head
 
 ModelSource = str | Path | Model
 
@@ -65,14 +65,15 @@ class FineTuned(BaseEstimator):
         self.precision = precision
 
     def _fit(self, texts: Sequence[Any], task: SequenceTask, targets: Sequence[Any]) -> None:
-        """Train a new head, and the encoder unless frozen, on texts with the targets of `task`."""
-        model = self._start(task)
+        """Train the head, and the encoder unless frozen, on texts with the targets of `task`."""
+        model, is_new_head = self._start(task)
         examples = tokenize_rows(
             rows_of(texts), tokenizer_of(model), room_of(model, self.max_length), task.as_targets(targets)
         )
         if examples.num_truncated:
             warn(f"{examples.counts.note()} Raise max_length (now {self.max_length}) to keep them whole.")
-        task.prime(model, examples)
+        if is_new_head:
+            task.prime(model, examples)
         self.fit_result_ = fit(
             model,
             task,
@@ -88,9 +89,12 @@ class FineTuned(BaseEstimator):
         )
         self.model_, self.task_ = model, task
 
-    def _start(self, task: SequenceTask) -> Model:
-        """The model at its first step: its encoder loaded or copied, its head new and drawn from random_state."""
-        labels, kind = task.labels or None, task.problem_type
+    def _start(self, task: SequenceTask) -> tuple[Model, bool]:
+        """The model at its first step, and whether its head is new, drawn from random_state.
+
+        That of a folder is kept where it fits the task; of a model in memory the encoder alone is copied.
+        """
+        labels, kind, is_new_head = task.labels or None, task.problem_type, True
         if isinstance(self.model, Model):
             source = self.model
             model = build(source.config, task.head, labels=labels, problem_type=kind, seed=self.random_state)
@@ -101,7 +105,8 @@ class FineTuned(BaseEstimator):
                 self.model, task.head, labels=labels, problem_type=kind, seed=self.random_state
             )
             tokenizer_of(model)
-        return place(model, self.device)
+            is_new_head = has_new_head(self.load_report_)
+        return place(model, self.device), is_new_head
 
     def _check(self) -> None:
         """Raise ConfigError for a parameter that is out of range."""

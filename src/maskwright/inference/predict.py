@@ -15,7 +15,9 @@ from ..text.inputs import Text
 from ..text.tables import Row
 from .ready import room_of, tokenizer_of
 
-BLOCK_ROWS = 4096  # rows of a file that are answered together: their tokens bound the memory
+# Rows of a file that are answered together, sorted by length inside: as many as these, or of so many characters.
+BLOCK_ROWS = 4096
+BLOCK_CHARACTERS = 1 << 23
 
 
 class Predictor:
@@ -40,10 +42,9 @@ class Predictor:
         """The head's outputs: float32 [texts, labels]."""
         return self.task.logits(self.model, self._examples(rows_of(texts)), batch_tokens)
 
-    def stream(self, rows: Sequence[Row], batch_tokens: int | None = None) -> Iterator[tuple[Row, dict[str, Any]]]:
-        """The rows of a file with their answers, block by block."""
-        for start in range(0, len(rows), BLOCK_ROWS):
-            block = rows[start : start + BLOCK_ROWS]
+    def stream(self, rows: Iterable[Row], batch_tokens: int | None = None) -> Iterator[tuple[Row, dict[str, Any]]]:
+        """Rows with their answers, in their order. `rows` is read block by block, and one block is held."""
+        for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
             logits = self.task.logits(self.model, self._examples(block), batch_tokens)
             yield from zip(block, self.task.decode(logits), strict=True)
 
@@ -56,6 +57,20 @@ class Predictor:
 
     def _examples(self, rows: Sequence[Row]) -> Examples:
         return tokenize_rows(rows, self.tokenizer, self.max_length, counts=self.counts)
+
+
+def blocks(rows: Iterable[Row], num_rows: int, num_characters: int) -> Iterator[list[Row]]:
+    """Cut a stream into lists of at most `num_rows` rows; one that reaches `num_characters` ends there."""
+    block: list[Row] = []
+    characters = 0
+    for row in rows:
+        block.append(row)
+        characters += len(row.text) + len(row.text_pair or "")
+        if len(block) == num_rows or characters >= num_characters:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def trained_length(facts: Mapping[str, Any]) -> int | None:

@@ -8,7 +8,7 @@ returned, if the user says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -89,22 +89,18 @@ def read_table(
     rules = Rules(need_label, numeric, None if labels is None else frozenset(labels), multi_label)
     where = dict(where or {})
     records, found = _open_table(path, columns, need_label, list(where))
-    rows: list[Row] = []
     faults: list[RowError] = []
-    for record in records:
-        row, bad = _read_row(record, found, where, rules)
-        faults += bad
-        if row is not None:
-            rows.append(row)
+    rows = list(_good_rows(records, found, where, rules, faults))
     if faults and not skip_bad_rows:
         raise RowErrors(faults)
     if not rows:
         chosen = "".join(f" with {name} = {value}" for name, value in where.items())
         raise InputError(f"{path} holds no {'good ' if faults else ''}rows{chosen}.")
-    table = Table(rows, found.names, faults)
-    if found.is_guessed:
-        _refuse_unknown_header(table, path)
-    return table
+    guess = HeaderGuess(found)
+    for row in rows:
+        guess.see(row)
+    guess.refuse_header(path)
+    return Table(rows, found.names, faults)
 
 
 def read_texts(path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False) -> Table:
@@ -115,37 +111,67 @@ def read_texts(path: Path | str, *, columns: Mapping[str, str] | None = None, sk
     """
     if file_format(path, default="txt") != "txt":
         return read_table(path, columns=columns, need_label=False, skip_bad_rows=skip_bad_rows)
-    rows: list[Row] = []
     faults: list[RowError] = []
+    rows = list(_good_lines(path, faults))
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults)
+    if not rows:
+        raise InputError(f"{shown(path)} holds no text.")
+    return Table(rows, {"text": "line"}, faults)
+
+
+def scan_texts(
+    path: Path | str, columns: Mapping[str, str] | None, faults: list[RowError]
+) -> tuple[Columns, Iterator[Row]]:
+    """One pass over what `read_texts` reads: its columns, and its good rows as they come; bad ones go to `faults`.
+
+    No row is held; the file must be one that can be read again, since JSON lines are read for their names first.
+    """
+    if file_format(path, default="txt") == "txt":
+        return Columns({"text": "line"}), _good_lines(path, faults)
+    records, found = _open_table(path, columns, False, [], is_held=False)
+    return found, _good_rows(records, found, {}, Rules(False, False, None, False), faults)
+
+
+def shown(path: Path | str) -> str:
+    """A path in words."""
+    return "standard input" if str(path) == STDIN else str(path)
+
+
+def _good_lines(path: Path | str, faults: list[RowError]) -> Iterator[Row]:
     blank: list[RowError] = []  # only those with text behind them count
     for line in read_lines(path):
         if not line.text.strip() and line.fault is None:
-            blank.append(RowError(_shown(path), line.number, None, "the line is blank"))
+            blank.append(RowError(shown(path), line.number, None, "the line is blank"))
             continue
         faults += blank
         blank = []
         if line.fault:
-            faults.append(RowError(_shown(path), line.number, None, line.fault))
+            faults.append(RowError(shown(path), line.number, None, line.fault))
         else:
-            rows.append(Row(line.text, None, None, line.number, _shown(path)))
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults)
-    if not rows:
-        raise InputError(f"{_shown(path)} holds no text.")
-    return Table(rows, {"text": "line"}, faults)
+            yield Row(line.text, None, None, line.number, shown(path))
 
 
-def _shown(path: Path | str) -> str:
-    return "standard input" if str(path) == STDIN else str(path)
+def _good_rows(
+    records: Iterator[Record], found: Columns, where: Mapping[str, str], rules: Rules, faults: list[RowError]
+) -> Iterator[Row]:
+    for record in records:
+        row, bad = _read_row(record, found, where, rules)
+        faults += bad
+        if row is not None:
+            yield row
 
 
 # -- from a file to its records and columns ----------------------------------------------------------------
 
 
 def _open_table(
-    path: Path | str, mapping: Mapping[str, str] | None, need_label: bool, others: list[str]
+    path: Path | str, mapping: Mapping[str, str] | None, need_label: bool, others: list[str], is_held: bool = True
 ) -> tuple[Iterator[Record], Columns]:
-    """The data rows of a file, and its columns: those with a role, and `others`."""
+    """The data rows of a file, and its columns: those with a role, and `others`.
+
+    is_held: read JSON lines once and keep them, else twice: which names there are is known at the end.
+    """
     kind = file_format(path)
     if kind == "txt":
         raise InputError(f"{path} is plain text: labelled text is read from .csv, .tsv, .jsonl or .parquet.")
@@ -154,11 +180,12 @@ def _open_table(
         return read_records(path, kind, list(dict.fromkeys([*found.names.values(), *others]))), found
     records = read_records(path, kind)
     if kind == "jsonl":
-        every = list(records)
+        every: Iterable[Record] = list(records) if is_held else records
         header = list(dict.fromkeys(name for record in every for name in record.named))
         if not header:
-            _refuse_unreadable(path, every)
-        return iter(every), with_names(header, mapping, str(path), need_label, others)
+            _refuse_unreadable(path, every if is_held else read_records(path, kind))
+        rows = iter(every) if is_held else read_records(path, kind)
+        return rows, with_names(header, mapping, str(path), need_label, others)
     first = next(records, None)
     if first is None or first.faults:  # the first row decides what the columns are
         _refuse_unreadable(path, [] if first is None else [first, *records])
@@ -170,7 +197,7 @@ def _open_table(
     return chain([first], records), without_header(first.cells, mapping, str(path), need_label)
 
 
-def _refuse_unreadable(path: Path | str, records: list[Record]) -> NoReturn:
+def _refuse_unreadable(path: Path | str, records: Iterable[Record]) -> NoReturn:
     faults = [fault for record in records for fault in record.faults]
     raise RowErrors(faults) if faults else InputError(f"{path} is empty.")
 
@@ -199,19 +226,47 @@ def _read_row(
     return Row(values["text"] or "", values["text_pair"], values["label"], record.line, record.file), []
 
 
-def _refuse_unknown_header(table: Table, path: Path | str) -> None:
-    """Raise InputError when the first row of a table without a known header looks like one after all.
+class HeaderGuess:
+    """Whether the first row of a table without a known header looks like one after all.
 
-    Its label stands nowhere else although the labels of the other rows repeat, and all its cells are single
-    words.
+    Its label stands nowhere else although the labels of the other rows repeat, and all its cells are single words.
+    Labels are kept until one repeats.
     """
-    first, rest = table.rows[0], [row.label for row in table.rows[1:]]
-    cells = [cell for cell in (first.text, first.text_pair, first.label) if cell is not None]
-    looks_like_names = first.label is not None and all(cell.strip().isidentifier() for cell in cells)
-    if looks_like_names and len(rest) >= 2 and first.label not in rest and len(set(rest)) < len(rest):
-        given = ",".join(f"{role}={cell.strip()}" for role, cell in zip(table.columns, cells, strict=False))
-        places = ",".join(f"{role}={index}" for index, role in enumerate(table.columns))
+
+    def __init__(self, found: Columns) -> None:
+        self.found = found
+        self.first: Row | None = None
+        self.labels: set[str | None] = set()
+        self.is_open, self.has_repeat, self.num_others = found.is_guessed, False, 0
+
+    def see(self, row: Row) -> None:
+        """Take the next row into account."""
+        if not self.is_open:
+            return
+        if self.first is None:
+            self.first = row
+            self.is_open = row.label is not None and all(cell.strip().isidentifier() for cell in self._cells(row))
+            return
+        self.num_others += 1
+        self.is_open = row.label != self.first.label
+        self.has_repeat = self.has_repeat or row.label in self.labels
+        if self.has_repeat:
+            self.labels.clear()
+        else:
+            self.labels.add(row.label)
+
+    def refuse_header(self, path: Path | str) -> None:
+        """Raise InputError after the last row, when the first was a header."""
+        if not (self.is_open and self.first is not None and self.num_others >= 2 and self.has_repeat):
+            return
+        cells = self._cells(self.first)
+        given = ",".join(f"{role}={cell.strip()}" for role, cell in zip(self.found.names, cells, strict=False))
+        places = ",".join(f"{role}={index}" for index, role in enumerate(self.found.names))
         raise InputError(
             f"The first row of {path} ({', '.join(cells)}) looks like a header with unknown names: say "
             f"--columns {given} if it is one, or --columns {places} if it is a row."
         )
+
+    @staticmethod
+    def _cells(row: Row) -> list[str]:
+        return [cell for cell in (row.text, row.text_pair, row.label) if cell is not None]

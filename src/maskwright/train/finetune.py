@@ -223,7 +223,7 @@ class Bench:
             )
         else:
             tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
-            network = preset(config.preset, vocab_size=tokenizer.vocab_size)  # type: ignore[arg-type]
+            network = preset(config.preset, vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.pad_id or 0)  # type: ignore[arg-type]
             model = build(network, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
             model.tokenizer = tokenizer
             report = LoadReport([], [name for name, _ in model.named_parameters()], [])
@@ -236,8 +236,9 @@ class Bench:
 
     def _job(self, seed: int, folder: RunFolder) -> tuple[FinetuneJob, Model]:
         config = self.config
-        model, _ = self._model(seed)
-        self.task.prime(model, self.train)
+        model, loaded = self._model(seed)
+        if has_new_head(loaded):
+            self.task.prime(model, self.train)
         job = FinetuneJob(
             model,
             self.task,
@@ -268,6 +269,11 @@ class Bench:
             evaluate_every=job.steps_per_epoch,
             keep=1,
         )
+
+
+def has_new_head(loaded: LoadReport) -> bool:
+    """Whether the head that answers was drawn anew; one that came with the model keeps what it has learnt."""
+    return any("classifier" in name for name in loaded.new)
 
 
 def read_data(config: FinetuneConfig) -> LabelledData:

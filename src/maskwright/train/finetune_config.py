@@ -18,7 +18,7 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data.
+    None decides by the data; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -46,6 +46,7 @@ class FinetuneConfig:
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
+    tensorboard: bool = False
     seed: int = 0
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"

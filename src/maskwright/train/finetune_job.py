@@ -91,8 +91,8 @@ class FinetuneJob:
         self.without_gain = 0
         self._order: tuple[int, Any] | None = None
         if freeze_encoder:
-            for part in (model.encoder.embeddings, model.encoder.layers):
-                part.requires_grad_(False)
+            for name, parameter in model.encoder.named_parameters():
+                parameter.requires_grad_(name.startswith("pooler."))
 
     @property
     def steps_per_epoch(self) -> int:

@@ -25,7 +25,8 @@ class PretrainConfig:
     (then a linear probe on frozen features is scored);
     generator_share, rtd_weight: of objective rtd: the generator's width as a share of the discriminator's (None: a
     quarter), and the weight of the discriminator's loss (None: 50);
-    checkpoint_every: steps, 0 for about twenty in a run.
+    checkpoint_every: steps, 0 for about twenty in a run; tensorboard: also write the log as TensorBoard events (may
+    change when a run goes on).
     """
 
     corpus: tuple[str, ...]
@@ -59,6 +60,7 @@ class PretrainConfig:
     keep: int = 2
     skip_bad_rows: bool = False
     keep_duplicates: bool = False
+    tensorboard: bool = False
     seed: int = 0
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"

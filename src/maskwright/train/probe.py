@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..core.randomness import generator
+from ..data.batch import Batch
 from ..models.model import Model
 from ..tasks.classification import Classification
 from ..tasks.examples import map_batches
@@ -45,7 +47,10 @@ def linear_probe(
     cut = len(chosen) - max(round(len(chosen) * TEST_SHARE), 1)
 
     def score(model: Model) -> dict[str, float]:
-        def mean_vectors(batch):
+        """Fit the probe on the vectors that `model` gives now, and score it on the quarter that it has not seen."""
+
+        def mean_vectors(batch: Batch) -> Tensor:
+            """The mean of each sequence's token vectors: float32 [sequences, hidden]."""
             hidden = model.encode(batch).hidden.float()  # [tokens, hidden]
             owner = torch.repeat_interleave(torch.tensor(batch.lengths, device=hidden.device))
             sums = hidden.new_zeros(len(batch), hidden.shape[1]).index_add_(0, owner, hidden)

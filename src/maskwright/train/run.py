@@ -4,6 +4,7 @@ config.toml      the resolved recipe            checkpoints/step-N/   complete o
 run.json         versions, threads, machine     model/                the final model
 metrics.jsonl    one line per logged step       report.html           the page to look at
 result.json      written last: the run is finished
+events.out.tfevents.maskwright   the log for TensorBoard, where the recipe asks for it
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from ..core import config as configuration
 from ..core import storage
 from ..core.errors import MissingFileError, RunError
 from ..core.progress import note
+from .events import EventFile
 
 RESULT = "result.json"
+_DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
 
 
 class RunFolder:
@@ -36,6 +39,9 @@ class RunFolder:
         self.recipe = recipe
         self.metrics_path = path / "metrics.jsonl"
         self.checkpoints = path / "checkpoints"
+        events = EventFile(path)
+        # Once begun they go on, or the file would be behind the log.
+        self.events = events if recipe.get("tensorboard") or events.path.exists() else None
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -47,8 +53,11 @@ class RunFolder:
         storage.write_json(self.path / RESULT, result)
 
     def log(self, record: dict[str, Any]) -> None:
-        """Append a record to metrics.jsonl."""
+        """Append a record, with its `time` (seconds since 1970), to metrics.jsonl and to the events, if any."""
+        record = {**record, "time": round(time.time(), 3)}
         storage.append_line(self.metrics_path, json.dumps(record))
+        if self.events is not None:
+            self.events.append(record)
 
     def records(self) -> list[dict[str, Any]]:
         """All logged records; a line that a crash cut off is left out."""
@@ -59,8 +68,10 @@ class RunFolder:
 
     def rewind(self, step: int) -> None:
         """Drop what was logged after `step`, since those steps are done again."""
-        kept = [json.dumps(record) for record in self.records() if record["step"] <= step]
-        storage.write_text(self.metrics_path, "".join(line + "\n" for line in kept))
+        kept = [record for record in self.records() if record["step"] <= step]
+        storage.write_text(self.metrics_path, "".join(json.dumps(record) + "\n" for record in kept))
+        if self.events is not None:
+            self.events.rewrite(kept)
 
     def facts(self) -> dict[str, Any]:
         """Versions and machine of the run's start."""
@@ -91,6 +102,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
             _check_same(path, recipe)
         run = RunFolder(path, recipe)
         _tell_thread_change(run)
+        _add_events(run)
         try:
             yield run
         except (ValueError, MissingFileError):
@@ -99,8 +111,20 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
             raise
 
 
+def _add_events(run: RunFolder) -> None:
+    """Write the events of what a run, and each of its seeds, logged before they were asked for."""
+    for path in (run.path, *run.path.glob("seed-*")):
+        folder = RunFolder(path, run.recipe)
+        if folder.events is not None and folder.metrics_path.exists() and not folder.events.path.exists():
+            folder.events.rewrite(folder.records())
+
+
 def _check_same(path: Path, recipe: dict[str, Any]) -> None:
-    differing = configuration.differences(configuration.read_toml(path / "config.toml"), json.loads(json.dumps(recipe)))
+    old, new = configuration.read_toml(path / "config.toml"), json.loads(json.dumps(recipe))
+    for name in _DECIDES_NO_NUMBER:
+        old.pop(name, None)
+        new.pop(name, None)
+    differing = configuration.differences(old, new)
     if differing:
         raise RunError(
             f"{path} holds a run with other settings: {'; '.join(differing)}. Use the same settings to go on with it, "

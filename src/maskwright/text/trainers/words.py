@@ -94,6 +94,7 @@ def _splitter(pre_tokenizer: Any | None) -> Callable[[str], Iterator[str] | list
     isolated: dict[str, bool] = {}
 
     def split(word: str) -> Iterator[str]:
+        """The parts of one normalised word: runs of characters, and each isolated character by itself."""
         for part in word.split():
             if part.isalnum() and part.isascii():
                 yield part

@@ -1,0 +1,74 @@
+"""What the contracts share: small sizes, rows of different length, models in which every parameter matters."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from conventions.sources import REPOSITORY
+from inference.samples import tokenizer
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import Model, build
+
+TOLERANCE = 1e-5
+SMALL: dict[str, Any] = {
+    "vocab_size": 150,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 48,
+}
+ROWS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15], [16, 17, 18, 19, 20, 21, 22], [23, 24]]
+
+
+def lively(config: ModelConfig, head: str | None = None, **options: Any) -> Model:
+    """A model in evaluation mode whose every parameter is drawn at a spread of 0.2, with a tokenizer."""
+    model = build(config, head, **options).eval()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.2, generator=generator)
+    model.tokenizer = tokenizer()
+    return model
+
+
+def close(one: Tensor, other: Tensor, what: str) -> None:
+    """Assert that two tensors of any shape [...] agree to 1e-5."""
+    assert one.shape == other.shape, f"{what}: {list(one.shape)} and {list(other.shape)}"
+    difference = float((one - other).detach().abs().max()) if one.numel() else 0.0
+    assert difference <= TOLERANCE, f"{what} differs by {difference:.2g}"
+
+
+def every_parameter_learns(model: Model, loss: Tensor) -> None:
+    """Assert that `loss`, a scalar, has a gradient that is finite and not zero for every parameter that trains."""
+    model.zero_grad()
+    loss.backward()
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert parameter.grad is not None and bool(parameter.grad.any()), f"{name} gets no gradient"
+            assert bool(torch.isfinite(parameter.grad).all()), f"the gradient of {name} is not finite"
+
+
+@cache
+def documentation() -> str:
+    """Every page of the documentation, one behind the other."""
+    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    return "\n".join(page.read_text(encoding="utf-8") for page in pages)
+
+
+@cache
+def shown_as_code() -> frozenset[str]:
+    """Every word that the documentation sets as code."""
+    code = re.findall(r"```.*?```|`[^`\n]+`", documentation(), flags=re.DOTALL)
+    return frozenset(word for part in code for word in re.split(r"[\s`,;|=\"'()\[\]]+", part))
+
+
+def documented(name: str, thing: Any) -> None:
+    """Assert that `thing` has a docstring of its own, and that a page names it as code."""
+    assert (thing.__doc__ or "").strip(), f"{thing.__name__} has no docstring"
+    assert name in shown_as_code(), f"no page of the documentation shows `{name}`"

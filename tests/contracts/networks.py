@@ -1,0 +1,143 @@
+"""The contract of presets and heads: what they answer, that they learn, travel through a folder, and pack."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from contracts.common import ROWS, SMALL, close, documentation, documented, every_parameter_learns, lively
+from maskwright.core import registry
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.models.config import ModelConfig
+from maskwright.models.describe import parameter_count
+from maskwright.models.model import Model, build
+from maskwright.models.presets import preset
+
+
+def answers(model: Model, rows: list[list[int]]) -> dict[str, Tensor]:
+    """Every field of the padded call of `rows`: [batch, ...] by name."""
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])  # [batch, seq]
+    keep = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    types = (torch.arange(width) % 2 * keep).long()
+    if model.head_name == "choice":  # each row is a question with one choice: [batch, 1, seq]
+        ids, keep, types = ids[:, None], keep[:, None], types[:, None]
+    out = model(input_ids=ids, attention_mask=keep, token_type_ids=types)
+    return {name: value for name, value in vars(out).items() if value is not None}
+
+
+def has_its_shapes(model: Model) -> None:
+    """Hidden states of every layer, and logits where there is a head, one row for each sequence."""
+    found = answers(model, ROWS)
+    assert found["last_hidden_state"].shape == (len(ROWS), max(map(len, ROWS)), model.config.hidden_size)
+    for name, value in found.items():
+        assert len(value) == len(ROWS) and bool(torch.isfinite(value).all()), name
+    assert model.head is None or any(name.endswith("logits") for name in found), "the head answers nothing"
+    encoded = model.encode(Batch.from_sequences(ROWS), hidden_states=True, attentions=True)
+    layers = model.config.num_hidden_layers
+    assert (len(encoded.hidden_states), len(encoded.attentions)) == (layers + 1, layers)
+
+
+def learns(model: Model) -> None:
+    """A loss on what it answers reaches every parameter: on the logits where there is a head."""
+    model.train()
+    torch.manual_seed(0)
+    found = answers(model, ROWS)
+    chosen = [value for name, value in sorted(found.items()) if model.head is None or name.endswith("logits")]
+    generator = torch.Generator().manual_seed(1)
+    every_parameter_learns(
+        model, torch.stack([(value * torch.randn(value.shape, generator=generator)).sum() for value in chosen]).sum()
+    )
+
+
+def packs(model: Model) -> None:
+    """A sequence by itself gives what it gives beside others, in any order, packed and padded."""
+    together = answers(model, ROWS)
+    order = [3, 0, 4, 2, 1]
+    hidden = model.encode(Batch.from_sequences([ROWS[row] for row in order])).hidden
+    parts = dict(zip(order, hidden.split([len(ROWS[row]) for row in order]), strict=True))
+    for number, row in enumerate(ROWS):
+        for name, alone in answers(model, [row]).items():
+            beside = together[name][number : number + 1]
+            close(beside if beside.shape == alone.shape else beside[:, : len(row)], alone, f"{name} of row {number}")
+        close(parts[number], model.encode(Batch.from_sequences([row])).hidden, f"packed row {number}")
+
+
+def travels(model: Model, folder: Path) -> None:
+    """Saved and loaded it answers with the same bits."""
+    model.save(folder)
+    loaded, report = load_model(folder)
+    assert (loaded.head_name, loaded.labels, loaded.config) == (model.head_name, model.labels, model.config)
+    assert not report.new and not report.unused
+    with torch.no_grad():
+        before, after = answers(model, ROWS), answers(loaded, ROWS)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def repeats(config: ModelConfig, head: str | None) -> None:
+    """The seed decides the weights; a draw elsewhere decides nothing in use, and a named draw repeats in training."""
+    first, again, other = (build(config, head, seed=seed) for seed in (1, 1, 2))
+    for (name, one), same, changed in zip(
+        first.named_parameters(), again.parameters(), other.parameters(), strict=True
+    ):
+        assert torch.equal(one, same), f"{name} changes from one build to the next"
+        assert one.ndim == 1 or not torch.equal(one, changed), f"{name} does not depend on the seed"
+
+    def after_seed(model: Model, seed: int) -> dict[str, Tensor]:
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            return answers(model, ROWS)
+
+    model = lively(config, head)
+    for mode, seeds in ((False, (1, 2)), (True, (1, 1))):
+        model.train(mode)
+        one, two = (after_seed(model, seed) for seed in seeds)
+        assert all(torch.equal(one[name], two[name]) for name in one), f"answers change, training={mode}"
+
+
+# -- presets -----------------------------------------------------------------------------------------------------------
+
+
+def _shrunk(name: str) -> ModelConfig:
+    fields = {field.name for field in dataclasses.fields(ModelConfig)}
+    return preset(name, **{key: value for key, value in SMALL.items() if key in fields})
+
+
+def preset_is_documented(name: str, folder: Path) -> None:
+    """A page has a row with the name and the exact number of parameters, counted here without allocating any."""
+    count = f"{parameter_count(preset(name)):,}"
+    rows = [line for line in documentation().splitlines() if line.startswith("|") and f"`{name}`" in line]
+    assert any(count in row for row in rows), f"no table of the documentation gives `{name}` {count} parameters"
+
+
+PRESET = {
+    "shapes": lambda name, folder: has_its_shapes(lively(_shrunk(name))),
+    "gradients": lambda name, folder: learns(lively(_shrunk(name))),
+    "packing": lambda name, folder: packs(lively(_shrunk(name))),
+    "saving": lambda name, folder: travels(lively(_shrunk(name)), folder / "model"),
+    "seed": lambda name, folder: repeats(_shrunk(name), None),
+    "documented": preset_is_documented,
+}
+
+# -- heads -------------------------------------------------------------------------------------------------------------
+
+
+def _with_head(name: str) -> Model:
+    model = lively(ModelConfig(**SMALL), name)
+    assert type(model.head) is registry.resolve("head", name), f"the name {name} builds another head"
+    return model
+
+
+HEAD = {
+    "shapes": lambda name, folder: has_its_shapes(_with_head(name)),
+    "gradients": lambda name, folder: learns(_with_head(name)),
+    "packing": lambda name, folder: packs(_with_head(name)),
+    "saving": lambda name, folder: travels(_with_head(name), folder / "model"),
+    "seed": lambda name, folder: repeats(ModelConfig(**SMALL), name),
+    "documented": lambda name, folder: documented(name, registry.resolve("head", name)),
+}

@@ -1,0 +1,71 @@
+"""Dependencies: the extras that are promised, a reason for each package, a pin for what the targets install."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+
+import pytest
+
+from conventions.sources import REPOSITORY, modules
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+FOR_USERS = {"data", "translation", "vectors", "sentencepiece", "serve", "studio", "export", "scale", "hub", "plot"}
+FOR_DEVELOPMENT = {"bench", "test", "docs", "dev"}
+
+
+def package(requirement: str) -> str:
+    """The name in a requirement: "ray[data]>=2.40" is ray."""
+    return re.split(r"[\[<>=!~;\s]", requirement)[0]
+
+
+def normal(name: str) -> str:
+    """A name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_extras_are_those_that_are_promised():
+    assert set(EXTRAS) == FOR_USERS | FOR_DEVELOPMENT | {"all"}
+
+
+def test_all_brings_every_extra_for_users():
+    found = re.fullmatch(r"maskwright\[(.*)\]", EXTRAS["all"][0])
+    assert found and set(found[1].split(",")) == FOR_USERS
+
+
+def test_the_core_stays_at_eight():
+    assert len(PROJECT["dependencies"]) == 8
+
+
+@pytest.mark.parametrize("extra", ["core", *EXTRAS])
+def test_every_requirement_has_a_lower_bound_and_a_reason(extra: str):
+    page = normal((REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8"))
+    for requirement in PROJECT["dependencies"] if extra == "core" else EXTRAS[extra]:
+        name = package(requirement)
+        if name != "maskwright":
+            assert ">=" in requirement, requirement
+            assert re.search(rf"(?<![\w-]){re.escape(normal(name))}(?![\w-])", page), f"{name} has no reason"
+
+
+def test_what_the_targets_of_make_install_is_pinned():
+    lines = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").split()
+    assert all("==" in line for line in lines)
+    pinned = {normal(line.split("==")[0]) for line in lines}
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    installed = set(re.findall(r"-e '\.\[(\w+)\]'", makefile))
+    assert {"test", "dev", "bench"} <= installed
+    for requirement in [*PROJECT["dependencies"], *(one for extra in installed for one in EXTRAS[extra])]:
+        assert normal(package(requirement)) in pinned, f"{requirement} is installed by make and not pinned"
+
+
+def test_an_error_names_an_extra_that_exists():
+    named = {
+        node.args[1].value
+        for tree in modules().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "MissingExtraError"
+        if isinstance(node.args[1], ast.Constant)
+    }
+    assert {"data", "hub"} <= named <= set(EXTRAS)

@@ -1,0 +1,155 @@
+"""TensorBoard events: the log once more, each step once, readable by what others write to that format."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import RunError
+from maskwright.train import loop
+from maskwright.train.events import NAME, EventFile, crc32c, scalars
+from maskwright.train.finetune import finetune
+from maskwright.train.interrupt import Interrupted, StopRequest
+from maskwright.train.pretrain import pretrain
+from maskwright.train.run import open_run
+from train.event_reading import bitwise_crc32c, events
+from train.runs import finetuning, pretraining
+
+
+def logged(folder: Path) -> list[tuple[int, str, float]]:
+    """What the log says, as events say it."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    narrow = lambda value: struct.unpack("<f", struct.pack("<f", value))[0]  # noqa: E731
+    return [(line["step"], tag, narrow(value)) for line in lines for tag, value in scalars(line).items()]
+
+
+def test_the_checksum_is_that_of_the_standard():
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, appendix B.4
+
+
+@given(st.binary(max_size=200))
+def test_the_checksum_by_table_is_that_by_long_division(data: bytes):
+    assert crc32c(data) == bitwise_crc32c(data)
+
+
+@given(st.integers(0, 2**40), st.floats(width=32, allow_nan=False))
+def test_steps_and_numbers_come_back(tmp_path_factory: pytest.TempPathFactory, step: int, value: float):
+    file = EventFile(tmp_path_factory.mktemp("events"))
+    file.rewrite([{"step": step, "time": 1.7e9, "loss": value}])
+    assert events(file.path) == [(step, "train/loss", value)]
+
+
+def test_a_number_too_large_for_the_format_is_infinite(tmp_path: Path):
+    file = EventFile(tmp_path)
+    file.rewrite([{"step": 1, "time": 1.7e9, "loss": -1e39, "grad_norm": 3.4e38}])
+    assert [value for _, _, value in events(file.path)] == [-math.inf, pytest.approx(3.4e38)]
+
+
+def test_numbers_are_grouped_and_what_is_no_curve_is_left_out():
+    record = {
+        "step": 3,
+        "time": 1.0,
+        "tokens": 9,
+        "seconds": 2.0,
+        "loss": 1.5,
+        "tokens_per_second": 4.0,
+        "eval_loss": 2,
+    }
+    assert scalars(record) == {"train/loss": 1.5, "speed/tokens_per_second": 4.0, "eval/loss": 2.0}
+
+
+def test_every_seed_of_a_run_has_the_events_of_its_log(tmp_path: Path):
+    finetune(finetuning(tmp_path, epochs=1, seeds=2, tensorboard=True, log_every=1))
+    for number in range(2):
+        folder = tmp_path / "tuned" / f"seed-{number}"
+        found = events(folder / NAME)
+        assert found == logged(folder) and found
+        assert {tag for _, tag, _ in found} >= {"train/loss", "train/lr", "eval/accuracy", "speed/tokens_per_second"}
+
+
+def test_pretraining_has_the_events_of_its_log(tmp_path: Path):
+    pretrain(pretraining(tmp_path, steps=3, tensorboard=True))
+    found = events(tmp_path / "run" / NAME)
+    assert found == logged(tmp_path / "run")
+    assert {tag for _, tag, _ in found} >= {"train/mlm_loss", "train/nsp_accuracy", "eval/mlm_loss", "train/lr"}
+
+
+def test_without_asking_there_are_none(tmp_path: Path):
+    finetune(finetuning(tmp_path, epochs=1))
+    assert not list((tmp_path / "tuned").rglob("*tfevents*"))
+
+
+def test_a_run_that_goes_on_repeats_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is cut off two steps behind its last checkpoint: the log and the events of these are made again."""
+    config = finetuning(tmp_path, epochs=3, tensorboard=True, log_every=1, checkpoint_every=4)
+    seen = []
+
+    def stop_after_six(request: StopRequest, run: object, step: int, steps: int) -> None:
+        seen.append(step)
+        if step == 6:
+            raise Interrupted
+
+    monkeypatch.setattr(loop, "_leave_if_asked", stop_after_six)
+    with pytest.raises(Interrupted):
+        finetune(config)
+    monkeypatch.undo()
+    folder = tmp_path / "tuned" / "seed-0"
+    assert max(step for step, _, _ in events(folder / NAME)) == 6
+    finetune(config)
+    found = events(folder / NAME)
+    pairs = [(step, tag) for step, tag, _ in found]
+    assert seen == [1, 2, 3, 4, 5, 6] and len(pairs) == len(set(pairs))
+    assert [step for step, tag, _ in found if tag == "train/loss"] == list(range(1, 13))
+    assert found == logged(folder)
+
+
+def test_a_cut_off_end_is_mended_when_the_run_goes_on(tmp_path: Path):
+    with open_run(tmp_path / "run", {"tensorboard": True}) as run:
+        run.rewind(0)
+        for step in (1, 2, 3):
+            run.log({"step": step, "loss": 1.0 / step})
+        run.events.path.write_bytes(run.events.path.read_bytes()[:-5])
+    with open_run(tmp_path / "run", {"tensorboard": True}) as run:
+        run.rewind(2)
+        run.log({"step": 3, "loss": 0.25})
+        assert [(step, value) for step, _, value in events(run.events.path)] == [(1, 1.0), (2, 0.5), (3, 0.25)]
+
+
+def test_events_may_be_asked_for_later_and_then_go_on(tmp_path: Path):
+    with open_run(tmp_path / "run", {"lr": 1, "tensorboard": False}) as run:
+        run.rewind(0)
+        run.log({"step": 1, "loss": 1.0})
+        assert run.events is None
+    with open_run(tmp_path / "run", {"lr": 1, "tensorboard": True}) as run:
+        assert events(run.events.path) == [(1, "train/loss", 1.0)]
+    with open_run(tmp_path / "run", {"lr": 1}) as run:
+        run.log({"step": 2, "loss": 0.5})
+        assert [step for step, _, _ in events(run.path / NAME)] == [1, 2]
+    with pytest.raises(RunError, match=r"lr \(was 1, now 2\)"), open_run(tmp_path / "run", {"lr": 2}):
+        pass
+
+
+def test_starting_over_discards_the_events(tmp_path: Path):
+    with open_run(tmp_path / "run", {"tensorboard": True}) as run:
+        run.rewind(0)
+        run.log({"step": 1, "loss": 1.0})
+    with open_run(tmp_path / "run", {}, restart=True) as run:
+        assert run.events is None and not (run.path / NAME).exists()
+
+
+def test_tensorboard_itself_reads_them(tmp_path: Path):
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="the extra 'plot' is not installed"
+    )
+    EventFile(tmp_path).rewrite({"step": step, "time": 1.7e9 + step, "loss": 1 / step} for step in range(1, 300))
+    found = reader.EventAccumulator(str(tmp_path)).Reload()
+    assert found.Tags()["scalars"] == ["train/loss"]
+    assert [event.step for event in found.Scalars("train/loss")] == list(range(1, 300))
+    assert found.Scalars("train/loss")[1].value == 0.5
