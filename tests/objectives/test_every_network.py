@@ -29,7 +29,7 @@ CONFIG = ModelConfig(
 )
 NETWORKS = [
     *({"positions": kind} for kind in CHOICES["positions"]),
-    *({"attention": rule, "positions": "rotary"} for rule in CHOICES["attention"][1:]),
+    *({"attention": rule, "positions": "rotary"} for rule in ("window", "global", "big_bird", "big_bird_published")),
     {"attention": "big_bird", "positions": "relative_key_value", "norm": "pre", "gated": True},
 ]
 
