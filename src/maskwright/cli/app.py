@@ -63,7 +63,7 @@ def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
     if not debug:
-        warnings.showwarning = _say
+        warnings.showwarning = _say  # type: ignore[assignment]
     try:
         app()
     except MaskwrightError as error:

@@ -51,9 +51,15 @@ def picture(maps: Mapping[str, str]) -> Markup:
         left += side + 24
     height = 52 + max((CELL * _side(drawn) for drawn in maps.values()), default=0)
     paper = element("rect", width=left, height=height, fill="#ffffff")
-    style = {"font-family": "system-ui, sans-serif", "font-size": 12}
     return element(
-        "svg", paper, parts, xmlns="http://www.w3.org/2000/svg", viewbox=f"0 0 {left} {height}", width=left, **style
+        "svg",
+        paper,
+        parts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewbox=f"0 0 {left} {height}",
+        width=left,
+        font_family="system-ui, sans-serif",
+        font_size=12,
     )
 
 
