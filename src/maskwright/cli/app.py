@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from .. import __version__
+from ..core import progress
 from ..core.errors import MaskwrightError
 from . import distill, embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
 from .common import show_any_text
@@ -60,10 +62,17 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _say(message: Warning | str, *place: Any) -> None:
+    """A warning of the library in the form of our own, without the line of code that raised it."""
+    progress.warn(str(message))
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
     show_any_text()
+    if not debug:
+        warnings.showwarning = _say  # type: ignore[assignment]
     try:
         signal.signal(signal.SIGTERM, _interrupt)  # training, while it runs, saves at both signals instead
         app()
