@@ -70,9 +70,11 @@ def _example(place: Place, ids: np.ndarray, share: torch.Tensor, tokenizer: Any)
     """share: float32 [vocab]."""
     position, answer = place.position, int(ids[place.position])
     best = share.topk(min(GUESSES, len(share)))
+    before = tokenizer.decode(ids[max(place.start, position - CONTEXT_TOKENS) : position].tolist())
+    after = tokenizer.decode(ids[position + 1 : min(place.stop, position + 1 + CONTEXT_TOKENS)].tolist())
     return MaskExample(
-        before=tokenizer.decode(ids[max(place.start, position - CONTEXT_TOKENS) : position].tolist()),
-        after=tokenizer.decode(ids[position + 1 : min(place.stop, position + 1 + CONTEXT_TOKENS)].tolist()),
+        before=f"{before.rstrip()} " if before else "",
+        after=f" {after.lstrip()}" if after else "",
         guesses=[
             (tokenizer.id_to_token(index), value)
             for index, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
