@@ -42,6 +42,13 @@ def all_estimators(folder):
     return [mw.TextClassifier(folder), mw.TextRegressor(folder), mw.Embedder(folder), mw.FillMask(folder)]
 
 
+def test_the_length_that_nobody_gave_fits_a_small_model(folder):
+    assert mw.load(folder).config.max_position_embeddings < 128
+    settings = {name: value for name, value in QUICK.items() if name != "max_length"}
+    estimator = mw.TextClassifier(folder, **{**settings, "epochs": 1}).fit(X, Y)
+    assert len(estimator.predict(["cats " * 200])) == 1
+
+
 # -- conventions ---------------------------------------------------------------------------------------------------
 
 

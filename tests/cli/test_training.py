@@ -45,6 +45,14 @@ def test_json_is_all_there_is_on_standard_output(trained: Path):
     assert Path(found["report"]).is_file()
 
 
+def test_rows_with_one_label_each_can_be_multi_label_all_the_same(trained: Path):
+    words = ["finetune", "classification", "--model", "a/model", "--train", "train.tsv", "--epochs", "1"]
+    done = maskwright(*words, "--max-length", "24", "--multi-label", "-o", "several", cwd=trained)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((trained / "several" / "model" / "maskwright.json").read_text())
+    assert facts["multi_label"] is True
+
+
 def test_the_network_can_be_set_key_by_key(trained: Path):
     (trained / "net.toml").write_text('[model]\nhidden_size = 64\npositions = "none"\n')
     words = ["--set", "positions=relative_key_value", "--set", "gated=true", "--config", "net.toml", "--print-config"]

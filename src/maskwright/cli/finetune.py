@@ -67,6 +67,9 @@ def finetune(
         bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
     ] = False,
     class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
+    multi_label: Annotated[
+        bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
+    ] = False,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,

@@ -35,7 +35,7 @@ class TextClassifier(ClassifierMixin, FineTuned):
         epochs: int = 3,
         lr: float = 5e-5,
         batch_size: int = 32,
-        max_length: int = 128,
+        max_length: int | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
