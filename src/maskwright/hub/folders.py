@@ -106,6 +106,13 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
     return facts
 
 
+def complete_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a new maskwright.json: `facts`, the format, and the versions that wrote it."""
+    packages = ("maskwright", "torch", "safetensors", "tokenizers")
+    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
+    return {"format": 1, "version": versions["maskwright"]} | dict(facts) | {"versions": versions}
+
+
 def verify(folder: Path) -> None:
     """Compare a folder that we wrote with its manifest. Raises CorruptFileError naming the file that changed."""
     if (folder / FACTS).is_file():
@@ -141,12 +148,10 @@ def _problem_type(model: Model, facts: Mapping[str, Any]) -> str | None:
 
 
 def _facts(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
-    packages = ("maskwright", "torch", "safetensors", "tokenizers")
-    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
-    own: dict[str, Any] = {"format": 1, "version": versions["maskwright"], "head": model.head_name}
+    own: dict[str, Any] = {"head": model.head_name}
     if model.labels:
         own["labels"] = list(model.labels)
-    return own | dict(facts) | {"versions": versions}
+    return complete_facts(own | dict(facts))
 
 
 def _tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
