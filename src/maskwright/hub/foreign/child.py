@@ -25,6 +25,7 @@ _FORMATS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "
 
 def describe_and_send(data: memoryview, file: BinaryIO, out: BinaryIO) -> None:
     """Read the mapped file and write the answer."""
+    groups: list[list[Stored]] = []
     try:
         groups = _groups(read_table(data, file))
         total = sum(len(group) * _num_bytes(group[0]) for group in groups)
@@ -32,11 +33,13 @@ def describe_and_send(data: memoryview, file: BinaryIO, out: BinaryIO) -> None:
             raise BadFile(f"claims {total:,} bytes of numbers, and has {len(data):,} bytes: it is no honest file")
         for stored, *_ in groups:
             _check_booleans(stored)
+        reason = ""
     except BadFile as error:
-        _send_text(out, {"error": str(error)})
-        return
+        reason = str(error)
     except MemoryError:
-        _send_text(out, {"error": "needs more memory to read than any model does"})
+        reason = "needs more memory to read than any model does"
+    if reason:  # said here, where what took the memory is gone
+        _send_text(out, {"error": reason})
         return
     tensors = [
         {"names": [one.name for one in group], "dtype": group[0].view.storage.dtype, "shape": group[0].view.shape}

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from typing import BinaryIO, NamedTuple
 
-from .description import LONGEST_PICKLE_BYTES, BadFile, Storage, View, follow
+from .description import LONGEST_PICKLE_BYTES, BadFile, View, follow
 
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 _ZIP = b"PK\x03\x04"
@@ -52,27 +52,30 @@ def read_table(data: memoryview, file: BinaryIO) -> list[Stored]:
         raise BadFile("is a tar archive as torch wrote them before 0.2, which is not read")
     else:
         raise BadFile("is no file that torch.save wrote (its first bytes say so)")
-    return _tensors(table, storages)
+    return [_stored(name, view, storages) for name, view in table.items()]
 
 
-def _tensors(table: object, storages: Mapping[str, memoryview]) -> list[Stored]:
+def _plain(table: object) -> dict[str, View]:
+    """What a pickle described, if it is a table of tensors and of nothing else."""
     if type(table) is not dict or not table:
         raise BadFile("is no table of weights (there is no table of names in it)")
-    found = []
     for name, view in table.items():
         if type(view) is not View:
             raise BadFile(f"is no plain table of weights (its entry '{name}' is no tensor)")
-        data = storages.get(view.storage.key, memoryview(b""))
-        if (view.storage.start + view.storage.length) * ITEM_BYTES[view.storage.dtype] > len(data):
-            raise BadFile(f"is cut off or damaged (it lacks numbers of '{name}')")
-        found.append(Stored(name, view, data))
-    return found
+    return table
+
+
+def _stored(name: str, view: View, storages: Mapping[str, memoryview]) -> Stored:
+    data = storages.get(view.storage.key, memoryview(b""))
+    if (view.storage.start + view.storage.length) * ITEM_BYTES[view.storage.dtype] > len(data):
+        raise BadFile(f"is cut off or damaged (it lacks numbers of '{name}')")
+    return Stored(name, view, data)
 
 
 # -- the zip -----------------------------------------------------------------------------------------------------
 
 
-def _read_zip(data: memoryview, file: BinaryIO) -> tuple[object, dict[str, memoryview]]:
+def _read_zip(data: memoryview, file: BinaryIO) -> tuple[dict[str, View], dict[str, memoryview]]:
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
@@ -95,7 +98,7 @@ def _read_zip(data: memoryview, file: BinaryIO) -> tuple[object, dict[str, memor
         raise BadFile(f"describes more than any model has ({len(pickle):,} bytes of description)")
     numbers = root + "data/"
     storages = {name.removeprefix(numbers): _part(data, by_name[name]) for name in by_name if name.startswith(numbers)}
-    return follow(io.BytesIO(pickle)), storages
+    return _plain(follow(io.BytesIO(pickle))), storages
 
 
 def _part(data: memoryview, entry: zipfile.ZipInfo) -> memoryview:
@@ -115,17 +118,16 @@ def _part(data: memoryview, entry: zipfile.ZipInfo) -> memoryview:
 # -- the row of pickles ------------------------------------------------------------------------------------------
 
 
-def _read_legacy(data: memoryview) -> tuple[object, dict[str, memoryview]]:
+def _read_legacy(data: memoryview) -> tuple[dict[str, View], dict[str, memoryview]]:
     """Number, version, facts of the machine, table, keys of storages; then for each its count and its numbers."""
     pickles = io.BytesIO(data[:LONGEST_PICKLE_BYTES])
-    _, version, machine, table, keys = (follow(pickles) for _ in range(5))
+    _, version, machine, described, keys = (follow(pickles) for _ in range(5))
     if version != _LEGACY_VERSION or type(machine) is not dict or machine.get("little_endian") is not True:
         raise BadFile("was written by a version of torch, or on a machine, whose files are not read")
-    if type(table) is not dict or type(keys) is not list:
-        raise BadFile("is no table of weights (there is no table of names in it)")
-    item_bytes = {view.storage.key: _item_bytes(view.storage) for view in table.values() if type(view) is View}
+    table = _plain(described)
+    item_bytes = {view.storage.key: ITEM_BYTES[view.storage.dtype] for view in table.values()}
     storages, place = {}, pickles.tell()
-    for key in keys:
+    for key in keys if type(keys) is list else [None]:
         if type(key) is not str or key not in item_bytes or key in storages:
             raise BadFile("is damaged (its list of storages does not belong to its table)")
         count = int.from_bytes(data[place : place + 8], "little")
@@ -134,7 +136,3 @@ def _read_legacy(data: memoryview) -> tuple[object, dict[str, memoryview]]:
             raise BadFile("is cut off (numbers are missing at its end)")
         storages[key] = data[start:place]
     return table, storages
-
-
-def _item_bytes(storage: Storage) -> int:
-    return ITEM_BYTES[storage.dtype]

@@ -73,12 +73,14 @@ def isolated(work: str, file: BinaryIO, limits: Limits) -> Iterator[BinaryIO]:
         late = threading.Event()
         timer = threading.Timer(limits.wall_seconds, _stop, (process, late))
         timer.start()
+        ended = False
         try:
             with suppress(EOFError):  # what the process returns says why
                 yield process.stdout  # type: ignore[misc]
-            ended = process.stdout.read(1) == b""
-            if ended:
-                process.wait()
+                ended = True
+            if process.stdout.read(1):
+                raise BadFile("was read as more than it describes")
+            process.wait()
         finally:
             timer.cancel()
             process.kill()

@@ -52,8 +52,6 @@ def read_bin(path: Path, limits: Limits | None = None) -> list[Read]:
         try:
             with isolated(WORK, file, limits or Limits.for_size(size)) as answer:
                 found = _receive(answer, MOST_TIMES * size + SLACK_BYTES)
-            if isinstance(found, BadFile):
-                raise found
         except BadFile as error:
             reason = _one_line(str(error))
             raise CorruptFileError(
@@ -65,33 +63,34 @@ def read_bin(path: Path, limits: Limits | None = None) -> list[Read]:
 def _open(path: Path) -> BinaryIO:
     """A regular file that is not empty, to be read."""
     try:
-        # A named pipe would wait for a writer, were it opened otherwise.
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or a named pipe would wait for a writer
     except FileNotFoundError:
         raise MissingFileError(f"{path} does not exist.") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    facts = os.fstat(file.fileno())
+    facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode) or not facts.st_size:
-        file.close()
+        os.close(descriptor)
         raise CorruptFileError(f"{path} is empty, or no file: fetch or copy it again.")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
-def _receive(answer: BinaryIO, most_bytes: int) -> list[Read] | BadFile:
-    """The tensors that the process sent, or why it sent none. Raises EOFError where its answer ends too early."""
+def _receive(answer: BinaryIO, most_bytes: int) -> list[Read]:
+    """The tensors that the process sent. Raises BadFile with the reason if it sent none, EOFError if too little."""
     length = int.from_bytes(_exactly(answer, 8), "little")
     if length > _LONGEST_TEXT_BYTES:
-        return BadFile("describes more tensors than any model has")
+        raise BadFile("describes more tensors than any model has")
     try:
         text = json.loads(_exactly(answer, length))
         if "error" in text:
-            return BadFile(str(text["error"]))
+            raise BadFile(str(text["error"]))
         described = text["tensors"]
         is_honest = _are_honest(described, most_bytes)
     except (ValueError, TypeError, KeyError, RecursionError):  # what no process of ours sends
         is_honest = False
-    return [_tensor(answer, one) for one in described] if is_honest else BadFile("was described as no tensors can be")
+    if not is_honest:
+        raise BadFile("was described as no tensors can be")
+    return [_tensor(answer, one) for one in described]
 
 
 def _are_honest(described: list[dict[str, Any]], most_bytes: int) -> bool:
