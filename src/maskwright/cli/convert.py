@@ -38,7 +38,7 @@ def convert(
     if json:
         print_json(asdict(done))
         return
-    kinds = ", ".join(f"{count:,} {dtype}" for dtype, count in done.dtypes.most_common())
+    kinds = ", ".join(f"{count:,} {dtype}" for dtype, count in done.dtypes.items())
     print_text(f"{done.num_tensors:,} tensors ({kinds}), {done.num_bytes:,} bytes: {done.folder}")
     if done.tied:
         print_text(f"Stored once, as loading ties them: {', '.join(done.tied)}")

@@ -6,7 +6,6 @@ and for what names code. The new folder must load before it appears.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +41,7 @@ class Converted:
     files: list[str] = field(default_factory=list)
     num_tensors: int = 0
     num_bytes: int = 0
-    dtypes: Counter[str] = field(default_factory=Counter)
+    dtypes: dict[str, int] = field(default_factory=dict)
     tied: list[str] = field(default_factory=list)
 
 
@@ -145,7 +144,9 @@ def _write_weights(found: _Source, stored: FolderConfig, folder: Path) -> Conver
         done.files.append(name)
         done.num_tensors += len(tensors)
         done.num_bytes += sum(tensor.nbytes for tensor in tensors.values())
-        done.dtypes += Counter(str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values())
+        for tensor in tensors.values():
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            done.dtypes[dtype] = done.dtypes.get(dtype, 0) + 1
         done.tied += tied
     if len(found.bins) > 1:
         index = {"metadata": {"total_size": done.num_bytes}, "weight_map": dict(sorted(where.items()))}

@@ -93,12 +93,12 @@ def _read_zip(data: memoryview, file: BinaryIO) -> tuple[dict[str, View], dict[s
     order = by_name.get(root + "byteorder")
     if order is not None and bytes(_part(data, order)) != b"little":
         raise BadFile("was written by a machine with another order of bytes, which is not read")
-    pickle = _part(data, by_name[tables[0]])
-    if len(pickle) > LONGEST_PICKLE_BYTES:
-        raise BadFile(f"describes more than any model has ({len(pickle):,} bytes of description)")
+    description = _part(data, by_name[tables[0]])
+    if len(description) > LONGEST_PICKLE_BYTES:
+        raise BadFile(f"describes more than any model has ({len(description):,} bytes of description)")
     numbers = root + "data/"
     storages = {name.removeprefix(numbers): _part(data, by_name[name]) for name in by_name if name.startswith(numbers)}
-    return _plain(follow(io.BytesIO(pickle))), storages
+    return _plain(follow(io.BytesIO(description))), storages
 
 
 def _part(data: memoryview, entry: zipfile.ZipInfo) -> memoryview:
@@ -120,13 +120,13 @@ def _part(data: memoryview, entry: zipfile.ZipInfo) -> memoryview:
 
 def _read_legacy(data: memoryview) -> tuple[dict[str, View], dict[str, memoryview]]:
     """Number, version, facts of the machine, table, keys of storages; then for each its count and its numbers."""
-    pickles = io.BytesIO(data[:LONGEST_PICKLE_BYTES])
-    _, version, machine, described, keys = (follow(pickles) for _ in range(5))
+    stream = io.BytesIO(data[:LONGEST_PICKLE_BYTES])
+    _, version, machine, described, keys = (follow(stream) for _ in range(5))
     if version != _LEGACY_VERSION or type(machine) is not dict or machine.get("little_endian") is not True:
         raise BadFile("was written by a version of torch, or on a machine, whose files are not read")
     table = _plain(described)
     item_bytes = {view.storage.key: ITEM_BYTES[view.storage.dtype] for view in table.values()}
-    storages, place = {}, pickles.tell()
+    storages, place = {}, stream.tell()
     for key in keys if type(keys) is list else [None]:
         if type(key) is not str or key not in item_bytes or key in storages:
             raise BadFile("is damaged (its list of storages does not belong to its table)")

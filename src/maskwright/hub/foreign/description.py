@@ -67,14 +67,14 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _NOTHING_TO_DO = {"PROTO", "FRAME"}
 
 
-def follow(pickle: io.BytesIO) -> Any:
-    """What the pickle at the place of the stream describes; the stream is left behind it.
+def follow(stream: io.BytesIO) -> Any:
+    """What the pickle at the place of `stream` describes; the stream is left behind it.
 
     Raises BadFile for what is cut off, damaged, or more than a table of weights.
     """
     machine = _Machine()
     try:
-        for instruction, argument, _ in pickletools.genops(pickle):
+        for instruction, argument, _ in pickletools.genops(stream):
             if instruction.name == "STOP":
                 return machine.pop()
             machine.step(instruction.name, argument)
