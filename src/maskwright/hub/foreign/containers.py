@@ -18,7 +18,7 @@ from .description import LONGEST_PICKLE_BYTES, BadFile, View, follow
 
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 _ZIP = b"PK\x03\x04"
-_LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # torch's number for its own old files, pickled
+_LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # the number with which its old files begin
 _LEGACY_VERSION = 1001
 _LFS = b"version https://git-lfs"
 _TAR, _TAR_AT = b"ustar", 257

@@ -78,7 +78,7 @@ def follow(stream: io.BytesIO) -> Any:
             if instruction.name == "STOP":
                 return machine.pop()
             machine.step(instruction.name, argument)
-    except (ValueError, OverflowError) as error:  # what pickletools raises for bytes that are no pickle
+    except (ValueError, OverflowError) as error:  # raised for bytes that are no instructions
         raise BadFile(f"is cut off or damaged ({error})") from None
     raise BadFile("is cut off")
 
