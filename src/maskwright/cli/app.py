@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -24,6 +26,7 @@ from . import (
     pretrain,
     tokenizer,
 )
+from .common import show_any_text
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
@@ -67,6 +70,11 @@ def _root(
     pass
 
 
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM as Ctrl-C: what is half written is removed on the way out."""
+    raise KeyboardInterrupt
+
+
 def _say(message: Warning | str, *place: Any) -> None:
     """A warning of the library in the form of our own, without the line of code that raised it."""
     progress.warn(str(message))
@@ -75,10 +83,14 @@ def _say(message: Warning | str, *place: Any) -> None:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
+    show_any_text()
     if not debug:
         warnings.showwarning = _say  # type: ignore[assignment]
     try:
+        signal.signal(signal.SIGTERM, _interrupt)  # training, while it runs, saves at both signals instead
         app()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except MaskwrightError as error:
         if debug:
             raise
