@@ -13,7 +13,19 @@ import typer
 from .. import __version__
 from ..core import progress
 from ..core.errors import MaskwrightError
-from . import distill, embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
+from . import (
+    convert,
+    distill,
+    embed,
+    evaluate,
+    fill_mask,
+    finetune,
+    next_sentence,
+    predict,
+    presets,
+    pretrain,
+    tokenizer,
+)
 from .common import show_any_text
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
@@ -37,6 +49,7 @@ for name, command, panel in (
     ("fill-mask", fill_mask.fill_mask, "Use"),
     ("next-sentence", next_sentence.next_sentence, "Use"),
     ("embed", embed.embed, "Use"),
+    ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
 ):
     app.command(name, rich_help_panel=panel)(command)

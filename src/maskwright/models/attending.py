@@ -7,6 +7,7 @@ from functools import partial
 
 import torch
 
+from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..nn.attention import Executor
 from ..nn.relative import RelativePositions, attend_relative
@@ -105,6 +106,10 @@ def _executor(
     rule: AttentionRule | None, relative: RelativePositions | None, batch: Batch, row_length: int | None
 ) -> Executor | None:
     places = batch.places
+    if batch.distances is not None:
+        if relative is None or rule is not None:
+            raise ConfigError("A pack with distances of its own goes with relative positions and attention to all.")
+        return partial(attend_relative, relative=relative, distances=batch.distances)
     if rule is None:
         return None if relative is None else partial(attend_relative, relative=relative, positions=places)
     if isinstance(rule, PublishedBigBird):
