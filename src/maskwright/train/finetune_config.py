@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import registry
-from ..core.config import check
+from ..core.config import check, fit_types
 from .optimizer import Schedule
 
 
@@ -18,7 +18,8 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    None decides by the data; average_seeds: the model is the mean of the seeds' weights, not the best seed;
+    tensorboard: also write the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -40,6 +41,7 @@ class FinetuneConfig:
     clip_norm: float = 1.0
     patience: int = 0
     seeds: int = 1
+    average_seeds: bool = False
     freeze_encoder: bool = False
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
@@ -52,6 +54,7 @@ class FinetuneConfig:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
 
     def __post_init__(self) -> None:
+        fit_types(self)
         known = registry.names("task")
         check(self.task in known, registry.unknown_name("task", self.task, known))
         check(
@@ -61,6 +64,10 @@ class FinetuneConfig:
         check(
             self.preset is None or self.tokenizer is not None,
             f"--preset {self.preset} starts from scratch and needs --tokenizer, the folder of a saved tokenizer.",
+        )
+        check(
+            self.tokenizer is None or self.preset is not None,
+            "--tokenizer goes with --preset (from scratch); a model folder has a tokenizer of its own.",
         )
         for name in ("epochs", "batch_size", "accumulation", "seeds", "log_every"):
             check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
@@ -75,6 +82,11 @@ class FinetuneConfig:
         check(
             self.class_weight is None or self.task == "classification",
             f"Setting 'class_weight' is for classification, not {self.task}.",
+        )
+        check(
+            not self.average_seeds or (self.seeds > 1 and self.model is not None),
+            "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
+            "started from the same ones.",
         )
 
     def resolved(self, device: str, precision: str) -> FinetuneConfig:

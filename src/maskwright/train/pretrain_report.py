@@ -6,11 +6,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from ..models.attending import pattern_of, rule_of
 from ..models.config import ModelConfig
 from .health import PAIRS, Baseline, Verdict
+from .mask_examples import mask_examples
 from .pretrain_job import PretrainJob
 from .report import (
     Chart,
@@ -20,7 +20,6 @@ from .report import (
     Figure,
     Health,
     KeyFigures,
-    MaskExample,
     MaskExamples,
     NextSteps,
     Report,
@@ -35,11 +34,7 @@ from .run import RunFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..data.batch import Batch
 
-EXAMPLES = 8
-GUESSES = 5
-CONTEXT_TOKENS = 12
 MAPS = 4
 
 
@@ -68,7 +63,7 @@ def write_pretrain_report(
         ),
         _curves(run.records(), baseline),
         seen_blocks(job.objective.kept(job.model).config, recipe["max_length"]),
-        MaskExamples(mask_examples(job), note="Masked places of " + where + "."),
+        MaskExamples(mask_examples(job), note=f"One word hidden at a time in {where}."),
         NextSteps(
             [
                 Command(
@@ -90,50 +85,6 @@ def write_pretrain_report(
         made=facts["started"],
     )
     write_report(run.path / "report.html", report)
-
-
-@torch.inference_mode()
-def mask_examples(job: PretrainJob) -> list[MaskExample]:
-    """Places that were really replaced by [MASK], one for each of the first sequences, with the model's guesses."""
-    if job.held_out is not None:
-        batch = job.held_out.batches[-1].to(job.device)
-    else:
-        batch = job.micro_batches(0)[0]
-    tokenizer, guesser = job.tokenizer, job.objective.guesser(job.model)
-    hidden = guesser.encode(batch).hidden  # [tokens, hidden]
-    examples = []
-    for sequence, label in _first_masks(batch, tokenizer.mask_id):
-        position, answer = int(batch.labels["mlm_positions"][label]), int(batch.labels["mlm"][label])
-        share = guesser.mlm_logits(hidden[position : position + 1]).float().softmax(-1)[0]  # [vocab]
-        best = share.topk(GUESSES)
-        start, stop = batch.cu_seqlens[sequence].item(), batch.cu_seqlens[sequence + 1].item()
-        before = batch.input_ids[max(start, position - CONTEXT_TOKENS) : position].tolist()
-        after = batch.input_ids[position + 1 : min(stop, position + 1 + CONTEXT_TOKENS)].tolist()
-        examples.append(
-            MaskExample(
-                before=tokenizer.decode(before, skip_special_tokens=False),
-                after=tokenizer.decode(after, skip_special_tokens=False),
-                guesses=[
-                    (tokenizer.id_to_token(index), value)
-                    for index, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-                ],
-                answer=tokenizer.id_to_token(answer),
-                rank=int((share > share[answer]).sum()) + 1,
-                probability=float(share[answer]),
-            )
-        )
-    return examples
-
-
-def _first_masks(batch: Batch, mask_id: int) -> list[tuple[int, int]]:
-    """(sequence, number of the label) of the first [MASK] in each of some sequences, spread over the batch."""
-    positions = batch.labels["mlm_positions"].cpu()
-    is_mask = (batch.input_ids[batch.labels["mlm_positions"]] == mask_id).cpu()
-    owner = torch.searchsorted(batch.cu_seqlens.long(), positions, right=True) - 1
-    firsts = {int(owner[label]): label for label in reversed(is_mask.nonzero().flatten().tolist())}
-    sequences = sorted(firsts)
-    chosen = np.linspace(0, len(sequences) - 1, min(EXAMPLES, len(sequences))).round().astype(int)
-    return [(sequences[place], firsts[sequences[place]]) for place in chosen.tolist()]
 
 
 def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
