@@ -112,7 +112,7 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _bare_suffix(path: Path | str) -> str:
+def bare_suffix(path: Path | str) -> str:
     """The ending that tells the format: that of `a.csv.gz` is `.csv`."""
     path = Path(path)
     if path.suffix.lower() in PACKINGS:
@@ -121,7 +121,7 @@ def _bare_suffix(path: Path | str) -> str:
 
 
 def _known_format(path: Path | str) -> str | None:
-    return FORMATS.get(_bare_suffix(path))
+    return FORMATS.get(bare_suffix(path))
 
 
 def file_format(path: Path | str, default: str | None = None) -> str:
@@ -129,7 +129,7 @@ def file_format(path: Path | str, default: str | None = None) -> str:
 
     Raises InputError for an ending that is known not to be readable, or unknown where there is no default.
     """
-    suffix = _bare_suffix(path)
+    suffix = bare_suffix(path)
     if default is None and str(path) == STDIN:
         raise InputError("Standard input has no name that tells its format: give a file with labelled rows.")
     if suffix in FORMATS:

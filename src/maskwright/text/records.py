@@ -144,10 +144,10 @@ def _read_jsonl(path: Path | str, lines: Iterator[Line]) -> Iterator[Record]:
 def _parse_object(text: str) -> tuple[dict[str, Any], str | None]:
     """The JSON object in `text`, or why there is none."""
     try:
-        value = json.loads(text, object_pairs_hook=_without_repeats)
+        value = json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError as error:
         return {}, f"not valid JSON: {error.msg} at character {error.pos + 1}"
-    except _RepeatedKeyError as error:
+    except RepeatedKeyError as error:
         return {}, str(error)
     except RecursionError:
         return {}, "not usable JSON: nested too deeply"
@@ -158,16 +158,17 @@ def _parse_object(text: str) -> tuple[dict[str, Any], str | None]:
     return value, None
 
 
-class _RepeatedKeyError(Exception):
+class RepeatedKeyError(Exception):
     """A key that stands twice in one JSON object."""
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs of a JSON object as a dict. Raises RepeatedKeyError."""
     value = dict(pairs)
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise _RepeatedKeyError(f"the key '{repeated}' stands twice in the object")
+        raise RepeatedKeyError(f"the key '{repeated}' stands twice in the object")
     return value
 
 

@@ -1,0 +1,251 @@
+"""Questions on texts: SQuAD JSON (v1.1 and v2.0), or tables with `question`, `context`, `answers` (.jsonl, .parquet).
+
+Rajpurkar et al. 2016 and 2018. A question without any answer is one that its context does not answer. Every bad entry
+is reported with file, number, id and reason; the "line" of a SQuAD file is the number of the question in it, from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..core.errors import InputError, RowError, RowErrors
+from .answer_places import find_place, place_fault
+from .cells import read_text
+from .files import STDIN, bare_suffix, file_format
+from .json_array import read_array
+from .records import Record, json_kind, read_records
+
+
+class Gold(NamedTuple):
+    """A right answer: its text and its first character in the context."""
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The character behind the last one."""
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question on a context.
+
+    answers: the right answers, () where the context holds none, None where the file says nothing of answers; line: its
+    line, or in a SQuAD file its number from 1. Questions of one paragraph share the text of their context.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[Gold, ...] | None
+    line: int
+    file: str
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is known to have no answer in its context."""
+        return self.answers == ()
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a file; skipped: the faults of those that were left out."""
+
+    rows: list[Question]
+    skipped: list[RowError] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_skipped(self) -> int:
+        """Entries that were left out (one may have several faults)."""
+        return len({(fault.file, fault.line) for fault in self.skipped})
+
+
+def read_questions(path: Path | str, *, need_answers: bool = True, skip_bad_rows: bool = False) -> Questions:
+    """All questions of a file, packed or not.
+
+    need_answers: an entry that says nothing of answers is bad. skip_bad_rows: leave bad entries out, listed in
+    `Questions.skipped`, instead of raising RowErrors. Raises RowErrors (all bad entries), InputError (no such layout,
+    nothing to read), MissingFileError.
+    """
+    faults: list[RowError] = []
+    rows = list(scan_questions(path, faults, need_answers=need_answers))
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults)
+    if not rows:
+        raise InputError(f"{path} holds no {'good ' if faults else ''}question.")
+    return Questions(rows, faults)
+
+
+def scan_questions(path: Path | str, faults: list[RowError], *, need_answers: bool = True) -> Iterator[Question]:
+    """The good questions as the file is read, one paragraph in memory at a time; what is bad goes to `faults`."""
+    if str(path) != STDIN and bare_suffix(path) == ".json":
+        records = _squad_records(path)
+    else:
+        kind = file_format(path)
+        if kind not in ("jsonl", "parquet"):
+            raise InputError(f"{path} holds no questions: they are read from SQuAD .json, or .jsonl, or .parquet.")
+        records = read_records(path, kind)
+    seen: dict[str, int] = {}
+    for record in records:
+        question, bad = _read_question(record, need_answers)
+        earlier = seen.setdefault(question.id, record.line) if question is not None else record.line
+        if question is not None and earlier != record.line:
+            bad.append(record.fault("id", f"id {question.id} was used before, at line {earlier}"))
+        faults += bad
+        if question is not None and not bad:
+            yield question
+
+
+# -- the SQuAD layout: data > paragraphs > qas --------------------------------------------------------------
+
+
+def _squad_records(path: Path | str) -> Iterator[Record]:
+    """Each question as a record that holds its context; a part without questions to read is a record with a fault."""
+    number = 0
+    for place, article in enumerate(read_array(path, "data")):
+        for found in _entries(article, f"data[{place}]"):
+            number += 1
+            if isinstance(found, str):
+                yield Record(str(path), number, faults=(RowError(str(path), number, None, found),))
+            else:
+                yield Record(str(path), number, named=found)
+
+
+def _entries(article: Any, where: str) -> Iterator[Mapping[str, Any] | str]:
+    """The questions of an article with their contexts, or in words what cannot be one."""
+    for place, paragraph in _list_in(article, "paragraphs", where):
+        if place is None:
+            yield paragraph
+            continue
+        for inner, entry in _list_in(paragraph, "qas", f"{where}.paragraphs[{place}]"):
+            if inner is None:
+                yield entry
+            elif not isinstance(entry, dict):
+                yield f"{where}.paragraphs[{place}].qas[{inner}] is {json_kind(entry)}, not an object"
+            else:
+                yield {**entry, "context": paragraph.get("context")}
+
+
+def _list_in(parent: Any, key: str, where: str) -> Iterator[tuple[int | None, Any]]:
+    """The places and entries of the list `parent[key]`, or (None, what is wrong)."""
+    if not isinstance(parent, dict):
+        yield None, f"{where} is {json_kind(parent)}, not an object"
+    elif not isinstance(parent.get(key), list):
+        yield (
+            None,
+            f"{where}.{key} is {json_kind(parent[key])}, not a list" if key in parent else f"{where} has no {key}",
+        )
+    else:
+        yield from enumerate(parent[key])
+
+
+# -- one question ------------------------------------------------------------------------------------------
+
+
+def _read_question(record: Record, need_answers: bool) -> tuple[Question | None, list[RowError]]:
+    """The question (None where it has no text to answer from) and everything that is wrong with it."""
+    if record.faults:
+        return None, list(record.faults)
+    named = record.named
+    name, faults = _read_id(named.get("id"), record)
+    texts = {}
+    for column in ("question", "context"):
+        text, reason = read_text(named.get(column))
+        texts[column] = text or ""
+        if reason is not None:
+            reason = reason.replace("the text", f"the {column}")
+            faults.append(record.fault(column, f"id {name}: {reason}"))
+    answers, reasons = _read_answers(named, texts["context"], need_answers)
+    faults += [record.fault("answers", f"id {name}: {reason}") for reason in reasons]
+    question = Question(name, texts["question"], texts["context"], answers, record.line, record.file)
+    return question, faults
+
+
+def _read_id(value: Any, record: Record) -> tuple[str, list[RowError]]:
+    """The id as text (the line's number where there is none), and what is wrong with it."""
+    if value is None:
+        return str(record.line), []
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value), []
+    text, reason = read_text(value)
+    if text is None:
+        return str(record.line), [record.fault("id", (reason or "").replace("the text", "the id"))]
+    return text, []
+
+
+def _read_answers(
+    named: Mapping[str, Any], context: str, need_answers: bool
+) -> tuple[tuple[Gold, ...] | None, list[str]]:
+    """The gold answers, and in words what is wrong with them."""
+    is_impossible, value = named.get("is_impossible"), named.get("answers")
+    if value is None and is_impossible is not True:
+        return None, ["the answers are missing"] if need_answers else []
+    entries, reason = _answer_entries([] if value is None else value)
+    if is_impossible is not None and not isinstance(is_impossible, bool):
+        reason = f"is_impossible is {json_kind(is_impossible)}, not true or false"
+    elif reason is None and is_impossible is True and entries:
+        reason = "is_impossible is true, but there are answers"
+    elif reason is None and is_impossible is False and not entries:
+        reason = "is_impossible is false, but there is no answer"
+    if reason is not None:
+        return None, [reason]
+    found: list[Gold] = []
+    reasons: list[str] = []
+    for entry in entries:
+        gold, reason = _read_gold(entry, context)
+        if reason is not None:
+            reasons.append(reason)
+        elif gold is not None:
+            found.append(gold)
+    return tuple(found), reasons
+
+
+def _answer_entries(value: Any) -> tuple[list[Any], str | None]:
+    """Answers in a row, from a text, a list of texts or objects, or an object of two lists; or what is wrong."""
+    if isinstance(value, str):
+        return [value], None
+    if isinstance(value, dict):
+        texts, starts = value.get("text"), value.get("answer_start")
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            return [], "an object of answers needs two lists of one length, 'text' and 'answer_start'"
+        return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)], None
+    if not isinstance(value, list):
+        return [], f"is {json_kind(value)}, not a list of answers"
+    return value, None
+
+
+def _read_gold(entry: Any, context: str) -> tuple[Gold | None, str | None]:
+    """One answer, a text or an object with `text` and `answer_start`; or what is wrong with it."""
+    if isinstance(entry, str):
+        entry = {"text": entry}
+    if not isinstance(entry, dict):
+        return None, f"an answer is {json_kind(entry)}, not text or an object"
+    text, reason = read_text(entry.get("text"))
+    if text is None:
+        return None, (reason or "").replace("the text", "the text of an answer")
+    start, end = entry.get("answer_start"), entry.get("answer_end")
+    for name, value in (("answer_start", start), ("answer_end", end)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            return None, f"{name} is {json_kind(value)}, not a whole number"
+    if not context:
+        return None, None  # the missing context is reported
+    if start is None:
+        start, reason = find_place(text, context)
+    elif end is not None and start > end:
+        reason = f"the answer starts at character {start}, beyond its end at {end}"
+    elif end is not None and end not in (
+        start + len(text),
+        start + len(text) - 1,
+    ):  # the last one, or the one behind it
+        reason = f"the answer has {len(text)} characters, but goes from character {start} to {end}"
+    else:
+        reason = place_fault(text, context, start)
+    return (None, reason) if reason is not None else (Gold(text, start), None)

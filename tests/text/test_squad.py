@@ -1,0 +1,332 @@
+"""Questions on texts: the same questions from every layout, and every bad entry named with its id."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import InputError, MissingFileError, RowError, RowErrors
+from maskwright.text.json_array import read_array
+from maskwright.text.squad import Gold, Question, read_questions, scan_questions
+
+CONTEXT = "Shanghai is the fashion capital of China, and Beijing is its political capital."
+
+
+def entry(name: str, question: str = "Which city?", *answers: tuple[str, int], **more: Any) -> dict[str, Any]:
+    golds = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": name, "question": question, "answers": golds, **more}
+
+
+GOOD = [
+    entry("a", "What is the fashion capital of China?", ("Shanghai", 0)),
+    entry("b", "Which is the political one?", ("Beijing", 46), ("and Beijing", 42)),
+    entry("c", "What is the sports capital?", is_impossible=True, plausible_answers=[{"text": "China"}]),
+]
+
+
+def squad(*paragraphs: tuple[Any, list[Any]]) -> dict[str, Any]:
+    return {
+        "version": "v2.0",
+        "data": [
+            {"title": "t", "paragraphs": [{"context": context, "qas": entries}]} for context, entries in paragraphs
+        ],
+    }
+
+
+def write_json(path: Path, value: Any, indent: int | None = None) -> Path:
+    data = json.dumps(value, indent=indent).encode()
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(path.suffix, bytes)
+    path.write_bytes(pack(data))
+    return path
+
+
+def write_lines(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def content(rows: list[Question]) -> list[tuple[Any, ...]]:
+    return [(row.id, row.question, row.context, row.answers) for row in rows]
+
+
+def faults_of(path: Path, **options: Any) -> list[RowError]:
+    with pytest.raises(RowErrors) as caught:
+        read_questions(path, **options)
+    return caught.value.rows
+
+
+# -- layouts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["q.json", "q.json.gz", "q.json.xz", "Q.JSON"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_squad_files_are_read_plain_and_packed(tmp_path, name, indent):
+    path = write_json(tmp_path / name, squad((CONTEXT, GOOD[:2]), (CONTEXT + " ", GOOD[2:])), indent)
+    rows = read_questions(path).rows
+    assert content(rows) == [
+        ("a", GOOD[0]["question"], CONTEXT, (Gold("Shanghai", 0),)),
+        ("b", GOOD[1]["question"], CONTEXT, (Gold("Beijing", 46), Gold("and Beijing", 42))),
+        ("c", GOOD[2]["question"], CONTEXT + " ", ()),
+    ]
+    assert [row.line for row in rows] == [1, 2, 3] and [row.is_impossible for row in rows] == [False, False, True]
+    assert rows[0].context is rows[1].context  # one text in memory for a paragraph
+
+
+def test_lines_and_parquet_hold_the_same_questions(tmp_path):
+    expected = content(read_questions(write_json(tmp_path / "q.json", squad((CONTEXT, GOOD)))).rows)
+    rows = [{"context": CONTEXT, **item} for item in GOOD]
+    assert content(read_questions(write_lines(tmp_path / "q.jsonl", rows)).rows) == expected
+    columns = [
+        {
+            "id": item["id"],
+            "question": item["question"],
+            "context": CONTEXT,
+            "answers": {
+                "text": [gold["text"] for gold in item["answers"]],
+                "answer_start": [gold["answer_start"] for gold in item["answers"]],
+            },
+        }
+        for item in GOOD
+    ]
+    pq.write_table(pa.Table.from_pylist(columns), tmp_path / "q.parquet")
+    assert content(read_questions(tmp_path / "q.parquet").rows) == expected
+    assert content(read_questions(write_lines(tmp_path / "c.jsonl", columns)).rows) == expected
+
+
+@pytest.mark.parametrize(
+    "answers", ["Beijing", ["Beijing"], [{"text": "Beijing"}], [{"text": "Beijing", "answer_start": 46}]]
+)
+def test_an_answer_without_a_place_is_looked_for(tmp_path, answers):
+    path = write_lines(tmp_path / "q.jsonl", [{"question": "Which?", "context": CONTEXT, "answers": answers}])
+    (row,) = read_questions(path).rows
+    assert row.answers == (Gold("Beijing", 46),) and row.id == "1"
+
+
+def test_questions_without_answers_are_read_only_when_none_are_needed(tmp_path):
+    path = write_lines(tmp_path / "q.jsonl", [{"question": "Which?", "context": CONTEXT, "id": 7}])
+    assert [(row.id, row.answers, row.is_impossible) for row in read_questions(path, need_answers=False).rows] == [
+        ("7", None, False)
+    ]
+    assert "missing" in str(faults_of(path)[0])
+
+
+def test_questions_come_while_the_file_is_read(tmp_path):
+    """What stands behind the first article is not needed for it."""
+    text = json.dumps(squad(*[(CONTEXT, [entry(str(n), "Which?", ("Beijing", 46))]) for n in range(3000)]))
+    (tmp_path / "q.json").write_text(text[: len(text) // 2], encoding="utf-8")
+    rows = scan_questions(tmp_path / "q.json", [])
+    assert next(rows).id == "0"
+    with pytest.raises(InputError, match=r"line 1, column \d+"):
+        list(rows)
+
+
+def test_real_files_are_read_as_json_reads_them(data_folder):
+    for name in ("squad1/dev", "squad2/dev", "squadshifts_wiki/dev"):
+        path = data_folder / f"{name}.json.xz"
+        with lzma.open(path, "rt", encoding="utf-8") as stream:
+            value = json.load(stream)
+        expected = [
+            (item["id"], item["question"], paragraph["context"], [gold["text"] for gold in item["answers"]])
+            for article in value["data"]
+            for paragraph in article["paragraphs"]
+            for item in paragraph["qas"]
+        ]
+        rows = read_questions(path).rows
+        assert [(r.id, r.question, r.context, [g.text for g in r.answers or ()]) for r in rows] == expected
+        assert all(row.context[gold.start : gold.end] == gold.text for row in rows for gold in row.answers or ())
+
+
+# -- bad entries -------------------------------------------------------------------------------------------
+
+BAD: dict[str, tuple[dict[str, Any], str, str]] = {
+    "wrong place": (
+        entry("x", "Q?", ("Beijing", 3)),
+        "answers",
+        r"'Beijing' is not in its context at character 3; .* 'Beijing' at character 46",
+    ),
+    "wrong text": (
+        entry("x", "Q?", ("Bejing", 46)),
+        "answers",
+        r"'Bejing' is not in its context.*nearest match is 'Beijing' at character 46",
+    ),
+    "wrong case": (entry("x", "Q?", ("shanghai", 0)), "answers", r"nearest match is 'Shanghai' at character 0"),
+    "not there": (
+        entry("x", "Q?", ("42", 0)),
+        "answers",
+        r"'42' is not in its context at character 0; nothing is like it",
+    ),
+    "beyond the end": (
+        entry("x", "Q?", ("Beijing", 900)),
+        "answers",
+        r"starts at character 900, beyond the end .*79 characters.*character 46",
+    ),
+    "before the start": (entry("x", "Q?", ("China", -5)), "answers", r"starts at -5, before .*'China' at character 35"),
+    "start beyond end": (
+        entry("x", "Q?", answers=[{"text": "China", "answer_start": 35, "answer_end": 30}]),
+        "answers",
+        r"character 35, beyond its end at 30",
+    ),
+    "wrong end": (
+        entry("x", "Q?", answers=[{"text": "China", "answer_start": 35, "answer_end": 60}]),
+        "answers",
+        r"5 characters, but goes from character 35 to 60",
+    ),
+    "empty answer": (entry("x", "Q?", (" ", 8)), "answers", r"text of an answer is empty"),
+    "number": (entry("x", "Q?", answers=[5]), "answers", r"an answer is a number"),
+    "text as place": (
+        entry("x", "Q?", answers=[{"text": "China", "answer_start": "35"}]),
+        "answers",
+        r"answer_start is text",
+    ),
+    "no list": (entry("x", "Q?", answers=3), "answers", r"is a number, not a list"),
+    "uneven lists": (
+        entry("x", "Q?", answers={"text": ["a"], "answer_start": []}),
+        "answers",
+        r"two lists of one length",
+    ),
+    "impossible with answers": (entry("x", "Q?", ("China", 35), is_impossible=True), "answers", r"is true, but"),
+    "possible without": (entry("x", "Q?", is_impossible=False), "answers", r"is false, but"),
+    "impossible as text": (entry("x", "Q?", is_impossible="no"), "answers", r"is text, not true or false"),
+    "no answers": ({"id": "x", "question": "Q?"}, "answers", r"answers are missing"),
+    "empty question": (entry("x", " ", ("China", 35)), "question", r"the question is empty"),
+    "no question": ({"id": "x", "answers": []}, "question", r"the question is missing"),
+    "odd question": (entry("x", "half \ud800", ("China", 35)), "question", r"surrogate"),
+    "used id": (entry("a", "Q?", ("China", 35)), "id", r"id a was used before, at line 1"),
+}
+
+
+@pytest.mark.parametrize("layout", ["json", "jsonl"])
+@pytest.mark.parametrize("kind", list(BAD))
+def test_a_bad_entry_is_named_with_file_id_and_reason(tmp_path, layout, kind):
+    bad, column, reason = BAD[kind]
+    entries = [*GOOD, bad, entry("z", "Q?", ("China", 35))]
+    path = tmp_path / f"q.{layout}"
+    if layout == "json":
+        write_json(path, squad((CONTEXT, entries)))
+    else:
+        write_lines(path, [{"context": CONTEXT, **item} for item in entries])
+    (fault,) = faults_of(path)
+    assert (fault.file, fault.line, fault.column) == (str(path), 4, column)
+    import re
+
+    assert re.search(reason, fault.reason) and f"id {bad['id']}" in fault.reason
+    read = read_questions(path, skip_bad_rows=True)
+    assert [row.id for row in read.rows] == ["a", "b", "c", "z"] and read.num_skipped == 1
+
+
+def test_all_bad_entries_are_reported_at_once(tmp_path):
+    path = write_json(
+        tmp_path / "q.json",
+        {
+            "data": [
+                "no article",
+                {"title": "no paragraphs"},
+                {
+                    "paragraphs": [
+                        {"context": "", "qas": [entry("e", "Q?", ("x", 0)), entry("f", "Q?")]},
+                        {"context": CONTEXT},
+                    ]
+                },
+                {"paragraphs": [{"context": CONTEXT, "qas": ["no question", entry("ok", "Q?", ("China", 35))]}]},
+            ]
+        },
+    )
+    shown = [(fault.line, fault.column, fault.reason) for fault in faults_of(path)]
+    assert shown == [
+        (1, None, "data[0] is text, not an object"),
+        (2, None, "data[1] has no paragraphs"),
+        (3, "context", "id e: the context is empty"),
+        (4, "context", "id f: the context is empty"),
+        (5, None, "data[2].paragraphs[1] has no qas"),
+        (6, None, "data[3].paragraphs[0].qas[0] is text, not an object"),
+    ]
+    read = read_questions(path, skip_bad_rows=True)
+    assert [row.id for row in read.rows] == ["ok"] and read.num_skipped == 6
+
+
+def test_a_missing_answer_in_a_long_context_is_found_in_time(tmp_path):
+    import time
+
+    context = "one two three four five six. " * 3500 + CONTEXT  # over 100,000 characters
+    path = write_json(tmp_path / "q.json", squad((context, [entry(str(n), "Q?", ("Shanghay", 5)) for n in range(5)])))
+    begin = time.perf_counter()
+    faults = faults_of(path)
+    assert time.perf_counter() - begin < 10
+    assert len(faults) == 5 and f"'Shanghai' at character {len(context) - len(CONTEXT)}" in faults[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "ends too early"),
+        ("[1, 2]", "no JSON object"),
+        ('{"version": 1}', "has no 'data'"),
+        ('{"data": 5}', "'data' is no list"),
+        ('{"data": []', "ends too early"),
+        ('{"data": [}', "column 11: expecting value"),
+        ('{"data": [1 2]}', "column 13: a comma or ']'"),
+        ('{"data": [] "x": 1}', "a comma or '}'"),
+        ('{"data" []}', "a colon"),
+        ("{data: []}", "double quotes"),
+        ('{"data": []} x', "follows the end"),
+        ('{"data": [], "data": []}', "stands twice"),
+        ('{"data": [{"a": 1, "a": 2}]}', "'a' stands twice"),
+        ('{"data":\n [\n  {"a": tru}]}', "line 3, column 9"),
+        ('{"data": [' + "[" * 100_000, "nested too deeply"),
+        ('{"data": []}', "holds no question"),
+    ],
+)
+def test_a_file_of_another_layout_is_refused_in_words(tmp_path, text, reason):
+    (tmp_path / "q.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=reason.replace("[", r"\[")) as caught:
+        read_questions(tmp_path / "q.json", skip_bad_rows=True)
+    assert "q.json" in str(caught.value)
+
+
+def test_other_faults_of_files_are_refused_in_words(tmp_path):
+    (tmp_path / "q.csv").write_text("question,context,answers\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"SQuAD \.json"):
+        read_questions(tmp_path / "q.csv")
+    with pytest.raises(MissingFileError):
+        read_questions(tmp_path / "none.json")
+    (tmp_path / "latin.json").write_bytes('{"data": ["é"]}'.encode("latin-1"))
+    with pytest.raises(InputError, match="0xe9 is not valid UTF-8"):
+        read_questions(tmp_path / "latin.json")
+    (tmp_path / "cut.json.xz").write_bytes(lzma.compress(b'{"data": []}' * 50)[:60])
+    with pytest.raises(InputError, match="cut off or damaged"):
+        read_questions(tmp_path / "cut.json.xz")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    values=st.lists(json_values, max_size=6),
+    others=st.dictionaries(st.text(max_size=4).filter(lambda key: key != "data"), json_values, max_size=3),
+    indent=st.sampled_from([None, 1]),
+    ascii=st.booleans(),
+)
+def test_entries_of_any_array_come_as_json_reads_them(tmp_path_factory, values, others, indent, ascii):
+    path = tmp_path_factory.mktemp("json") / "any.json"
+    text = json.dumps({**others, "data": values, "\u00e9": 12}, indent=indent, ensure_ascii=ascii)
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    assert list(read_array(path, "data")) == values
+
+
+def test_entries_longer_than_a_chunk_are_whole(tmp_path):
+    values = [["x" * 200_000, 1234567], 98765, {"a": "é" * 150_000}]
+    (tmp_path / "long.json").write_text(json.dumps({"data": values}, ensure_ascii=False), encoding="utf-8")
+    assert list(read_array(tmp_path / "long.json", "data")) == values
