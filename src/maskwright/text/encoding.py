@@ -181,7 +181,7 @@ class Encoding:
 
     def _other_windows(self) -> Iterator[Encoding]:
         rest = [
-            [window for window in _all_windows(len(piece), kept, self.cut) if window != kept]
+            [window for window in all_windows(len(piece), kept, self.cut) if window != kept]
             for piece, kept in zip(self.pieces, self.windows, strict=True)
         ]
         for first in rest[0]:
@@ -300,7 +300,7 @@ def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
     return (long, short) if is_swapped else (short, long)
 
 
-def _all_windows(length: int, kept: tuple[int, int], cut: Cut) -> list[tuple[int, int]]:
+def all_windows(length: int, kept: tuple[int, int], cut: Cut) -> list[tuple[int, int]]:
     """Every window of `kept`'s size over `length` pieces, neighbours sharing `cut.stride`."""
     size = kept[1] - kept[0]
     if size >= length:
