@@ -41,7 +41,7 @@ __all__ = [
     "pretrain",
 ]
 
-ANSWERING = ("classification", "regression")  # heads that answer for whole texts
+ANSWERING = ("classification", "regression", "tagging", "tagging-crf")  # heads that answer for texts, or their words
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 
 
@@ -85,7 +85,7 @@ def open_predictor(
 ) -> Predictor:
     """A fine-tuned model for answers. max_length: None as in training.
 
-    Raises ModelFolderError when the folder has no head that answers for whole texts; so do the others for theirs.
+    Raises ModelFolderError when the folder has no head that answers for texts or their words; so do the others for theirs.
     """
     return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length)
 

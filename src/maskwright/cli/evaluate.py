@@ -50,14 +50,16 @@ def evaluate(
 ) -> None:
     """Score a model. Metrics are fractions; with two classes, f1 is that of the second.
 
-    A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet), a pre-trained one on text, which is
-    masked as in training.
+    A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
+    .jsonl), a pre-trained one on text, which is masked as in training.
 
     Examples:
 
         maskwright evaluate runs/b/model dev.tsv
 
         maskwright evaluate runs/b/model test.csv --columns text=body,label=y --errors 10 --json
+
+        maskwright evaluate runs/n/model test.conll --columns token=0,tag=3
 
         maskwright evaluate runs/a/model held-out.txt
     """
@@ -76,7 +78,7 @@ def evaluate(
     print_text(f"{result['task']} on {result['examples']:,} examples of {file}")
     print_metrics(result["metrics"])
     for error in result.get("errors", []):
-        found = error.get("label", error.get("labels", error.get("score")))
+        found = error.get("label", error.get("labels", error.get("tags", error.get("score"))))
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
         print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
 
@@ -90,27 +92,23 @@ def _score_rows(
     errors: int,
 ) -> dict[str, Any]:
     from ..tasks.errors import worst_errors
-    from ..text.tables import read_table
 
     task = predictor.task
-    table = read_table(
-        file,
-        columns=columns or None,
-        numeric=not task.labels,
-        labels=task.labels or None,
-        multi_label=task.problem_type == "multi_label_classification",
-        skip_bad_rows=skip_bad_rows,
-    )
-    examples, evaluation = predictor.evaluate(table.rows, batch_tokens=batch_tokens)
-    if table.num_skipped:
-        warn(f"{table.num_skipped:,} bad rows are left out.")
+    table = task.read_known(file, columns=columns or None, skip_bad_rows=skip_bad_rows)
+    examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
+    num_skipped = table.num_skipped + examples.num_skipped
+    if num_skipped:
+        warn(f"{num_skipped:,} bad rows are left out.")
+    if not examples.num_truncated:
+        for remark in task.remarks(examples, file.name, predictor.max_length):
+            warn(remark)
     warn_of_cuts(examples.counts)
     result: dict[str, Any] = {
         "task": task.name,
-        "examples": len(examples),
+        "examples": examples.num_rows,
         "metrics": evaluation.metrics,
         "loss": evaluation.loss,
-        "skipped": table.num_skipped,
+        "skipped": num_skipped,
         "truncated": examples.num_truncated,
         "unknown_tokens": examples.counts.unknown_tokens,
     }

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str | None, typer.Argument(help="classification or regression.")] = None,
+    task: Annotated[str | None, typer.Argument(help="classification, regression or tagging.")] = None,
     model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
@@ -70,6 +70,7 @@ def finetune(
     multi_label: Annotated[
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,
+    crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -92,6 +93,8 @@ def finetune(
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
+
+        maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
-from ..core.progress import note, track
+from ..core.progress import note, track, warn
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -20,6 +20,7 @@ from .common import (
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
+    parse_columns,
     print_json,
     print_table,
     print_text,
@@ -37,8 +38,9 @@ from .using import (
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
+    from ..tasks.base import AnyRow
     from ..text.row_stream import RowStream
-    from ..text.tables import Row
+    from ..text.tagged import Sentence
 
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
 
@@ -65,7 +67,7 @@ def predict(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Answer for texts with a fine-tuned model: labels with probabilities, or numbers.
+    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, or entities with their places.
 
     Examples:
 
@@ -74,6 +76,8 @@ def predict(
         maskwright predict runs/nli/model "A man sleeps." --pair "A man is awake."
 
         maskwright predict runs/b/model --input texts.txt --output answers.jsonl
+
+        maskwright predict runs/n/model "Albert is going to United States of America."
 
         maskwright predict runs/b/model "My router is broken." --trace
     """
@@ -89,7 +93,7 @@ def predict(
 
     if output is not None:
         check_output(output)
-    rows = stream_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
+    rows = _input_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
     from ..api import open_predictor
 
     predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
@@ -106,7 +110,7 @@ def predict(
     warn_of_cuts(predictor.counts)
 
 
-def _rows(texts: list[str], pairs: list[str]) -> list[Row]:
+def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     if pairs and len(pairs) != len(texts):
         raise ConfigError(f"--pair is given {len(pairs)} times for {len(texts)} texts: give one for each.")
     from ..tasks.examples import rows_of
@@ -114,9 +118,24 @@ def _rows(texts: list[str], pairs: list[str]) -> list[Row]:
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
 
 
-def _answers(predictor: Predictor, rows: list[Row] | RowStream, batch_tokens: int | None) -> Iterator[dict[str, Any]]:
+def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> list[Sentence] | RowStream:
+    """The sentences of a file of words, held as a whole, or the texts of any other, read as they are needed."""
+    from ..text.tagged import is_tagged, read_tagged
+
+    roles = parse_columns(columns)
+    if not is_tagged(path, roles):
+        return stream_rows(path, columns, skip_bad_rows)
+    table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
+    if table.num_skipped:
+        warn(f"{table.num_skipped:,} bad rows are left out.")
+    return table.rows
+
+
+def _answers(
+    predictor: Predictor, rows: Sequence[AnyRow] | RowStream, batch_tokens: int | None
+) -> Iterator[dict[str, Any]]:
     """Each row's texts with its answer, and the gold label where the file has one."""
-    count = len(rows) if isinstance(rows, list) else rows.num_rows
+    count = len(rows) if isinstance(rows, Sequence) else rows.num_rows
     with track("predicting", count, "texts") as progress:
         for number, (row, answer) in enumerate(predictor.stream(rows, batch_tokens), start=1):
             texts = {"text": row.text} if row.text_pair is None else {"text": row.text, "text_pair": row.text_pair}
@@ -130,19 +149,28 @@ def _show(answers: Iterator[dict[str, Any]], json: bool) -> None:
         for answer in answers:
             print_json(answer)
         return
-    cells = (
-        (
-            _short(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else "")),
-            answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else ""),
-            f"{answer['score']:.4f}" if "score" in answer else "",
-        )
-        for answer in answers
-    )
+    cells = (line for answer in answers for line in _lines(answer))
     while table := list(islice(cells, TABLE_ROWS)):
         print_table(("text", "label", "score"), table, right=("score",))
 
 
-def _show_trace(predictor: Predictor, row: Row, json: bool) -> None:
+def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Text, label and score: one line an answer, or one for each entity, or word, of a tagged text."""
+    text = _short(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else ""))
+    if "entities" in answer:
+        yield text, "" if answer["entities"] else "-", ""
+        for entity in answer["entities"]:
+            yield f"  {entity['start']}-{entity['end']} {entity['text']}", entity["type"], f"{entity['score']:.4f}"
+    elif "tags" in answer:
+        yield text, "", ""
+        for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
+            yield f"  {word}", tag, f"{score:.4f}"
+    else:
+        label = answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else "")
+        yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""
+
+
+def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
     from ..inference.trace import trace
 
     text = row.text if row.text_pair is None else (row.text, row.text_pair)

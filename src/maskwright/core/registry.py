@@ -31,6 +31,7 @@ TABLE: dict[str, dict[str, str]] = {
     "task": {
         "classification": "maskwright.tasks.classification:Classification",
         "regression": "maskwright.tasks.regression:Regression",
+        "tagging": "maskwright.tasks.tagging:Tagging",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
@@ -40,6 +41,7 @@ TABLE: dict[str, dict[str, str]] = {
         "classification": "maskwright.models.heads:SequenceClassificationHead",
         "regression": "maskwright.models.heads:SequenceClassificationHead",
         "tagging": "maskwright.models.heads:TokenClassificationHead",
+        "tagging-crf": "maskwright.models.heads:TokenCrfHead",
         "qa": "maskwright.models.heads:SpanHead",
         "choice": "maskwright.models.heads:ChoiceHead",
     },

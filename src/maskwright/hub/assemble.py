@@ -139,6 +139,13 @@ def plan_head(
     return HeadPlan(head, labels)
 
 
+def _in_order(name: str, tensor: Tensor, rows: list[int] | None) -> Tensor:
+    """A head's tensor with its labels in the order of `rows` (None: as stored); other tensors as they are."""
+    if rows is None or not name.startswith(("head.classifier.", "head.crf.")):
+        return tensor
+    return tensor[rows][:, rows] if name == "head.crf.transitions" else tensor[rows]
+
+
 def assemble(
     config: ModelConfig, plan: HeadPlan, checkpoint: Checkpoint, problem_type: str | None, seed: int
 ) -> tuple[Model, LoadReport]:
@@ -166,8 +173,7 @@ def assemble(
         for name, parameter in model.named_parameters():
             if name in sources:
                 tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
-                reorder = plan.rows is not None and name.startswith("head.classifier.")
-                parameter.copy_(tensor[plan.rows] if reorder else tensor)
+                parameter.copy_(_in_order(name, tensor, plan.rows))
     initialise(model, config.initializer_range, seed, only=set(new))
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
     unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)

@@ -17,6 +17,7 @@ _TITLES = {
     "classification": "A text classifier",
     "regression": "A text regressor",
     "tagging": "A token tagger",
+    "tagging-crf": "A token tagger with a CRF",
     "qa": "A finder of answers in a text",
     "choice": "A multiple-choice model",
 }
@@ -25,6 +26,7 @@ _TAGS = {
     "pretraining": "fill-mask",
     "classification": "text-classification",
     "tagging": "token-classification",
+    "tagging-crf": "token-classification",
     "qa": "question-answering",
     "choice": "multiple-choice",
 }
@@ -35,6 +37,8 @@ _USES: dict[str | None, str] = {
     "pretraining": 'maskwright fill-mask {folder} "the man went to the [MASK] ."',
     "classification": 'maskwright predict {folder} "a text"',
     "regression": 'maskwright predict {folder} "a text"',
+    "tagging": 'maskwright predict {folder} "a text"',
+    "tagging-crf": 'maskwright predict {folder} "a text"',
 }
 _LONGEST_VALUE = 200
 

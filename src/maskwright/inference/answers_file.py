@@ -31,7 +31,8 @@ def check_output(path: Path | str) -> Path:
 def write_answers(path: Path | str, answers: Iterable[Mapping[str, Any]]) -> int:
     """Write answers as they come; the file appears when all are there. Returns how many.
 
-    Mappings inside an answer (probabilities) are left to .jsonl; lists of labels are joined with `|` in tables. The
+    Mappings inside an answer (probabilities) are left to .jsonl; lists of labels are joined with `|` in tables, lists of
+    mappings (entities) are one cell of JSON. The
     first answer decides the columns of a table.
     """
     path = check_output(path)
@@ -52,6 +53,8 @@ def write_answers(path: Path | str, answers: Iterable[Mapping[str, Any]]) -> int
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
+        return safe_cell(json.dumps(value, ensure_ascii=False))
     if isinstance(value, (list, tuple)):
         return safe_cell("|".join(map(str, value)))
     if value is None:

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from ..models.model import Model
-from ..tasks import Evaluation, SequenceTask
-from ..tasks.examples import Examples, rows_of, tokenize_rows
+from ..tasks import Evaluation, Task
+from ..tasks.base import AnyRow
+from ..tasks.examples import Examples, rows_of
 from ..text.encoding import TextCounts
 from ..text.inputs import Text
-from ..text.tables import Row
 from .ready import room_of, tokenizer_of
 
 # Rows of a file that are answered together, sorted by length inside: as many as these, or of so many characters.
@@ -27,7 +27,7 @@ class Predictor:
     takes). counts: what was cut or unknown in all predictions so far.
     """
 
-    def __init__(self, model: Model, task: SequenceTask, max_length: int | None = None) -> None:
+    def __init__(self, model: Model, task: Task, max_length: int | None = None) -> None:
         self.model = model.eval()
         self.task = task
         self.tokenizer = tokenizer_of(model)
@@ -35,33 +35,39 @@ class Predictor:
         self.counts = TextCounts()
 
     def predict(self, texts: Iterable[Text], batch_tokens: int | None = None) -> list[dict[str, Any]]:
-        """One answer for each text or (text, second text) pair, as `task.decode` words them, in their order."""
-        return self.task.decode(self.logits(texts, batch_tokens))
+        """One answer for each text or (text, second text) pair, as `task.answers` words them, in their order."""
+        return [answer for _, answer in self._answered(rows_of(texts), batch_tokens)]
 
     def logits(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Tensor:
-        """The head's outputs: float32 [texts, labels]."""
+        """The head's outputs: float32 [texts, labels], or [words, labels] of a tagger."""
         return self.task.logits(self.model, self._examples(rows_of(texts)), batch_tokens)
 
-    def stream(self, rows: Iterable[Row], batch_tokens: int | None = None) -> Iterator[tuple[Row, dict[str, Any]]]:
+    def stream(
+        self, rows: Iterable[AnyRow], batch_tokens: int | None = None
+    ) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
         """Rows with their answers, in their order. `rows` is read block by block, and one block is held."""
         for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
-            logits = self.task.logits(self.model, self._examples(block), batch_tokens)
-            yield from zip(block, self.task.decode(logits), strict=True)
+            yield from self._answered(block, batch_tokens)
 
     def evaluate(
-        self, rows: Sequence[Row], *, skip_bad_rows: bool = False, batch_tokens: int | None = None
+        self, rows: Sequence[AnyRow], *, skip_bad_rows: bool = False, batch_tokens: int | None = None
     ) -> tuple[Examples, Evaluation]:
         """Score labelled rows. Raises RowErrors for labels that the task does not know."""
         examples = self.task.examples(rows, self.tokenizer, self.max_length, skip_bad_rows=skip_bad_rows)
         return examples, self.task.evaluate(self.model, examples, batch_tokens)
 
-    def _examples(self, rows: Sequence[Row]) -> Examples:
-        return tokenize_rows(rows, self.tokenizer, self.max_length, counts=self.counts)
+    def _answered(self, rows: Sequence[AnyRow], batch_tokens: int | None) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
+        examples = self._examples(rows)
+        logits = self.task.logits(self.model, examples, batch_tokens)
+        return zip(rows, self.task.answers(logits, examples), strict=True)
+
+    def _examples(self, rows: Sequence[AnyRow]) -> Examples:
+        return self.task.unlabelled(rows, self.tokenizer, self.max_length, counts=self.counts)
 
 
-def blocks(rows: Iterable[Row], num_rows: int, num_characters: int) -> Iterator[list[Row]]:
+def blocks(rows: Iterable[AnyRow], num_rows: int, num_characters: int) -> Iterator[list[AnyRow]]:
     """Cut a stream into lists of at most `num_rows` rows; one that reaches `num_characters` ends there."""
-    block: list[Row] = []
+    block: list[AnyRow] = []
     characters = 0
     for row in rows:
         block.append(row)

@@ -20,6 +20,8 @@ HEADS: dict[str | None, tuple[str, str]] = {
     "rtd": ("a detector of replaced tokens", "embed or finetune"),
     "classification": ("a classifier", "predict, evaluate or embed"),
     "regression": ("a regression", "predict, evaluate or embed"),
+    "tagging": ("a tagger", "predict, evaluate or embed"),
+    "tagging-crf": ("a tagger with a CRF", "predict, evaluate or embed"),
     None: ("an encoder without a head", "embed or finetune"),
 }
 

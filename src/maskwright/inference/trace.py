@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.errors import InputError
 from ..tasks.examples import rows_of, tokenize_rows
+from ..tasks.sequence import SequenceTask
 from ..text.encoding import Encoding
 from ..text.inputs import Text
 from .predict import Predictor
@@ -60,6 +62,8 @@ class Trace:
 def trace(predictor: Predictor, text: Text) -> Trace:
     """Run one text or pair through the model and note every shape."""
     model, tokenizer, task = predictor.model, predictor.tokenizer, predictor.task
+    if not isinstance(task, SequenceTask):
+        raise InputError(f"The way of a text can be shown where it gets one answer; this model does {task.name}.")
     examples = tokenize_rows(rows_of([text]), tokenizer, predictor.max_length, counts=predictor.counts)
     encoding = tokenizer.encode_batch([text], predictor.max_length)[0]
     batch = examples.batch([0]).to(model.word_embeddings.device)

@@ -15,6 +15,7 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..core.registry import resolve
 from ..nn.activations import ACTIVATIONS
+from ..nn.crf import LinearChainCrf
 from ..nn.dropout import dropout
 from ..nn.feed_forward import FeedForward
 from ..nn.linear import LayerNorm, Linear
@@ -22,7 +23,7 @@ from .config import ModelConfig
 from .losses import PROBLEM_TYPES
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 
-LABELLED = ("classification", "regression", "tagging")  # heads whose outputs have names
+LABELLED = ("classification", "regression", "tagging", "tagging-crf")  # heads whose outputs have names
 
 
 class DenseNorm(nn.Module):
@@ -128,6 +129,14 @@ class TokenClassificationHead(nn.Module):
         return logits
 
 
+class TokenCrfHead(TokenClassificationHead):
+    """A label for every token, where neighbouring labels are judged together by the scores of `crf`."""
+
+    def __init__(self, config: ModelConfig, labels: Sequence[str] = ("LABEL_0", "LABEL_1")) -> None:
+        super().__init__(config, labels)
+        self.crf = LinearChainCrf(len(self.labels))
+
+
 class SpanHead(nn.Module):
     """Where does the answer begin and end? Two logits a token, start and end (section 4.2).
 
@@ -177,8 +186,9 @@ def make_head(
         names = default if labels is None else labels
         if isinstance(names, int):
             names = [f"LABEL_{index}" for index in range(names)]
-        if name == "tagging":
-            return TokenClassificationHead(config, names)
+        if name.startswith("tagging"):
+            tagger: TokenClassificationHead = resolve("head", name)(config, names)
+            return tagger
         return SequenceClassificationHead(config, names, "regression" if name == "regression" else problem_type)
     check(labels is None, f"Head {name or 'none'} takes no labels: only {', '.join(LABELLED)} do.")
     if name is None:

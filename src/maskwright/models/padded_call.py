@@ -10,8 +10,15 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from .attending import minds_columns
-from .heads import ChoiceHead, FirstTokenHead, SequenceClassificationHead, SpanHead, TokenClassificationHead
-from .losses import IGNORED, cross_entropy, replaced_token_loss, sequence_loss, span_loss
+from .heads import (
+    ChoiceHead,
+    FirstTokenHead,
+    SequenceClassificationHead,
+    SpanHead,
+    TokenClassificationHead,
+    TokenCrfHead,
+)
+from .losses import IGNORED, check_labels, cross_entropy, replaced_token_loss, sequence_loss, span_loss
 from .onlookers import Onlookers, encode_onlookers, onlookers
 from .output import ModelOutput
 from .padded import PaddedRows
@@ -191,6 +198,8 @@ def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, 
         raise InputError(f"labels have shape {list(labels.shape)}; input_ids have {list(rows.keep.shape)}.")
     if isinstance(model.head, ReplacedTokenHead):
         return replaced_token_loss(logits["logits"][rows.keep], labels[rows.keep])
+    if isinstance(model.head, TokenCrfHead):
+        return _chain_loss(model.head, logits["logits"], labels.masked_fill(~rows.keep, IGNORED))
     labels = labels.masked_fill(~rows.keep, IGNORED).reshape(-1)  # [batch * seq]
     if not isinstance(model.head, PretrainingHead):
         return cross_entropy(logits["logits"].flatten(0, 1), labels, "labels")
@@ -200,3 +209,13 @@ def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, 
         return None
     words = cross_entropy(logits["prediction_logits"].flatten(0, 1), labels, "labels")
     return words + cross_entropy(logits[field], second.reshape(-1), argument)
+
+
+def _chain_loss(head: TokenCrfHead, logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean over labelled tokens of what each row's chain of them costs. logits: float [batch, seq, labels]; labels:
+    int [batch, seq].
+    """
+    check_labels(labels, logits.shape[-1], "labels")
+    is_judged = labels != IGNORED
+    lengths = [length for length in is_judged.sum(dim=1).tolist() if length]
+    return head.crf.losses(logits[is_judged], labels[is_judged].long(), lengths).sum() / sum(lengths)

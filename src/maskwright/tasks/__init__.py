@@ -1,9 +1,11 @@
 """Floor 4: what a fine-tuned model is asked: how rows become examples, head, loss, decoding and metrics."""
 
-from .base import Evaluation, SequenceTask, task_from_json, task_of_model
+from .base import Evaluation, Task, task_from_json, task_of_model
 from .classification import Classification
 from .examples import Examples
 from .regression import Regression
+from .sequence import SequenceTask
+from .tagging import Tagging
 
 __all__ = [
     "Classification",
@@ -11,6 +13,8 @@ __all__ = [
     "Examples",
     "Regression",
     "SequenceTask",
+    "Tagging",
+    "Task",
     "task_from_json",
     "task_of_model",
 ]

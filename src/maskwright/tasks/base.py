@@ -1,7 +1,8 @@
-"""A task on whole sequences: how rows become examples, which head, loss, reading of logits, and metrics.
+"""A task: how rows become examples, which head, loss, reading of its outputs, and metrics.
 
-The training loop and the commands know only this page. A new task is one subclass and one line in the
-registry.
+The training loop, the commands and the report know only this page. Below it stand the kinds of task: one answer for a
+whole text (`sequence.SequenceTask`), a tag for every word (`tagging.Tagging`). A new task is one subclass and one line
+in the registry.
 """
 
 from __future__ import annotations
@@ -9,41 +10,76 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from ..core import registry
-from ..core.errors import ConfigError, InputError, ModelFolderError, RowError, RowErrors
+from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
-from ..text.tables import Row
-from .examples import Examples, map_batches, tokenize_rows
+from ..text.encoding import TextCounts
+from .examples import Examples
 
 if TYPE_CHECKING:
     from ..models.model import Model
     from ..text.tokenizer import Tokenizer
 
 
+class AnyRow(Protocol):
+    """What every row has: its text as shown to people, a second one or None, the gold answer or None, its place."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def text_pair(self) -> str | None: ...
+
+    @property
+    def label(self) -> Any: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def file(self) -> str: ...
+
+
+class AnyTable(Protocol):
+    """What reading a file of rows gives: the good rows, the bad ones that were left out, and how many those are."""
+
+    @property
+    def rows(self) -> list[Any]: ...
+
+    @property
+    def skipped(self) -> list[RowError]: ...
+
+    @property
+    def num_skipped(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """metrics: name -> fraction; logits: float32 [rows, labels] in the rows' order; loss: mean over rows."""
+    """metrics: name -> fraction; logits: as the task's `logits`, in the rows' order; loss: mean over gold answers."""
 
     metrics: dict[str, float]
     logits: Tensor
     loss: float
 
 
-class SequenceTask(ABC):
-    """One answer for each text or pair of texts.
+class Task(ABC):
+    """What a fine-tuned model is asked.
 
-    name: as in the registry; head: the model head it needs; main_metric: the one that early stopping watches
-    and reports lead with (higher is better); labels: names of the outputs, [] for a regression.
+    name: as in the registry; head: the model head it needs; settings: those of a fine-tuning recipe that `from_rows`
+    takes; main_metric: the one that early stopping watches and reports lead with (higher is better); labels: names of
+    the outputs, [] where they have none.
     """
 
     name: ClassVar[str]
-    head: ClassVar[str]
+    head: str
+    settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
 
@@ -54,104 +90,116 @@ class SequenceTask(ABC):
 
     @property
     @abstractmethod
-    def problem_type(self) -> str:
-        """What the model's config.json calls it, as transformers does."""
+    def problem_type(self) -> str | None:
+        """What the model's config.json calls it, as transformers does; None where it has no word for it."""
 
-    @abstractmethod
-    def target(self, label: str | None) -> Any:
-        """The target of one row: a number or list of numbers. Raises ValueError saying what is wrong."""
-
-    @abstractmethod
-    def as_targets(self, values: Sequence[Any]) -> Tensor:
-        """The targets of many rows as the tensor that `loss_of` takes: [rows] or [rows, labels]."""
-
-    @abstractmethod
-    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Mean loss over rows, a scalar. logits: float32 [rows, labels]; targets [rows] or [rows, labels]."""
-
-    @abstractmethod
-    def decode(self, logits: Tensor) -> list[dict[str, Any]]:
-        """Logits float32 [rows, labels] as answers that can be written as JSON, one for each row."""
-
-    @abstractmethod
-    def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        """Metrics of logits float32 [rows, labels] against targets [rows] or [rows, labels]."""
-
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """What `task_from_json` needs to build the same task."""
+    # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> SequenceTask:
-        """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> AnyTable:
+        """The labelled rows of a file, for training. Raises RowErrors with every bad row unless they are skipped."""
 
+    def read_known(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> AnyTable:
+        """The same for scoring, when the answers that may occur are known."""
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    @abstractmethod
+    def from_rows(cls, train_rows: Sequence[Any], dev_rows: Sequence[Any] = (), **options: Any) -> Task:
+        """The task that these rows pose: labels and all else that training decides.
+
+        options: `train_file` and `dev_file` for messages, and the `settings`. Raises RowErrors for dev rows whose
+        answers training does not know, InputError where there is nothing to learn.
+        """
+
+    @classmethod
+    def strata(cls, rows: Sequence[Any]) -> list[str]:
+        """The class of each row, by which rows are set aside evenly; all the same where there are no classes."""
+        return [""] * len(rows)
+
+    @abstractmethod
     def examples(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[Any],
         tokenizer: Tokenizer,
         max_length: int | None = None,
         *,
         file: str | None = None,
         skip_bad_rows: bool = False,
     ) -> Examples:
-        """Tokenise labelled rows to at most `max_length` tokens.
+        """Labelled rows as tokens with targets, at most `max_length` tokens in a sequence.
 
         file: where the rows are from, for messages (None: as each row says). Raises RowErrors with every row whose
-        label is unknown or unusable, unless `skip_bad_rows`: then they are left out and counted in `num_skipped`.
+        answer is unknown or unusable, unless `skip_bad_rows`: then they are left out and counted in `num_skipped`.
         """
-        good, values = self.check(rows, file, skip_bad_rows=skip_bad_rows)
-        if not good:
-            raise InputError(f"{file or 'The data'} has no usable row: give at least one labelled text.")
-        return tokenize_rows(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
 
-    def check(
-        self, rows: Sequence[Row], file: str | None = None, *, skip_bad_rows: bool = False
-    ) -> tuple[list[Row], list[Any]]:
-        """The rows whose label is usable, and their targets. Raises RowErrors as `examples` does."""
-        good, values, bad = [], [], []
-        for row in rows:
-            try:
-                values.append(self.target(row.label))
-            except ValueError as error:
-                bad.append(RowError(file or row.file, row.line, "label", str(error)))
-            else:
-                good.append(row)
-        if bad and not skip_bad_rows:
-            raise RowErrors(bad)
-        return good, values
+    @abstractmethod
+    def unlabelled(
+        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> Examples:
+        """Rows as tokens, without targets. counts: adds up what was cut or unknown."""
+
+    def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """What should be told about the rows called `name` ("train", "dev") before work begins."""
+        return []
+
+    # -- training --------------------------------------------------------------------------------------------
 
     def prime(self, model: Model, examples: Examples) -> None:
         """Give a new head what the training targets say at once, before the first step. Nothing, for most tasks."""
         return None
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean loss over the sequences of a batch with the label "sequence": a scalar with gradient."""
-        return self.loss_of(model.logits(batch).float(), batch.labels["sequence"])
+    @abstractmethod
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """How many gold answers a batch has, under the task's name."""
 
+    @abstractmethod
     def outcome(self, model: Model, batch: Batch) -> Outcome:
-        """The same as sums for the training loop: one part under the task's name, with the right answers."""
-        logits, targets = model.logits(batch).float(), batch.labels["sequence"]
-        total = self.loss_of(logits, targets) * len(batch)
-        correct = self.num_correct(logits.detach(), targets)
-        return Outcome({self.name: total}, {self.name: len(batch)}, {} if correct is None else {self.name: correct})
+        """Sums for the training loop: one part under the task's name, with the right answers."""
 
-    def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor | None:
-        """Rows answered right, an int scalar; None where an answer is not simply right or wrong."""
-        return None
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """What `logits` gives; the model is in evaluation mode, and `examples` are not empty."""
+
+    @abstractmethod
+    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
+        """Outputs as answers that can be written as JSON, one for each row."""
+
+    @abstractmethod
+    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
+        """The mean loss of each row: float32 [rows]."""
+
+    @abstractmethod
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """Metrics and loss of outputs against the examples' targets."""
+
+    @abstractmethod
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        """Whether the answer of a row is the gold one."""
 
     def logits(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
-        """The model's outputs without dropout: float32 [rows, labels] in the order of the rows.
+        """The model's outputs without dropout: float32 [rows, labels], or [words, labels] where words are judged.
 
-        Raises InputError when they are not finite.
+        In the order of the rows. Raises InputError when they are not finite.
         """
         if len(examples) == 0:
             return torch.zeros(0, self.num_labels)
         was_training = model.training
         model.eval()
         try:
-            device = next(model.parameters()).device
-            logits = map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
+            logits = self.outputs(model, examples, batch_tokens)
         finally:
             model.train(was_training)
         if not bool(torch.isfinite(logits).all()):
@@ -165,16 +213,25 @@ class SequenceTask(ABC):
         """Run the model over labelled examples and score it."""
         if examples.targets is None or len(examples) == 0:
             raise InputError("Nothing to evaluate: labelled rows are needed.")
-        logits = self.logits(model, examples, batch_tokens)
-        loss = float(self.loss_of(logits, examples.targets))
-        return Evaluation(self.metrics(logits, examples.targets), logits, loss)
+        return self.score(self.logits(model, examples, batch_tokens), examples)
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What `task_from_json` needs to build the same task."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Task:
+        """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
 
 
-def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> SequenceTask:
+def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
     """The task of a loaded model: from the facts of its maskwright.json, or from its head where there are
     none.
 
-    Raises InputError when the model has no head for whole sequences, ModelFolderError for facts that do not fit it.
+    Raises InputError when the model has no head that answers, ModelFolderError for facts that do not fit it.
     """
     if facts and facts.get("task") in registry.names("task"):
         task = task_from_json(facts)
@@ -184,15 +241,18 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Seque
                 "they do not belong together."
             )
         return task
+    if model.head_name in ("tagging", "tagging-crf"):
+        has_crf = model.head_name == "tagging-crf"
+        return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
     if model.head_name not in ("classification", "regression"):
-        raise InputError("This model has no head that answers for whole texts: fine-tune it first.")
+        raise InputError("This model has no head that answers for texts: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":
         return task_from_json({"task": "regression"})
     is_multi = model.problem_type == "multi_label_classification"
     return task_from_json({"task": "classification", "labels": list(model.labels), "multi_label": is_multi})
 
 
-def task_from_json(facts: Mapping[str, Any]) -> SequenceTask:
+def task_from_json(facts: Mapping[str, Any]) -> Task:
     """The task that a model folder's maskwright.json describes: {"task": name, ...}.
 
     Raises ModelFolderError when it names no task that we know, or its facts do not fit.
@@ -202,5 +262,5 @@ def task_from_json(facts: Mapping[str, Any]) -> SequenceTask:
         cls = registry.resolve("task", str(name))
     except ConfigError as error:
         raise ModelFolderError(f"The model's maskwright.json names a task that is not known here: {error}") from None
-    task: SequenceTask = cls.from_json(facts)
+    task: Task = cls.from_json(facts)
     return task

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -17,9 +18,9 @@ from torch import Tensor
 from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..text.cells import LABEL_SEPARATOR
-from ..text.tables import Row
+from ..text.tables import Row, Table, read_table
 from . import metrics as scores
-from .base import SequenceTask
+from .sequence import SequenceTask
 
 THRESHOLD = 0.5  # a label of several applies from this probability
 
@@ -33,7 +34,8 @@ class Classification(SequenceTask):
     """
 
     name: ClassVar[str] = "classification"
-    head: ClassVar[str] = "classification"
+    head = "classification"
+    settings: ClassVar[tuple[str, ...]] = ("class_weight", "multi_label")
 
     def __init__(
         self, labels: Sequence[str], multi_label: bool = False, class_weights: Sequence[float] | None = None
@@ -92,6 +94,31 @@ class Classification(SequenceTask):
         task = cls(labels, multi_label, weights)
         task.check(dev_rows, dev_file)
         return task
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Table:
+        """Labelled texts or pairs; see `text.tables.read_table`."""
+        return read_table(path, columns=columns, multi_label=bool(multi_label), skip_bad_rows=skip_bad_rows)
+
+    def read_known(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> Table:
+        """The same, where a label that the model does not have makes a bad row."""
+        return read_table(
+            path, columns=columns, labels=self.labels, multi_label=self.multi_label, skip_bad_rows=skip_bad_rows
+        )
+
+    @classmethod
+    def strata(cls, rows: Sequence[Row]) -> list[str]:
+        """The label of each row."""
+        return [str(row.label) for row in rows]
 
     @property
     def num_labels(self) -> int:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from .base import SequenceTask
+from .base import Task
 from .classification import Classification
 from .examples import Examples
 
@@ -26,32 +26,23 @@ def confusion_matrix(task: Classification, logits: Tensor, targets: Tensor) -> l
     return table
 
 
-def worst_errors(task: SequenceTask, examples: Examples, logits: Tensor, limit: int = 20) -> list[dict[str, Any]]:
+def worst_errors(task: Task, examples: Examples, logits: Tensor, limit: int = 20) -> list[dict[str, Any]]:
     """The wrong rows with the largest loss, worst first.
 
-    Each is {"line", "text", "text_pair", "gold", "loss"} with the task's answer (`label`, `labels` or
-    `score`) beside. A regression has no right and wrong: its rows with the largest squared error are listed.
+    Each is {"line", "text", "text_pair", "gold", "loss"} with the task's answer beside. A regression has no right and
+    wrong: its rows with the largest squared error are listed.
     """
     if examples.targets is None:
         raise InputError("Errors can be listed for labelled rows only.")
-    losses = torch.stack(
-        [task.loss_of(logits[row : row + 1], examples.targets[row : row + 1]) for row in range(len(examples))]
-    )
-    answers = task.decode(logits)
+    losses = task.losses(logits, examples)
+    answers = task.answers(logits, examples)
     found: list[dict[str, Any]] = []
     for index in losses.argsort(descending=True).tolist():
         if len(found) == limit:
             break
         row, answer = examples.rows[index], answers[index]
-        if _is_right(task, examples.targets[index], answer):
+        if task.is_right(examples, index, answer):
             continue
         facts = {"line": row.line, "text": row.text, "text_pair": row.text_pair, "gold": row.label}
         found.append({**facts, **answer, "loss": float(losses[index])})
     return found
-
-
-def _is_right(task: SequenceTask, target: Tensor, answer: dict[str, Any]) -> bool:
-    if "labels" in answer:
-        chosen = set(answer["labels"])
-        return all((label in chosen) == bool(value) for label, value in zip(task.labels, target, strict=True))
-    return "label" in answer and task.labels[int(target)] == answer["label"]

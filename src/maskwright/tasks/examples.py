@@ -49,6 +49,11 @@ class Examples:
         return len(self.input_ids)
 
     @property
+    def num_rows(self) -> int:
+        """Rows that they are made from; a kind of examples may cut a long row into several."""
+        return len(self)
+
+    @property
     def num_truncated(self) -> int:
         """Rows that were cut to the maximum length."""
         return self.counts.cut_texts

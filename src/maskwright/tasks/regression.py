@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -13,9 +14,9 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
-from ..text.tables import Row
+from ..text.tables import Row, Table, read_table
 from . import metrics as scores
-from .base import SequenceTask
+from .sequence import SequenceTask
 from .examples import Examples
 
 
@@ -23,7 +24,7 @@ class Regression(SequenceTask):
     """One number for each row, in the unit of the targets: they are neither shifted nor scaled."""
 
     name: ClassVar[str] = "regression"
-    head: ClassVar[str] = "regression"
+    head = "regression"
     main_metric = "pearson"
 
     def __init__(self) -> None:
@@ -45,6 +46,18 @@ class Regression(SequenceTask):
         task.check(train_rows, train_file)
         task.check(dev_rows, dev_file)
         return task
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Table:
+        """Texts or pairs with a number each; see `text.tables.read_table`."""
+        return read_table(path, columns=columns, numeric=True, skip_bad_rows=skip_bad_rows)
 
     @property
     def num_labels(self) -> int:

@@ -20,8 +20,9 @@ from ..models.config import ModelConfig
 from ..models.model import Model
 from ..objectives.distillation import MaskedDistillation
 from ..objectives.pretraining import MaskedLanguageModelling
-from ..tasks.base import SequenceTask, task_of_model
+from ..tasks.base import task_of_model
 from ..tasks.examples import packed_batches
+from ..tasks.sequence import SequenceTask
 from ..text.tokenizer import Tokenizer
 from .distill_config import DistillConfig
 from .distill_job import RowsDistillation, TextDistillation, weights_digest
@@ -114,7 +115,12 @@ class RowsSide:
         room = teacher.config.max_position_embeddings
         if config.max_length > room:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the teacher has {room} positions.")
-        self.task: SequenceTask = task_of_model(teacher, read_facts(find_folder(config.teacher)[0]))
+        task = task_of_model(teacher, read_facts(find_folder(config.teacher)[0]))
+        if not isinstance(task, SequenceTask):
+            raise InputError(
+                f"{config.teacher} answers by {task.name}; a teacher judges whole texts, or guesses words."
+            )
+        self.task: SequenceTask = task
         self.config = config.on_rows(self.task.name)
         if self.task.problem_type == "multi_label_classification":
             self.config = replace(self.config, multi_label=True)

@@ -19,9 +19,8 @@ from ..hub.folders import LoadReport, load_model, save_model
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model, build
 from ..models.presets import preset
-from ..tasks.base import SequenceTask
+from ..tasks.base import AnyTable, Task
 from ..tasks.examples import Examples
-from ..text.tables import Row, Table, read_table
 from ..text.tokenizer import Tokenizer
 from .average import mean_weights
 from .finetune_config import FinetuneConfig
@@ -70,8 +69,8 @@ class FinetuneResult:
 class LabelledData:
     """The rows of a run. from_train: dev was set aside from train; skipped: bad rows left out."""
 
-    train: list[Row]
-    dev: list[Row]
+    train: list[Any]
+    dev: list[Any]
     from_train: bool
     skipped: int
 
@@ -88,7 +87,7 @@ class Seed:
 
 def fit(
     model: Model,
-    task: SequenceTask,
+    task: Task,
     train_examples: Examples,
     dev_examples: Examples | None = None,
     *,
@@ -167,11 +166,8 @@ class Bench:
         self.train = self._examples(self.data.train, config.train)
         self.dev = self._examples(self.data.dev, config.dev or config.train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
-            if examples.num_truncated:
-                warn(
-                    f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to "
-                    f"{config.max_length} tokens."
-                )
+            for remark in self.task.remarks(examples, name, config.max_length):
+                warn(remark)
             counts = examples.counts
             if counts.unknown_tokens:
                 note(f"{name}: {counts.unknown_tokens:,} of {counts.tokens:,} tokens are unknown to the vocabulary.")
@@ -180,9 +176,6 @@ class Bench:
                 f"The model's vocabulary has no token of the texts of {config.train}, so there is nothing to learn: "
                 "use a model that was trained on such text."
             )
-        labels = {row.label for row in self.data.dev}
-        if len(labels) == 1:
-            warn(f"All dev rows have the label '{labels.pop()}', so the dev scores say little.")
 
     def run_seed(self, run: RunFolder, seed: int) -> Seed:
         """Train one seed in its own folder, or read what it found when it is finished."""
@@ -229,7 +222,7 @@ class Bench:
         write_finetune_report(run, self, seeds, evaluation, result)
         return result
 
-    def _examples(self, rows: list[Row], path: Path) -> Examples:
+    def _examples(self, rows: list[Any], path: Path) -> Examples:
         return self.task.examples(rows, self.tokenizer, self.config.max_length, file=str(path))
 
     def _model(self, seed: int) -> tuple[Model, LoadReport]:
@@ -305,10 +298,10 @@ def read_data(config: FinetuneConfig) -> LabelledData:
     if config.dev is not None:
         dev_table = _table(config, config.dev)
         return LabelledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
-    rows, labels = train_table.rows, [row.label for row in train_table.rows]
+    rows = train_table.rows
     if len(rows) < 10:
         raise InputError(f"{config.train} has {len(rows)} rows, too few to set some aside: give --dev.")
-    dev = _set_aside(labels if config.task == "classification" else [""] * len(rows), config.seed)
+    dev = _set_aside(registry.resolve("task", config.task).strata(rows), config.seed)
     note(f"No --dev: {len(dev):,} of {len(rows):,} training rows are set aside for it.")
     return LabelledData(
         [row for number, row in enumerate(rows) if number not in dev],
@@ -318,21 +311,20 @@ def read_data(config: FinetuneConfig) -> LabelledData:
     )
 
 
-def make_task(config: FinetuneConfig, data: LabelledData) -> SequenceTask:
+def make_task(config: FinetuneConfig, data: LabelledData) -> Task:
     """The task with its labels, from the rows. Raises RowErrors for dev labels that training does not know."""
-    options: dict[str, Any] = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
-    if config.task == "classification":
-        options |= {"class_weight": config.class_weight, "multi_label": config.multi_label}
-    task: SequenceTask = registry.resolve("task", config.task).from_rows(data.train, data.dev, **options)
-    return task
+    cls: type[Task] = registry.resolve("task", config.task)
+    options = {name: getattr(config, name) for name in cls.settings}
+    files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
+    return cls.from_rows(data.train, data.dev, **files, **options)
 
 
-def _table(config: FinetuneConfig, path: Path) -> Table:
-    table = read_table(
+def _table(config: FinetuneConfig, path: Path) -> AnyTable:
+    cls: type[Task] = registry.resolve("task", config.task)
+    table = cls.read(
         path,
         columns=config.columns or None,
-        numeric=config.task == "regression",
-        multi_label=bool(config.multi_label),
+        multi_label=config.multi_label,
         skip_bad_rows=config.skip_bad_rows,
     )
     if table.num_skipped:
@@ -340,10 +332,10 @@ def _table(config: FinetuneConfig, path: Path) -> Table:
     return table
 
 
-def _set_aside(labels: Sequence[str | None], seed: int) -> set[int]:
+def _set_aside(labels: Sequence[str], seed: int) -> set[int]:
     """Numbers of the rows for dev: a tenth of each label, at least one of a label with two rows or more."""
     chosen: set[int] = set()
-    for label in sorted(set(labels), key=str):
+    for label in sorted(set(labels)):
         rows = [number for number, other in enumerate(labels) if other == label]
         count = max(round(len(rows) * DEV_SHARE), 1) if len(rows) > 1 else 0
         order = generator(seed, f"set aside {label}").permutation(len(rows))

@@ -13,7 +13,7 @@ from ..core.randomness import generator
 from ..data.batch import Batch
 from ..models.model import Model
 from ..objectives.outcome import Outcome
-from ..tasks.base import SequenceTask
+from ..tasks.base import Task
 from ..tasks.examples import Examples
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class FinetuneJob:
     def __init__(
         self,
         model: Model,
-        task: SequenceTask,
+        task: Task,
         train: Examples,
         dev: Examples | None,
         keeper: Keeper,
@@ -114,8 +114,8 @@ class FinetuneJob:
         return [self.train.batch(rows[start : start + size]).to(self.device) for start in range(0, len(rows), size)]
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Rows of a batch, under the task's name."""
-        return {self.task.name: len(batch)}
+        """Gold answers of a batch, under the task's name."""
+        return self.task.counts(batch)
 
     def outcome(self, batch: Batch) -> Outcome:
         """Loss and right answers of a batch. A frozen encoder runs without dropout."""

@@ -12,6 +12,7 @@ import torch
 
 from ..tasks.base import Evaluation
 from ..tasks.classification import Classification
+from ..tasks.tagging import Tagging
 from .report import (
     Bar,
     Bars,
@@ -39,6 +40,7 @@ from .report import (
 )
 from .report.numbers import percent, plus_minus
 from .run import RunFolder
+from .tagging_report import memory_baseline, tag_bars, tagging_blocks, tagging_facts
 
 if TYPE_CHECKING:
     from .finetune import Bench, Seed
@@ -57,7 +59,7 @@ def write_finetune_report(
     simple, words = _baseline(bench)
     headline = (
         f"Dev {metric.replace('_', ' ')} {plus_minus(result['mean'][metric], deviation)}{over}, on "
-        f"{len(bench.dev):,} {dev}; {words} {simple:.3f}."
+        f"{bench.dev.num_rows:,} {dev}; {words} {simple:.3f}."
     )
     if result["average"] is not None:
         headline += f" The model is the mean of their weights: {result['average'][metric]:.3f}."
@@ -81,7 +83,7 @@ def write_finetune_report(
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
         *_mistakes(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
-        _next(run),
+        _next(run, bench.task.name),
     ]
     health = _health(result["mean"][metric], simple, words, result["dev_from_train"])
     report = Report(f"{bench.task.name} on {bench.config.train.name}", headline, health, blocks, run.facts()["started"])
@@ -91,6 +93,8 @@ def write_finetune_report(
 def _baseline(bench: Bench) -> tuple[float, str]:
     """The main metric of always giving the commonest class, or of a constant, and how to call it."""
     targets = bench.dev.targets
+    if isinstance(bench.task, Tagging):
+        return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
         commonest = int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
         return float((targets == commonest).float().mean()), f"always '{bench.task.labels[commonest]}' gets"
@@ -111,15 +115,22 @@ def _health(score: float, simple: float, words: str, from_train: bool) -> Health
 def _data(bench: Bench) -> list[Block]:
     train, dev = bench.train, bench.dev
     facts = {
-        "training rows": len(train),
-        "dev rows": len(dev),
+        "training rows": train.num_rows,
+        "dev rows": dev.num_rows,
         "bad rows left out": bench.data.skipped,
         "tokens in training rows": int(train.lengths.sum()),
-        f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
-        "dev rows cut": dev.num_truncated,
     }
+    if isinstance(bench.task, Tagging):
+        facts |= tagging_facts(bench.task, train, dev)
+    else:
+        facts |= {
+            f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
+            "dev rows cut": dev.num_truncated,
+        }
     blocks: list[Block] = [Facts(facts, title="The data")]
-    if bench.task.labels:
+    if isinstance(bench.task, Tagging):
+        blocks.append(tag_bars(bench.task, train))
+    elif bench.task.labels:
         counts = Counter(str(row.label) for row in bench.data.train)
         total = sum(counts.values())
         bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
@@ -158,6 +169,8 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
+    if isinstance(task, Tagging):
+        return tagging_blocks(task, bench.dev, evaluation.logits)
     if targets is None or (isinstance(task, Classification) and task.multi_label):
         return []
     if not isinstance(task, Classification):
@@ -203,11 +216,12 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
     )
 
 
-def _next(run: RunFolder) -> NextSteps:
+def _next(run: RunFolder, task: str) -> NextSteps:
     model = run.path / "model"
+    test = "test.conll" if task == "tagging" else "test.tsv"
     return NextSteps(
         [
-            Command(f"maskwright evaluate {model} test.tsv", "score it on rows that decided nothing"),
+            Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
             Command(f'maskwright predict {model} "your text"', "use it"),
             Command(f"maskwright predict {model} --input texts.txt --output answers.jsonl", "use it on a file"),
         ]
@@ -231,6 +245,5 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
-    if recipe.get("average_seeds"):
-        words.append("--average-seeds")
+    words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf") if recipe.get(name)]
     return [*words, "-o", recipe["output"]]

@@ -1,0 +1,99 @@
+"""A linear-chain conditional random field: tags judged as a sequence, not one by one (Lafferty et al. 2001).
+
+score(tags) = start[y1] + sum emissions[t, yt] + sum transitions[yt-1, yt] + end[yn]; p(tags) = exp(score) / Z, where the
+forward algorithm sums Z over all sequences, and Viterbi's finds the best one (Lample et al. 2016, equations 1 to 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+Reduce = Callable[[Tensor], Tensor]  # over the tags before: [chains, labels, labels] to [chains, labels]
+
+
+class LinearChainCrf(nn.Module):
+    """Scores of neighbouring tags, and of the tags that begin and end a chain. num_labels: how many tags there are."""
+
+    def __init__(self, num_labels: int) -> None:
+        super().__init__()
+        self.transitions = nn.Parameter(torch.zeros(num_labels, num_labels))  # [from, to]
+        self.start = nn.Parameter(torch.zeros(num_labels))
+        self.end = nn.Parameter(torch.zeros(num_labels))
+
+    def losses(
+        self,
+        emissions: Tensor,
+        tags: Tensor,
+        lengths: Sequence[int],
+        begins: Tensor | None = None,
+        ends: Tensor | None = None,
+    ) -> Tensor:
+        """-log p(tags) of each chain: float32 [chains].
+
+        emissions: float [words, labels], chains end to end; tags: int64 [words]; lengths: words of each chain, at least
+        one; begins, ends: bool [chains], False where a chain is a piece of a longer one, which `start` or `end` do not
+        concern (None: all are whole).
+        """
+        chains = self._padded(emissions, lengths, begins, ends)
+        last = self._forward(chains, lengths, lambda scores: scores.logsumexp(dim=1))[-1]
+        total = last.logsumexp(dim=1)  # [chains]
+        owner = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)).to(tags.device)
+        place = torch.cat([torch.arange(length) for length in lengths]).to(tags.device)
+        single = chains[owner, place, tags]  # [words]
+        follows = place[1:] > 0
+        pairs = self.transitions.float()[tags[:-1][follows], tags[1:][follows]]
+        score = single.new_zeros(len(lengths)).index_add(0, owner, single).index_add(0, owner[1:][follows], pairs)
+        return total - score
+
+    def best_scores(self, emissions: Tensor, lengths: Sequence[int]) -> Tensor:
+        """The score of the best sequence of tags through each tag: float32 [words, labels].
+
+        emissions: float [words, labels], chains end to end; lengths: words of each chain. The best tag of every word
+        is Viterbi's sequence; the gap to another is what that one would cost the whole.
+        """
+        kept = [length for length in lengths if length]
+        if not kept:
+            return emissions.float()
+        chains = self._padded(emissions, kept, None, None)
+        there = self._forward(chains, kept, lambda scores: scores.amax(dim=1), every=True)
+        # The way back is the way there over the chains in reverse, with the transitions turned.
+        turned = pad_sequence([chain[:length].flip(0) for chain, length in zip(chains, kept, strict=True)], True)
+        back = self._forward(turned, kept, lambda scores: scores.amax(dim=1), every=True, is_reversed=True)
+        forward, backward = torch.stack(there, dim=1), torch.stack(back, dim=1)  # [chains, longest, labels]
+        parts = [
+            forward[number, :length] + backward[number, :length].flip(0) - chains[number, :length]
+            for number, length in enumerate(kept)
+        ]
+        return torch.cat(parts)  # [words, labels]
+
+    def _padded(self, emissions: Tensor, lengths: Sequence[int], begins: Tensor | None, ends: Tensor | None) -> Tensor:
+        """Scores of single tags, `start` and `end` among them: float32 [chains, longest, labels]."""
+        chains = pad_sequence(list(emissions.float().split(list(lengths))), batch_first=True)
+        place = torch.zeros_like(chains[..., 0])
+        at_start, at_end = place.clone(), place
+        at_start[:, 0] = 1.0 if begins is None else begins.float()
+        rows = torch.arange(len(lengths), device=chains.device)
+        last = torch.tensor(lengths, device=chains.device) - 1
+        at_end[rows, last] = 1.0 if ends is None else ends.float()
+        return chains + at_start[..., None] * self.start.float() + at_end[..., None] * self.end.float()
+
+    def _forward(
+        self, chains: Tensor, lengths: Sequence[int], reduce: Reduce, *, every: bool = False, is_reversed: bool = False
+    ) -> list[Tensor]:
+        """Scores of all ways to each tag, word by word: float32 [chains, labels] each; the last only unless `every`.
+
+        A chain that has ended keeps the scores of its last word.
+        """
+        transitions = self.transitions.float().t() if is_reversed else self.transitions.float()
+        length = torch.tensor(lengths, device=chains.device).unsqueeze(1)  # [chains, 1]
+        ways = chains[:, 0]
+        found = [ways]
+        for place in range(1, chains.shape[1]):
+            moved = reduce(ways.unsqueeze(2) + transitions) + chains[:, place]
+            ways = torch.where(place < length, moved, ways)
+            found = [*found, ways] if every else [ways]
+        return found
