@@ -28,6 +28,7 @@ _WHERE = {
     "TextRegressor": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
+    "QuestionAnswerer": "estimators",
 }
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "MaskwrightError",
     "ModelConfig",
     "PretrainConfig",
+    "QuestionAnswerer",
     "TextClassifier",
     "TextRegressor",
     "Tokenizer",
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from .api import build, distill, finetune, load, preset, pretrain
     from .core.errors import MaskwrightError
     from .data.batch import Batch
-    from .estimators import Embedder, FillMask, TextClassifier, TextRegressor
+    from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig

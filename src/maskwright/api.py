@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
 from .hub.sentence import declared_by
+from .inference.answer import Answerer
 from .inference.embed import TextEncoder
 from .inference.fill_mask import MaskFiller
 from .inference.next_sentence import NextSentence
@@ -31,6 +32,7 @@ __all__ = [
     "distill",
     "finetune",
     "load",
+    "open_answerer",
     "open_embedder",
     "open_mask_filler",
     "open_model",
@@ -41,7 +43,7 @@ __all__ = [
     "pretrain",
 ]
 
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf")  # heads that answer for texts, or their words
+ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa")  # heads that answer for texts or words
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 
 
@@ -85,7 +87,7 @@ def open_predictor(
 ) -> Predictor:
     """A fine-tuned model for answers. max_length: None as in training.
 
-    Raises ModelFolderError when the folder has no head that answers for texts or their words; so do the others for theirs.
+    Raises ModelFolderError when the folder has no head that answers for texts or words; so do the others for theirs.
     """
     return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length)
 
@@ -94,6 +96,19 @@ def predictor_of(model: Model, name: str | Path, max_length: int | None = None) 
     """The same for a model that `open_model` loaded from `name`."""
     facts = read_facts(find_folder(name)[0])
     return Predictor(model, task_of_model(model, facts), max_length or trained_length(facts))
+
+
+def open_answerer(
+    name: str | Path,
+    *,
+    max_length: int | None = None,
+    threshold: float | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+) -> Answerer:
+    """A question answerer. threshold: no-answer margin above which it refuses; None as trained."""
+    model = open_model(name, ("qa",), device, precision)
+    return Answerer(predictor_of(model, name, max_length), threshold)
 
 
 def open_mask_filler(name: str | Path, *, device: str = "auto", precision: str = "auto") -> MaskFiller:

@@ -61,7 +61,7 @@ def test_the_best_spans_are_those_of_trying_every_pair(words, kind, seed, coarse
         expected, null = brute_force(windows, logits, question, max_answer_tokens)
         assert [(span.start, span.end) for span in found.spans] == [place for place, _ in expected[:best]]
         np.testing.assert_allclose([span.score for span in found.spans], [score for _, score in expected[:best]])
-        np.testing.assert_allclose(found.no_answer_score, null - expected[0][1])
+        np.testing.assert_allclose(found.no_answer_margin, null - expected[0][1])
         scores = np.array([null, *(score for _, score in expected[:best])])
         shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
         np.testing.assert_allclose([found.no_answer_probability, *(s.probability for s in found.spans)], shares)
@@ -105,7 +105,7 @@ def test_the_question_and_special_tokens_never_answer():
     (found,) = find_answers(windows, [values])
     assert found.spans and all(span.text in "old man" for span in found.spans)
     assert all(span.score == 0 for span in found.spans)
-    assert found.no_answer_score == 100.0
+    assert found.no_answer_margin == 100.0
 
 
 def test_an_end_before_its_start_is_no_answer():
@@ -124,7 +124,7 @@ def test_one_window_with_an_answer_is_enough():
     first = int(windows.first[1])
     logits[1] = sharp(windows, 1, first + 1, first + 2, 6.0)
     (found,) = find_answers(windows, logits)
-    assert found.no_answer_score == -12.0
+    assert found.no_answer_margin == -12.0
     start, end = windows.spans[1][1][0], windows.spans[1][2][1]
     assert (found.spans[0].start, found.spans[0].end) == (start, end)
     assert found.best(0.0) == found.spans[0]
@@ -133,7 +133,7 @@ def test_one_window_with_an_answer_is_enough():
 def test_a_question_is_refused_above_the_threshold_only():
     windows = make_windows([ask("the old man")], tokenizer(), 40)
     (found,) = find_answers(windows, [sharp(windows, 0, 0, 0, 1.0)])
-    assert found.no_answer_score == 2.0
+    assert found.no_answer_margin == 2.0
     assert found.best() == found.best(2.0) == found.best(3.0) == found.spans[0]
     assert found.best(1.9) is None
 
@@ -145,7 +145,7 @@ def test_a_context_without_text_has_no_answer():
     empty = make_windows([ask(" ")], tokenizer(), 40)
     (found,) = find_answers(empty, [np.zeros((len(ids), 2)) for ids in empty.input_ids])
     assert found.spans == () and found.best() is None
-    assert found.no_answer_score == float("inf") and found.no_answer_probability == 1.0
+    assert found.no_answer_margin == float("inf") and found.no_answer_probability == 1.0
 
 
 def test_settings_below_one_are_refused():

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,13 +99,13 @@ def test_questions_without_an_answer_point_at_the_first_token():
 
 def test_there_are_no_targets_where_answers_are_not_known():
     windows = make_windows([ask(CONTEXT, known=False), ask(CONTEXT, "old man")], tokenizer(), 200)
-    assert windows.targets is None and "span" not in windows.batch([0, 1]).labels
+    assert windows.targets is None and "sequence" not in windows.batch([0, 1]).labels
 
 
 def test_an_answer_longer_than_every_window_is_named():
     windows = make_windows([ask(CONTEXT, CONTEXT), ask(CONTEXT, "old")], tokenizer(), 24, stride=4)
     assert windows.targets is not None and list(windows.unreachable) == [0]
-    assert (windows.targets[windows.question == 0] == 0).all()
+    assert bool((windows.targets[torch.from_numpy(windows.question == 0)] == 0).all())
 
 
 def test_the_first_of_several_answers_is_the_target():
@@ -122,7 +123,7 @@ def test_packs_are_sorted_by_length_and_say_which_window_each_is():
     for place, index in enumerate(batch.labels["example"].tolist()):
         begin, end = batch.cu_seqlens[place], batch.cu_seqlens[place + 1]
         assert batch.input_ids[begin:end].tolist() == windows.input_ids[index].tolist()
-        assert batch.labels["span"][place].tolist() == windows.targets[index].tolist()
+        assert batch.labels["sequence"][place].tolist() == windows.targets[index].tolist()
     assert batch.token_type_ids is not None and set(batch.token_type_ids.tolist()) == {0, 1}
 
 

@@ -14,6 +14,7 @@ from .. import __version__
 from ..core import progress
 from ..core.errors import MaskwrightError
 from . import (
+    answer,
     convert,
     distill,
     embed,
@@ -46,6 +47,7 @@ for name, command, panel in (
     ("distill", distill.distill, "Train"),
     ("evaluate", evaluate.evaluate, "Use"),
     ("predict", predict.predict, "Use"),
+    ("answer", answer.answer, "Use"),
     ("fill-mask", fill_mask.fill_mask, "Use"),
     ("next-sentence", next_sentence.next_sentence, "Use"),
     ("embed", embed.embed, "Use"),

@@ -51,7 +51,7 @@ def evaluate(
     """Score a model. Metrics are fractions; with two classes, f1 is that of the second.
 
     A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
-    .jsonl), a pre-trained one on text, which is masked as in training.
+    .jsonl; questions in SQuAD .json or .jsonl), a pre-trained one on text, which is masked as in training.
 
     Examples:
 
@@ -78,7 +78,7 @@ def evaluate(
     print_text(f"{result['task']} on {result['examples']:,} examples of {file}")
     print_metrics(result["metrics"])
     for error in result.get("errors", []):
-        found = error.get("label", error.get("labels", error.get("tags", error.get("score"))))
+        found = error.get("label", error.get("labels", error.get("tags", error.get("answer", error.get("score")))))
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
         print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str | None, typer.Argument(help="classification, regression or tagging.")] = None,
+    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging or qa.")] = None,
     model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
@@ -95,6 +95,8 @@ def finetune(
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
+
+        maskwright finetune qa --model runs/a/model --train train.json --dev dev.json --max-length 384 -o runs/q
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """

@@ -118,11 +118,20 @@ def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
 
 
-def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> list[Sentence] | RowStream:
-    """The sentences of a file of words, held as a whole, or the texts of any other, read as they are needed."""
+def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> Sequence[AnyRow] | RowStream:
+    """The sentences of a file of words or the questions of a SQuAD file, held as a whole; or the texts of any other, read
+    as they are needed.
+    """
+    from ..text.files import bare_suffix
+    from ..text.squad import read_questions
     from ..text.tagged import is_tagged, read_tagged
 
     roles = parse_columns(columns)
+    if bare_suffix(path) == ".json":
+        questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
+        if questions.num_skipped:
+            warn(f"{questions.num_skipped:,} bad rows are left out.")
+        return questions.rows
     if not is_tagged(path, roles):
         return stream_rows(path, columns, skip_bad_rows)
     table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
@@ -165,6 +174,9 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield text, "", ""
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
+    elif "answer" in answer:
+        place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
+        yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"
     else:
         label = answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else "")
         yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""

@@ -32,6 +32,7 @@ TABLE: dict[str, dict[str, str]] = {
         "classification": "maskwright.tasks.classification:Classification",
         "regression": "maskwright.tasks.regression:Regression",
         "tagging": "maskwright.tasks.tagging:Tagging",
+        "qa": "maskwright.tasks.qa:QuestionAnswering",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",

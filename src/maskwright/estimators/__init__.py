@@ -4,9 +4,10 @@
 of (text, second text) pairs, a numpy array of str, or a pandas or polars column.
 """
 
+from .answerer import QuestionAnswerer
 from .classifier import TextClassifier
 from .embedder import Embedder
 from .fill_mask import FillMask
 from .regressor import TextRegressor
 
-__all__ = ["Embedder", "FillMask", "TextClassifier", "TextRegressor"]
+__all__ = ["Embedder", "FillMask", "QuestionAnswerer", "TextClassifier", "TextRegressor"]

@@ -22,6 +22,7 @@ HEADS: dict[str | None, tuple[str, str]] = {
     "regression": ("a regression", "predict, evaluate or embed"),
     "tagging": ("a tagger", "predict, evaluate or embed"),
     "tagging-crf": ("a tagger with a CRF", "predict, evaluate or embed"),
+    "qa": ("a question answerer", "answer, predict, evaluate or embed"),
     None: ("an encoder without a head", "embed or finetune"),
 }
 

@@ -3,6 +3,7 @@
 from .base import Evaluation, Task, task_from_json, task_of_model
 from .classification import Classification
 from .examples import Examples
+from .qa import QuestionAnswering
 from .regression import Regression
 from .sequence import SequenceTask
 from .tagging import Tagging
@@ -11,6 +12,7 @@ __all__ = [
     "Classification",
     "Evaluation",
     "Examples",
+    "QuestionAnswering",
     "Regression",
     "SequenceTask",
     "Tagging",

@@ -167,6 +167,10 @@ class Task(ABC):
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Sums for the training loop: one part under the task's name, with the right answers."""
 
+    def settle(self, logits: Tensor, examples: Examples) -> None:
+        """Decide on the dev rows, after training, what belongs to the task and not to the model. Mostly nothing."""
+        return None
+
     # -- answers ---------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -244,6 +248,8 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
+    if model.head_name == "qa":
+        return task_from_json({"task": "qa"})
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for texts: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":

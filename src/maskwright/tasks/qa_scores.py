@@ -51,14 +51,14 @@ class Scored:
     """What answering and not answering gives for each question: all that a threshold decides.
 
     keys: what tells a question on a context from every other; has_answer: bool [rows]; answered, refused: float64
-    [rows, 2], exact match and F1 of the best span, and of no answer; no_answer_score: float64 [rows], as of `Found`.
+    [rows, 2], exact match and F1 of the best span, and of no answer; no_answer_margin: float64 [rows], as of `Found`.
     """
 
     keys: tuple[str, ...]
     has_answer: np.ndarray
     answered: np.ndarray
     refused: np.ndarray
-    no_answer_score: np.ndarray
+    no_answer_margin: np.ndarray
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -67,7 +67,7 @@ class Scored:
         """Some of the rows. rows: int64 [n] or bool [rows]."""
         chosen = np.arange(len(self))[rows]
         keys = tuple(self.keys[row] for row in chosen)
-        fields = (self.has_answer, self.answered, self.refused, self.no_answer_score)
+        fields = (self.has_answer, self.answered, self.refused, self.no_answer_margin)
         return Scored(keys, *(values[chosen] for values in fields))
 
     def outcome(self, threshold: float | np.ndarray) -> np.ndarray:
@@ -75,7 +75,7 @@ class Scored:
 
         threshold: one number, or one for each row.
         """
-        return np.where((self.no_answer_score > threshold)[:, None], self.refused, self.answered)
+        return np.where((self.no_answer_margin > threshold)[:, None], self.refused, self.answered)
 
 
 def score_all(questions: Sequence[Question], found: Sequence[Found]) -> Scored:
@@ -88,7 +88,7 @@ def score_all(questions: Sequence[Question], found: Sequence[Found]) -> Scored:
         np.array([bool(wanted) for wanted in golds], dtype=bool),
         np.array(pairs, dtype=np.float64).reshape(-1, 2),
         np.array([score_answer("", wanted) for wanted in golds], dtype=np.float64).reshape(-1, 2),
-        np.array([answer.no_answer_score for answer in found], dtype=np.float64),
+        np.array([answer.no_answer_margin for answer in found], dtype=np.float64),
     )
 
 

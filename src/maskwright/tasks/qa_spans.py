@@ -36,17 +36,17 @@ class Span:
 class Found:
     """What was found for one question.
 
-    spans: different pieces of the context, best first; no_answer_score: how many logits "no answer" is above the best
+    spans: different pieces of the context, best first; no_answer_margin: how many logits "no answer" is above the best
     span (inf where there is no valid span); no_answer_probability: its share of the softmax.
     """
 
     spans: tuple[Span, ...]
-    no_answer_score: float
+    no_answer_margin: float
     no_answer_probability: float
 
     def best(self, threshold: float | None = None) -> Span | None:
-        """The best span; None where there is none, or where `no_answer_score` is above `threshold` (None: never)."""
-        if not self.spans or (threshold is not None and self.no_answer_score > threshold):
+        """The best span; None where there is none, or where `no_answer_margin` is above `threshold` (None: never)."""
+        if not self.spans or (threshold is not None and self.no_answer_margin > threshold):
             return None
         return self.spans[0]
 

@@ -1,4 +1,4 @@
-"""When to refuse a question: the threshold on its no-answer score, chosen on some rows and reported on others.
+"""When to refuse a question: the threshold on its no-answer margin, chosen on some rows and reported on others.
 
 A threshold that was chosen on the rows it is reported on looks better than it is. So a `Threshold` remembers the rows
 that it was chosen on, and `report` refuses them; `cross_report` scores every row with a threshold chosen on others.
@@ -19,7 +19,7 @@ from .qa_scores import Scored, summarise
 
 @dataclass(frozen=True)
 class Threshold:
-    """Refuse a question whose no-answer score is above `value`; seen: the keys of the rows that chose it."""
+    """Refuse a question whose no-answer margin is above `value`; seen: the keys of the rows that chose it."""
 
     value: float = 0.0
     seen: frozenset[str] = frozenset()
@@ -48,8 +48,8 @@ def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
     if metric not in ("f1", "exact_match"):
         raise InputError(f"A threshold is chosen by f1 or exact_match, not by '{metric}'.")
     column = ("exact_match", "f1").index(metric)
-    order = np.argsort(scored.no_answer_score, kind="stable")
-    scores = scored.no_answer_score[order]
+    order = np.argsort(scored.no_answer_margin, kind="stable")
+    scores = scored.no_answer_margin[order]
     gain = (scored.answered - scored.refused)[order, column]  # of answering instead of refusing
     totals = np.concatenate([[0.0], np.cumsum(gain)])  # totals[n]: of answering the n lowest scores
     cuts = np.flatnonzero(np.concatenate([[True], scores[1:] > scores[:-1], [True]]))  # equal scores stay together

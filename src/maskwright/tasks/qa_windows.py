@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from ..core.errors import InputError
-from ..data.batch import Batch, order_by_length
 from ..text.encoding import Cut, Pieces, Template, TextCounts, all_windows
 from ..text.squad import Question
+from .examples import Examples
 
 if TYPE_CHECKING:
     from ..text.tokenizer import Tokenizer
@@ -29,34 +28,29 @@ _BLOCK = 256  # questions whose tokens the library holds at once
 
 
 @dataclass(frozen=True)
-class Windows:
+class Windows(Examples):
     """Windows of all questions, in the order of the questions, then of their contexts.
 
-    input_ids: for each window int32 [tokens]; token_types: for each window int8 [tokens], or None where all are 0;
-    question: int64 [windows], the index of each window's question; first: int64 [windows], its first context token;
-    spans: for each window int32 [context tokens, 2], the first character of each in its context and the one behind
-    the last; targets: int64 [windows, 2], the tokens where the answer begins and ends, or None without answers;
-    questions: those that were asked; counts: what was cut from questions, or unknown; unreachable: indices of the
-    questions whose answer is whole in no window.
+    `input_ids` has one entry for each window; `targets` int64 [windows, 2] are the tokens where the answer begins and
+    ends; `rows` are the questions. question: int64 [windows], the index of each window's question; first: int64
+    [windows], its first context token; spans: for each window int32 [context tokens, 2], the first character of each in
+    its context and the one behind the last; unreachable: indices of the questions whose answer is whole in no window.
     """
 
-    input_ids: Sequence[np.ndarray]
-    token_types: Sequence[np.ndarray] | None
-    question: np.ndarray
-    first: np.ndarray
-    spans: Sequence[np.ndarray]
-    targets: np.ndarray | None = None
-    questions: Sequence[Question] = field(default=(), repr=False)
-    counts: TextCounts = field(default_factory=TextCounts)
+    question: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    first: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    spans: Sequence[np.ndarray] = field(default=(), repr=False)
     unreachable: Sequence[int] = ()
 
-    def __len__(self) -> int:
-        return len(self.input_ids)
+    @property
+    def num_rows(self) -> int:
+        """Questions."""
+        return len(self.rows)
 
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each window, specials included: int64 [windows]."""
-        return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
+    @property
+    def questions(self) -> Sequence[Question]:
+        """Those that were asked."""
+        return cast(Sequence[Question], self.rows)
 
     def may_answer(self, window: int) -> np.ndarray:
         """Which tokens an answer may begin or end at: bool [tokens]. Those of the context that stand for characters."""
@@ -64,20 +58,6 @@ class Windows:
         spans, first = self.spans[window], self.first[window]
         allowed[first : first + len(spans)] = spans[:, 1] > spans[:, 0]
         return allowed
-
-    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Pack the windows `indices`, shortest first.
-
-        Labels: "example" int64 [sequences], the window that each sequence is; "span" int64 [sequences, 2], its answer's
-        first and last token in the sequence, where there are targets.
-        """
-        chosen = np.asarray(indices, dtype=np.int64)
-        chosen = chosen[order_by_length(self.lengths[chosen])]
-        labels = {"example": torch.from_numpy(chosen)}
-        if self.targets is not None:
-            labels["span"] = torch.from_numpy(self.targets[chosen])
-        types = None if self.token_types is None else [self.token_types[index] for index in chosen]
-        return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
 
 
 def make_windows(
@@ -88,6 +68,7 @@ def make_windows(
     stride: int | None = None,
     max_question_tokens: int = MAX_QUESTION_TOKENS,
     counts: TextCounts | None = None,
+    num_skipped: int = 0,
 ) -> Windows:
     """Cut questions and contexts into windows of at most `max_length` tokens, special ones included.
 
@@ -101,15 +82,17 @@ def make_windows(
     for start in range(0, len(questions), _BLOCK):
         made.add(questions[start : start + _BLOCK])
     has_targets = bool(questions) and all(question.answers is not None for question in questions)
+    targets = torch.tensor(made.targets, dtype=torch.int64).reshape(-1, 2) if has_targets else None
     return Windows(
         made.input_ids,
         made.token_types if made.has_types else None,
+        targets,
+        cast(Any, questions),
+        counts,
+        num_skipped,
         np.asarray(made.question, dtype=np.int64),
         np.asarray(made.first, dtype=np.int64),
         made.spans,
-        np.asarray(made.targets, dtype=np.int64).reshape(-1, 2) if has_targets else None,
-        questions,
-        counts,
         made.unreachable if has_targets else (),
     )
 

@@ -23,6 +23,7 @@ TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("premise", "hypothesis"),
     ("question1", "question2"),
     ("question", "sentence"),
+    ("question", "context"),
     ("sentence",),
 )
 LABEL_NAMES = ("label", "score")

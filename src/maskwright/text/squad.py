@@ -47,6 +47,21 @@ class Question:
     file: str
 
     @property
+    def text(self) -> str:
+        """The question, as tasks call the first text of a row."""
+        return self.question
+
+    @property
+    def text_pair(self) -> str:
+        """The context, the second text of a row."""
+        return self.context
+
+    @property
+    def label(self) -> list[str] | None:
+        """The texts of the right answers; None where they are not known."""
+        return None if self.answers is None else [gold.text for gold in self.answers]
+
+    @property
     def is_impossible(self) -> bool:
         """Whether it is known to have no answer in its context."""
         return self.answers == ()

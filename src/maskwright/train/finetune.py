@@ -196,6 +196,7 @@ class Bench:
         if self.config.average_seeds:
             model.load_state_dict(mean_weights([best_weights(seed.folder) for seed in seeds]))
         evaluation = self.task.evaluate(model, self.dev)
+        self.task.settle(evaluation.logits, self.dev)
         names = list(best.metrics)
         table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
         deviation = table.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(names))

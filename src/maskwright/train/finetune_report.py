@@ -12,7 +12,9 @@ import torch
 
 from ..tasks.base import Evaluation
 from ..tasks.classification import Classification
+from ..tasks.qa import QuestionAnswering
 from ..tasks.tagging import Tagging
+from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .report import (
     Bar,
     Bars,
@@ -95,6 +97,8 @@ def _baseline(bench: Bench) -> tuple[float, str]:
     targets = bench.dev.targets
     if isinstance(bench.task, Tagging):
         return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
+    if isinstance(bench.task, QuestionAnswering):
+        return refusal_baseline(bench.dev), "answering nothing gets"
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
         commonest = int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
         return float((targets == commonest).float().mean()), f"always '{bench.task.labels[commonest]}' gets"
@@ -122,6 +126,8 @@ def _data(bench: Bench) -> list[Block]:
     }
     if isinstance(bench.task, Tagging):
         facts |= tagging_facts(bench.task, train, dev)
+    elif isinstance(bench.task, QuestionAnswering):
+        facts |= qa_facts(bench.task, train, dev)
     else:
         facts |= {
             f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
@@ -171,6 +177,8 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
     task, rows = bench.task, bench.data.dev
     if isinstance(task, Tagging):
         return tagging_blocks(task, bench.dev, evaluation.logits)
+    if isinstance(task, QuestionAnswering):
+        return qa_mistakes(task, bench.dev, evaluation.logits)
     if targets is None or (isinstance(task, Classification) and task.multi_label):
         return []
     if not isinstance(task, Classification):
@@ -218,7 +226,12 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
 
 def _next(run: RunFolder, task: str) -> NextSteps:
     model = run.path / "model"
-    test = "test.conll" if task == "tagging" else "test.tsv"
+    test = {"tagging": "test.conll", "qa": "test.json"}.get(task, "test.tsv")
+    if task == "qa":
+        use = Command(f'maskwright answer {model} --question "Who?" --context "your text"', "use it")
+        return NextSteps(
+            [Command(f"maskwright evaluate {model} {test}", "score it on questions that decided nothing"), use]
+        )
     return NextSteps(
         [
             Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),

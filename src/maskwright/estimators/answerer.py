@@ -1,0 +1,95 @@
+"""Questions on contexts, in the manner of a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.errors import InputError
+from ..inference.answer import Answer, Answerer
+from ..inference.predict import Predictor
+from ..tasks.qa import QuestionAnswering
+from ..tasks.qa_scores import score_answer
+from ..text.answer_places import find_place
+from ..text.squad import Gold, Question
+from ..train.finetune import fit
+from .fine_tuned import FineTuned, check_lengths, tokenizer_of
+
+
+class QuestionAnswerer(FineTuned):
+    """A piece of a context for each question.
+
+    X: (question, context) pairs. y: for each the right answer, a text that stands in the context; a list of several;
+    or "" or [] where the context has none: then the model learns to refuse. Parameters as of the other estimators.
+    """
+
+    _heads = ("qa",)
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Train. Raises InputError for an answer that is not in its context, with the nearest match."""
+        self._check()
+        pairs = _pairs(X)
+        check_lengths(pairs, y)
+        rows = [
+            _question(number, pair, gold) for number, (pair, gold) in enumerate(zip(pairs, y, strict=True), start=1)
+        ]
+        task = QuestionAnswering.from_rows(rows)
+        model, _ = self._start(task)  # type: ignore[arg-type]
+        examples = task.examples(rows, tokenizer_of(model), self._room(model))
+        self.fit_result_ = fit(
+            model,
+            task,
+            examples,
+            epochs=self.epochs,
+            lr=self.lr,
+            batch_size=self.batch_size,
+            seed=self.random_state,
+            freeze_encoder=self.freeze_encoder,
+            precision=self.precision,
+            warmup_share=self.warmup,
+            weight_decay=self.weight_decay,
+        )
+        self.model_, self.task_ = model, task  # type: ignore[assignment]
+        return self
+
+    def answer(self, X: Any, top_k: int = 1) -> list[Answer]:  # noqa: N803
+        """Answers with characters and probabilities, and the `top_k` best pieces of each context."""
+        check_is_fitted(self, "model_")
+        predictor = Predictor(self.model_, self.task_, self._room(self.model_))
+        return Answerer(predictor).answer(_pairs(X), top_k)
+
+    def predict(self, X: Any) -> list[str]:  # noqa: N803
+        """The text of each answer; "" where the question is refused."""
+        return [found.answer["answer"] for found in self.answer(X)]
+
+    def score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """Mean F1, as SQuAD defines it."""
+        found = self.predict(X)
+        check_lengths(found, y)
+        return float(np.mean([score_answer(text, _texts(gold))[1] for text, gold in zip(found, y, strict=True)]))
+
+
+def _pairs(X: Any) -> list[tuple[str, str]]:  # noqa: N803
+    pairs = [tuple(pair) if isinstance(pair, (tuple, list, np.ndarray)) else (pair,) for pair in X]
+    for number, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise InputError(f"Item {number} is no pair of a question and its context: give (question, context).")
+    return [(str(question), str(context)) for question, context in pairs]
+
+
+def _texts(gold: Any) -> Sequence[str]:
+    texts = [gold] if isinstance(gold, str) else list(gold or [])
+    return [text for text in texts if text]
+
+
+def _question(number: int, pair: tuple[str, str], gold: Any) -> Question:
+    found = []
+    for text in _texts(gold):
+        start, reason = find_place(text, pair[1])
+        if reason is not None:
+            raise InputError(f"Item {number - 1}: {reason}.")
+        found.append(Gold(text, start))
+    return Question(str(number), *pair, tuple(found), number, "X")

@@ -1,0 +1,274 @@
+"""Extractive question answering: the piece of a context that answers a question (Devlin et al. 2018, 4.2 and 4.3).
+
+Question and context are one sequence, cut into windows (`qa_windows`); two logits a token say where the answer begins
+and ends (`qa_spans`). Its logits are float32 [tokens, 2] over all windows, end to end. Where the training rows hold
+questions without an answer the model may refuse; the threshold for that is chosen on the dev rows after training, and
+scores of rows that it was chosen on are always those of a threshold of other rows (`qa_threshold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..data.batch import Batch
+from ..models.losses import span_loss
+from ..objectives.outcome import Outcome
+from ..text.encoding import TextCounts
+from ..text.squad import Question, Questions, read_questions
+from .base import Evaluation, Task
+from .examples import Examples, packed_batches
+from .qa_scores import Scored, score_all, score_answer
+from .qa_spans import BEST, Found, find_answers
+from .qa_threshold import Threshold, cross_report, report, tune_threshold
+from .qa_windows import MAX_LENGTH, Windows, make_windows
+
+if TYPE_CHECKING:
+    from ..models.model import Model
+    from ..text.tokenizer import Tokenizer
+
+
+class QuestionAnswering(Task):
+    """Answers that are pieces of a context.
+
+    may_refuse: whether a question may be left without an answer; None where that is not known, and then every question
+    is answered. threshold: above which no-answer margin it is refused; None until it is chosen (0 serves till then).
+    """
+
+    name: ClassVar[str] = "qa"
+    head = "qa"
+    main_metric = "f1"
+    num_labels = 0
+    problem_type = None
+
+    def __init__(self, may_refuse: bool | None = None, threshold: Threshold | None = None) -> None:
+        self.labels: list[str] = []
+        self.may_refuse, self.threshold = may_refuse, threshold
+
+    # -- rows and examples -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Questions:
+        """Questions with their answers; see `text.squad.read_questions`."""
+        if columns:
+            raise InputError("Question answering has no columns to choose: name them question, context and answers.")
+        return read_questions(path, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Question],
+        dev_rows: Sequence[Question] = (),
+        *,
+        train_file: str | None = None,
+        **options: Any,
+    ) -> QuestionAnswering:
+        """The model may refuse when some training question has no answer. Raises InputError when none has one."""
+        if not any(row.answers for row in train_rows):
+            raise InputError(f"{train_file or 'The training data'} has no question with an answer to learn from.")
+        return cls(any(row.is_impossible for row in train_rows))
+
+    @classmethod
+    def strata(cls, rows: Sequence[Question]) -> list[str]:
+        """Whether a question has an answer."""
+        return ["no answer" if row.is_impossible else "answer" for row in rows]
+
+    def examples(
+        self,
+        rows: Sequence[Question],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Windows:
+        """Questions with known answers as windows of at most `max_length` tokens; see `Task.examples`."""
+        good = [row for row in rows if row.answers is not None]
+        bad = [
+            RowError(file or row.file, row.line, "answers", f"id {row.id}: the answers are missing")
+            for row in rows
+            if row.answers is None
+        ]
+        if bad and not skip_bad_rows:
+            raise RowErrors(bad)
+        if not good:
+            raise InputError(f"{file or 'The data'} has no usable question: give at least one with its answers.")
+        return make_windows(good, tokenizer, max_length or MAX_LENGTH, num_skipped=len(bad))
+
+    def unlabelled(
+        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> Windows:
+        """Questions, or pairs of a question and its context, as windows."""
+        return make_windows(as_questions(rows), tokenizer, max_length or MAX_LENGTH, counts=counts)
+
+    def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Contexts that became several windows, questions that were cut, and answers that no window holds."""
+        windows = _windows(examples)
+        found = []
+        if len(windows) > windows.num_rows:
+            found.append(f"{windows.num_rows:,} {name} questions make {len(windows):,} windows of {max_length} tokens.")
+        if windows.counts.cut_texts:
+            found.append(f"{windows.counts.cut_texts:,} {name} questions are cut: they take most of a window.")
+        if windows.unreachable:
+            found.append(f"{len(windows.unreachable):,} {name} answers are whole in no window: raise --max-length.")
+        return found
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Windows of a batch."""
+        return {self.name: len(batch)}
+
+    def outcome(self, model: Model, batch: Batch) -> Outcome:
+        """Summed loss, the mean of those of start and end, and windows whose answer is exactly right."""
+        logits, targets = _padded(model.logits(batch), batch.lengths), batch.labels["sequence"]
+        total = span_loss(logits[..., 0], logits[..., 1], targets[:, 0], targets[:, 1]) * len(batch)
+        correct = (logits.detach().argmax(dim=1) == targets).all(dim=1).sum()
+        return Outcome({self.name: total}, self.counts(batch), {self.name: correct})
+
+    def settle(self, logits: Tensor, examples: Examples) -> None:
+        """Choose the threshold on the dev rows, after training, where the model may refuse."""
+        if self.may_refuse:
+            self.threshold = tune_threshold(self.scored(logits, examples))
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """float32 [tokens, 2]: start and end of every token of all windows."""
+        device = next(model.parameters()).device
+        begins = np.concatenate([[0], np.cumsum(examples.lengths)])  # [windows + 1]
+        result = torch.zeros(int(begins[-1]), 2)
+        with torch.inference_mode():
+            for batch in packed_batches(examples, device, batch_tokens):
+                parts = model.logits(batch).float().cpu().split(batch.lengths)
+                for window, part in zip(batch.labels["example"].tolist(), parts, strict=True):
+                    result[begins[window] : begins[window + 1]] = part
+        return result.clone()
+
+    def found(self, logits: Tensor, examples: Examples, best: int = BEST) -> list[Found]:
+        """The `best` spans of each question. logits: float32 [tokens, 2]."""
+        parts = [part.numpy() for part in logits.split(examples.lengths.tolist())]
+        return find_answers(_windows(examples), parts, best=best)
+
+    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
+        """{"answer", "start", "end", "score", "no_answer_score", "no_answer_margin"} for each question.
+
+        start, end: characters of the context as given; score, no_answer_score: probabilities among the best spans. A
+        refused question has the answer "" and no place.
+        """
+        return [self.worded(found) for found in self.found(logits, examples)]
+
+    def worded(self, found: Found) -> dict[str, Any]:
+        """What was found as JSON."""
+        span = found.best(self._limit())
+        answer = {"answer": "", "start": None, "end": None, "score": found.no_answer_probability}
+        if span is not None:
+            answer = {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
+        margin = found.no_answer_margin if np.isfinite(found.no_answer_margin) else None
+        return {**answer, "no_answer_score": found.no_answer_probability, "no_answer_margin": margin}
+
+    def with_threshold(self, threshold: float) -> QuestionAnswering:
+        """The same task, refusing above this margin. Raises InputError when it is no number."""
+        if not np.isfinite(threshold):
+            raise InputError(f"A no-answer threshold is a finite number, not {threshold}.")
+        return QuestionAnswering(True, Threshold(threshold))
+
+    def _limit(self) -> float | None:
+        """The margin above which a question is refused; None for never."""
+        if not self.may_refuse:
+            return None
+        return (self.threshold or Threshold()).value
+
+    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
+        """The mean loss over the windows of each question: float32 [questions]."""
+        windows = _windows(examples)
+        rows = torch.from_numpy(windows.question)
+        total = torch.zeros(windows.num_rows).index_add_(0, rows, _window_losses(logits, windows))
+        return total / torch.bincount(rows, minlength=windows.num_rows)
+
+    def scored(self, logits: Tensor, examples: Examples) -> Scored:
+        """What answering and refusing each question gives."""
+        return score_all(_windows(examples).questions, self.found(logits, examples))
+
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """exact_match and f1, of questions with an answer and without one too, and the mean loss over windows.
+
+        Where questions may be refused, rows that chose the threshold, or come before it is chosen, are scored in two
+        halves, each with the threshold of the other.
+        """
+        scored = self.scored(logits, examples)
+        loss = float(_window_losses(logits, _windows(examples)).mean())
+        refuses = self.may_refuse or (self.may_refuse is None and not scored.has_answer.all())
+        if not refuses:
+            return Evaluation(report(scored), logits, loss)
+        if self.threshold is not None and not self.threshold.seen.intersection(scored.keys):
+            return Evaluation(report(scored, self.threshold), logits, loss)
+        if len(set(scored.keys)) < 2:  # nothing to choose a threshold on: none is chosen
+            return Evaluation(report(scored, Threshold()), logits, loss)
+        return Evaluation(cross_report(scored)[0], logits, loss)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        """Whether the answer matches a right one exactly, by the official normalisation."""
+        golds = _windows(examples).questions[row].label or []
+        return score_answer(answer["answer"], golds)[0] == 1.0
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task", "may_refuse", "threshold"}."""
+        threshold = None if self.threshold is None else self.threshold.to_json()
+        return {"task": self.name, "may_refuse": self.may_refuse, "threshold": threshold}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> QuestionAnswering:
+        """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
+        may_refuse, threshold = facts.get("may_refuse"), facts.get("threshold")
+        if not (may_refuse is None or isinstance(may_refuse, bool)):
+            raise ModelFolderError("The model's maskwright.json has 'may_refuse' that is neither true nor false.")
+        if not (threshold is None or isinstance(threshold, dict)):
+            raise ModelFolderError("The model's maskwright.json has a 'threshold' that is no object.")
+        return cls(may_refuse, None if threshold is None else Threshold.from_json(threshold))
+
+
+def as_questions(rows: Sequence[Any]) -> list[Question]:
+    """Rows of a question (text) and its context (text_pair) as questions. Raises InputError without a context."""
+    for row in rows:
+        if row.text_pair is None:
+            raise InputError(f"{row.file}, line {row.line}: a question needs its context as the second text.")
+    return [
+        row if isinstance(row, Question) else Question(str(row.line), row.text, row.text_pair, None, row.line, row.file)
+        for row in rows
+    ]
+
+
+def _windows(examples: Examples) -> Windows:
+    assert isinstance(examples, Windows)
+    return examples
+
+
+def _padded(logits: Tensor, lengths: list[int]) -> Tensor:
+    """From [tokens, 2] to [sequences, longest, 2]; what is not there can be no answer."""
+    parts = list(logits.float().split(lengths))
+    return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=-torch.inf)
+
+
+def _window_losses(logits: Tensor, windows: Windows) -> Tensor:
+    """The loss of each window: float32 [windows]."""
+    if windows.targets is None:
+        raise InputError("Questions with known answers are needed.")
+    parts = zip(logits.split(windows.lengths.tolist()), windows.targets, strict=True)
+    return torch.stack([F.cross_entropy(part.T, target) for part, target in parts])
