@@ -26,6 +26,7 @@ _WHERE = {
     "distill": "api",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
+    "TokenTagger": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
 }
@@ -41,6 +42,7 @@ __all__ = [
     "PretrainConfig",
     "TextClassifier",
     "TextRegressor",
+    "TokenTagger",
     "Tokenizer",
     "build",
     "distill",
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from .api import build, distill, finetune, load, preset, pretrain
     from .core.errors import MaskwrightError
     from .data.batch import Batch
-    from .estimators import Embedder, FillMask, TextClassifier, TextRegressor
+    from .estimators import Embedder, FillMask, TextClassifier, TextRegressor, TokenTagger
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig

@@ -85,7 +85,7 @@ def open_predictor(
 ) -> Predictor:
     """A fine-tuned model for answers. max_length: None as in training.
 
-    Raises ModelFolderError when the folder has no head that answers for texts or their words; so do the others for theirs.
+    Raises ModelFolderError when the folder has no head that answers for texts or words; so do the others for theirs.
     """
     return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length)
 

@@ -1,12 +1,13 @@
 """Floor 6: models as scikit-learn estimators, for `cross_val_score`, `Pipeline`, `GridSearchCV` and the rest.
 
 `__init__` only stores; `fit` checks, loads and trains, and sets the attributes that end in `_`. X is a list of texts or
-of (text, second text) pairs, a numpy array of str, or a pandas or polars column.
+of (text, second text) pairs, a numpy array of str, or a pandas or polars column; of a tagger, a list of lists of words.
 """
 
 from .classifier import TextClassifier
 from .embedder import Embedder
 from .fill_mask import FillMask
 from .regressor import TextRegressor
+from .tagger import TokenTagger
 
-__all__ = ["Embedder", "FillMask", "TextClassifier", "TextRegressor"]
+__all__ = ["Embedder", "FillMask", "TextClassifier", "TextRegressor", "TokenTagger"]

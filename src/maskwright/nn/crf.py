@@ -1,6 +1,6 @@
 """A linear-chain conditional random field: tags judged as a sequence, not one by one (Lafferty et al. 2001).
 
-score(tags) = start[y1] + sum emissions[t, yt] + sum transitions[yt-1, yt] + end[yn]; p(tags) = exp(score) / Z, where the
+score(tags) = start[y1] + sum emissions[t, yt] + sum transitions[yt-1, yt] + end[yn]; p(tags) = exp(score) / Z. The
 forward algorithm sums Z over all sequences, and Viterbi's finds the best one (Lample et al. 2016, equations 1 to 3).
 """
 
@@ -23,6 +23,26 @@ class LinearChainCrf(nn.Module):
         self.transitions = nn.Parameter(torch.zeros(num_labels, num_labels))  # [from, to]
         self.start = nn.Parameter(torch.zeros(num_labels))
         self.end = nn.Parameter(torch.zeros(num_labels))
+
+    @torch.no_grad()
+    def prime(self, tags: Tensor, lengths: Sequence[int]) -> None:
+        """Set the scores to how much more often tags meet than by chance: log p(to | from) - log p(to).
+
+        tags: int64 [words], chains end to end; lengths: words of each chain. Every pair is counted once more than it
+        occurs. Added to log p(tag | word), which single words are trained to give, that is the score of the hidden
+        Markov model of these tags.
+        """
+        size = len(self.start)
+        counts = torch.ones(size + 1, size + 1, dtype=torch.float64)  # [from, to]; the last is outside the chain
+        outside = torch.tensor([size])
+        chains = [chain for chain in tags.cpu().split(list(lengths)) if len(chain)]
+        path = torch.cat([outside, *(part for chain in chains for part in (chain, outside))])
+        counts.index_put_((path[:-1], path[1:]), torch.ones(len(path) - 1, dtype=torch.float64), accumulate=True)
+        share = counts.sum(dim=0) / counts.sum()
+        scores = (counts / counts.sum(dim=1, keepdim=True) / share).log()
+        self.transitions.copy_(scores[:size, :size])
+        self.start.copy_(scores[size, :size])
+        self.end.copy_(scores[:size, size])
 
     def losses(
         self,
