@@ -52,7 +52,7 @@ class LinearChainCrf(nn.Module):
         begins: Tensor | None = None,
         ends: Tensor | None = None,
     ) -> Tensor:
-        """-log p(tags) of each chain: float32 [chains].
+        """-log p(tags) of each chain: float [chains], in float32 or better.
 
         emissions: float [words, labels], chains end to end; tags: int64 [words]; lengths: words of each chain, at least
         one; begins, ends: bool [chains], False where a chain is a piece of a longer one, which `start` or `end` do not
@@ -65,19 +65,19 @@ class LinearChainCrf(nn.Module):
         place = torch.cat([torch.arange(length) for length in lengths]).to(tags.device)
         single = chains[owner, place, tags]  # [words]
         follows = place[1:] > 0
-        pairs = self.transitions.float()[tags[:-1][follows], tags[1:][follows]]
+        pairs = self.transitions.to(chains.dtype)[tags[:-1][follows], tags[1:][follows]]
         score = single.new_zeros(len(lengths)).index_add(0, owner, single).index_add(0, owner[1:][follows], pairs)
         return total - score
 
     def best_scores(self, emissions: Tensor, lengths: Sequence[int]) -> Tensor:
-        """The score of the best sequence of tags through each tag: float32 [words, labels].
+        """The score of the best sequence of tags through each tag: float [words, labels], in float32 or better.
 
         emissions: float [words, labels], chains end to end; lengths: words of each chain. The best tag of every word
         is Viterbi's sequence; the gap to another is what that one would cost the whole.
         """
         kept = [length for length in lengths if length]
         if not kept:
-            return emissions.float()
+            return _wide(emissions)
         chains = self._padded(emissions, kept, None, None)
         there = self._forward(chains, kept, lambda scores: scores.amax(dim=1), every=True)
         # The way back is the way there over the chains in reverse, with the transitions turned.
@@ -91,24 +91,27 @@ class LinearChainCrf(nn.Module):
         return torch.cat(parts)  # [words, labels]
 
     def _padded(self, emissions: Tensor, lengths: Sequence[int], begins: Tensor | None, ends: Tensor | None) -> Tensor:
-        """Scores of single tags, `start` and `end` among them: float32 [chains, longest, labels]."""
-        chains = pad_sequence(list(emissions.float().split(list(lengths))), batch_first=True)
+        """Scores of single tags, `start` and `end` among them: float [chains, longest, labels]."""
+        chains = pad_sequence(list(_wide(emissions).split(list(lengths))), batch_first=True)
         place = torch.zeros_like(chains[..., 0])
         at_start, at_end = place.clone(), place
-        at_start[:, 0] = 1.0 if begins is None else begins.float()
+        at_start[:, 0] = 1.0 if begins is None else begins.to(chains.dtype)
         rows = torch.arange(len(lengths), device=chains.device)
         last = torch.tensor(lengths, device=chains.device) - 1
-        at_end[rows, last] = 1.0 if ends is None else ends.float()
-        return chains + at_start[..., None] * self.start.float() + at_end[..., None] * self.end.float()
+        at_end[rows, last] = 1.0 if ends is None else ends.to(chains.dtype)
+        return (
+            chains + at_start[..., None] * self.start.to(chains.dtype) + at_end[..., None] * self.end.to(chains.dtype)
+        )
 
     def _forward(
         self, chains: Tensor, lengths: Sequence[int], reduce: Reduce, *, every: bool = False, is_reversed: bool = False
     ) -> list[Tensor]:
-        """Scores of all ways to each tag, word by word: float32 [chains, labels] each; the last only unless `every`.
+        """Scores of all ways to each tag, word by word: float [chains, labels] each; the last only unless `every`.
 
         A chain that has ended keeps the scores of its last word.
         """
-        transitions = self.transitions.float().t() if is_reversed else self.transitions.float()
+        transitions = self.transitions.to(chains.dtype)
+        transitions = transitions.t() if is_reversed else transitions
         length = torch.tensor(lengths, device=chains.device).unsqueeze(1)  # [chains, 1]
         ways = chains[:, 0]
         found = [ways]
@@ -117,3 +120,8 @@ class LinearChainCrf(nn.Module):
             ways = torch.where(place < length, moved, ways)
             found = [*found, ways] if every else [ways]
         return found
+
+
+def _wide(emissions: Tensor) -> Tensor:
+    """emissions, of any shape [...], in float32 or better: sums over long chains need it."""
+    return emissions.float() if emissions.dtype in (torch.bfloat16, torch.float16) else emissions
