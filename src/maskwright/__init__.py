@@ -26,6 +26,7 @@ _WHERE = {
     "distill": "api",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
+    "TokenTagger": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
     "QuestionAnswerer": "estimators",
@@ -43,6 +44,7 @@ __all__ = [
     "QuestionAnswerer",
     "TextClassifier",
     "TextRegressor",
+    "TokenTagger",
     "Tokenizer",
     "build",
     "distill",
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from .api import build, distill, finetune, load, preset, pretrain
     from .core.errors import MaskwrightError
     from .data.batch import Batch
-    from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor
+    from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig

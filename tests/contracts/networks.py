@@ -43,9 +43,16 @@ def has_its_shapes(model: Model) -> None:
 
 
 def learns(model: Model) -> None:
-    """A loss on what it answers reaches every parameter: on the logits where there is a head."""
+    """A loss on what it answers reaches every parameter: on the logits where there is a head.
+
+    A chain of labels is scored beside the logits, so there it is the head's own loss.
+    """
     model.train()
     torch.manual_seed(0)
+    if model.head_name == "tagging-crf":
+        rows = torch.tensor(ROWS[0]).repeat(2, 1)  # [batch, seq]
+        every_parameter_learns(model, model(input_ids=rows, token_type_ids=rows % 2, labels=rows // 2 % 2).loss)
+        return
     found = answers(model, ROWS)
     chosen = [value for name, value in sorted(found.items()) if model.head is None or name.endswith("logits")]
     generator = torch.Generator().manual_seed(1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,8 +16,10 @@ from maskwright.core import registry
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
-from maskwright.tasks import Examples, SequenceTask, task_of_model
+from maskwright.tasks import Examples, Task, task_of_model
+from maskwright.text.squad import Gold, Question
 from maskwright.text.tables import Row
+from maskwright.text.tagged import Sentence
 from maskwright.train.finetune import fit
 
 MAX_LENGTH = 24
@@ -30,22 +34,56 @@ def sample_rows(count: int = 12) -> list[Row]:
     ]
 
 
-def make(name: str) -> tuple[SequenceTask, Model, Examples]:
+def tagged_rows(count: int = 12) -> list[Any]:
+    """Sentences of a few words with BIO tags; one is longer than a window."""
+    words = [word for text in TEXTS for word in text.split()]
+    rows = []
+    for n in range(count):
+        length = 60 if n == 2 else 2 + n % 5
+        own = [words[(3 * n + place) % len(words)] for place in range(length)]
+        tags = [("O", "B-PER", "I-PER", "B-LOC")[place % 4] for place in range(length)]
+        rows.append(Sentence.of_words(own, tags, n + 1, "rows.conll"))
+    return rows
+
+
+def asked_rows(count: int = 12) -> list[Any]:
+    """Questions on contexts, each answered by a word of it; every fourth has no answer, one is longer than a window."""
+    words = [word for text in TEXTS for word in text.split()]
+    rows = []
+    for n in range(count):
+        context = " ".join(words[(5 * n + place) % len(words)] for place in range(60 if n == 2 else 4 + n % 5))
+        start = context.rindex(" ") + 1
+        golds = () if n % 4 == 3 else (Gold(context[start:], start),)
+        rows.append(Question(str(n), f"{words[n % len(words)]}?", context, golds, n + 1, "rows.json"))
+    return rows
+
+
+ROWS_OF: dict[str, Callable[..., list[Any]]] = {"tagging": tagged_rows, "qa": asked_rows}
+
+
+def rows_for(name: str, count: int = 12) -> list[Any]:
+    """Labelled rows of the kind that the task reads."""
+    return ROWS_OF.get(name, sample_rows)(count)
+
+
+def make(name: str) -> tuple[Task, Model, Examples]:
     """The task over sample rows, a model for it, and the rows as examples."""
-    task: SequenceTask = registry.resolve("task", name).from_rows(sample_rows(), sample_rows(4))
+    task: Task = registry.resolve("task", name).from_rows(rows_for(name), rows_for(name, 4))
     options = {"labels": task.labels or None, "problem_type": task.problem_type}
     model = lively(ModelConfig(**SMALL), task.head, **options)
-    return task, model, task.examples(sample_rows(), tokenizer(), MAX_LENGTH)
+    return task, model, task.examples(rows_for(name), tokenizer(), MAX_LENGTH)
 
 
 def has_its_shapes(name: str, folder: Path) -> None:
-    """One row of logits, one answer that JSON can hold, for each row; finite metrics, the main one among them."""
+    """Logits for each target (each token for qa), an answer that JSON can hold for each row; finite metrics."""
     task, model, examples = make(name)
     assert (task.name, task.head in registry.names("head")) == (name, True)
     evaluation = task.evaluate(model, examples)
-    assert evaluation.logits.shape == (len(examples), task.num_labels)
-    found = task.decode(evaluation.logits)
-    assert len(found) == len(examples) and len(json.loads(json.dumps(found))) == len(found)
+    assert examples.targets is not None
+    judged = (int(examples.lengths.sum()), 2) if name == "qa" else (len(examples.targets), task.num_labels)
+    assert evaluation.logits.shape == judged
+    found = task.answers(evaluation.logits, examples)
+    assert len(found) == examples.num_rows == len(rows_for(name)) and len(json.loads(json.dumps(found))) == len(found)
     assert task.main_metric in evaluation.metrics
     assert all(math.isfinite(value) for value in [evaluation.loss, *evaluation.metrics.values()])
 
@@ -54,6 +92,8 @@ def learns(name: str, folder: Path) -> None:
     """The loss reaches every parameter."""
     task, model, examples = make(name)
     outcome = task.outcome(model.train(), examples.batch(range(len(examples))))
+    if name == "qa":  # a number added to all tokens' logits changes no softmax over tokens
+        model.head.classifier.bias.requires_grad_(False)  # type: ignore[union-attr,operator]
     every_parameter_learns(model, torch.stack(list(outcome.losses.values())).sum())
 
 
@@ -61,9 +101,11 @@ def packs(name: str, folder: Path) -> None:
     """A row alone is answered as beside others, and the sums of two halves are those of the whole."""
     task, model, examples = make(name)
     together = task.logits(model, examples)
-    for number, row in enumerate(sample_rows()):
+    place = 0
+    for number, row in enumerate(rows_for(name)):
         alone = task.logits(model, task.examples([row], tokenizer(), MAX_LENGTH))
-        close(together[number : number + 1], alone, f"row {number}")
+        close(together[place : place + len(alone)], alone, f"row {number}")
+        place += len(alone)
     whole, *halves = (task.outcome(model, examples.batch(chosen)) for chosen in (range(6), range(3), range(3, 6)))
     for part, total in whole.losses.items():
         added = sum(half.losses[part] for half in halves)
@@ -78,7 +120,8 @@ def travels(name: str, folder: Path) -> None:
     loaded, _ = load_model(folder / "model")
     again = task_of_model(loaded, read_facts(folder / "model"))
     assert type(again) is type(task) and again.to_json() == task.to_json()
-    assert again.decode(again.logits(loaded, examples)) == task.decode(task.logits(model, examples))
+    found = again.answers(again.logits(loaded, examples), examples)
+    assert found == task.answers(task.logits(model, examples), examples)
 
 
 def repeats(name: str, folder: Path) -> None:

@@ -105,7 +105,7 @@ def predict(
         note(f"{count:,} answers in {output}")
     else:
         _show(_answers(predictor, rows, batch_tokens), json)
-    if not isinstance(rows, list):
+    if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
     warn_of_cuts(predictor.counts)
 

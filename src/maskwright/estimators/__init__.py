@@ -1,7 +1,7 @@
 """Floor 6: models as scikit-learn estimators, for `cross_val_score`, `Pipeline`, `GridSearchCV` and the rest.
 
 `__init__` only stores; `fit` checks, loads and trains, and sets the attributes that end in `_`. X is a list of texts or
-of (text, second text) pairs, a numpy array of str, or a pandas or polars column.
+of (text, second text) pairs, a numpy array of str, or a pandas or polars column; of a tagger, a list of lists of words.
 """
 
 from .answerer import QuestionAnswerer
@@ -9,5 +9,6 @@ from .classifier import TextClassifier
 from .embedder import Embedder
 from .fill_mask import FillMask
 from .regressor import TextRegressor
+from .tagger import TokenTagger
 
-__all__ = ["Embedder", "FillMask", "QuestionAnswerer", "TextClassifier", "TextRegressor"]
+__all__ = ["Embedder", "FillMask", "QuestionAnswerer", "TextClassifier", "TextRegressor", "TokenTagger"]

@@ -1,4 +1,4 @@
-"""Training, answering, saving and loading: what TextClassifier and TextRegressor share."""
+"""Training, answering, saving and loading: what the fine-tuned estimators share."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..inference.predict import Predictor
 from ..inference.ready import place, require_head, room_of, tokenizer_of
 from ..inference.texts import as_texts
 from ..models.model import Model, build
-from ..tasks import SequenceTask, task_of_model
-from ..tasks.examples import rows_of, tokenize_rows
+from ..tasks import SequenceTask, Task, task_of_model
+from ..tasks.examples import Examples, rows_of, tokenize_rows
 from ..train.finetune import fit, has_new_head
 
 ModelSource = str | Path | Model
@@ -68,12 +68,18 @@ class FineTuned(BaseEstimator):
         self.device = device
         self.precision = precision
 
+    task_: Task
+
     def _fit(self, texts: Sequence[Any], task: SequenceTask, targets: Sequence[Any]) -> None:
         """Train the head, and the encoder unless frozen, on texts with the targets of `task`."""
         model, is_new_head = self._start(task)
         examples = tokenize_rows(rows_of(texts), tokenizer_of(model), self._room(model), task.as_targets(targets))
         if examples.num_truncated:
             warn(f"{examples.counts.note()} Raise max_length (now {self._room(model)}) to keep them whole.")
+        self._train(model, task, examples, is_new_head)
+
+    def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
+        """Train a model at its first step, and keep it."""
         if is_new_head:
             task.prime(model, examples)
         self.fit_result_ = fit(
@@ -91,7 +97,7 @@ class FineTuned(BaseEstimator):
         )
         self.model_, self.task_ = model, task
 
-    def _start(self, task: SequenceTask) -> tuple[Model, bool]:
+    def _start(self, task: Task) -> tuple[Model, bool]:
         """The model at its first step, and whether its head is new, drawn from random_state.
 
         That of a folder is kept where it fits the task; of a model in memory the encoder alone is copied.

@@ -86,10 +86,14 @@ class Family:
     # -- tensors ---------------------------------------------------------------------------------------------
 
     def their_names(self, ours: str, head: str | None) -> list[str]:
-        """Names, without prefix, of the tensors that make up our parameter `ours` in a model with `head`."""
-        if not self.encoder:
+        """Names, without prefix, of the tensors that make up our parameter `ours` in a model with `head`.
+
+        A head that the family does not have keeps our names: no file of theirs holds it.
+        """
+        is_own_head = ours.startswith("head.") and head not in self.heads
+        if not self.encoder or is_own_head:
             return [ours]
-        for pattern, theirs in self._rules[head]:
+        for pattern, theirs in self._rules[head if head in self.heads else None]:
             found = pattern.fullmatch(ours)
             if found:
                 return [name.format(**found.groupdict()) for name in theirs]

@@ -31,9 +31,8 @@ def check_output(path: Path | str) -> Path:
 def write_answers(path: Path | str, answers: Iterable[Mapping[str, Any]]) -> int:
     """Write answers as they come; the file appears when all are there. Returns how many.
 
-    Mappings inside an answer (probabilities) are left to .jsonl; lists of labels are joined with `|` in tables, lists of
-    mappings (entities) are one cell of JSON. The
-    first answer decides the columns of a table.
+    Mappings inside an answer (probabilities) are left to .jsonl; in tables lists of labels are joined with `|`, and
+    lists of mappings (entities) are one cell of JSON. The first answer decides the columns of a table.
     """
     path = check_output(path)
     count = 0

@@ -1,6 +1,6 @@
 """A linear-chain conditional random field: tags judged as a sequence, not one by one (Lafferty et al. 2001).
 
-score(tags) = start[y1] + sum emissions[t, yt] + sum transitions[yt-1, yt] + end[yn]; p(tags) = exp(score) / Z, where the
+score(tags) = start[y1] + sum emissions[t, yt] + sum transitions[yt-1, yt] + end[yn]; p(tags) = exp(score) / Z. The
 forward algorithm sums Z over all sequences, and Viterbi's finds the best one (Lample et al. 2016, equations 1 to 3).
 """
 
@@ -24,6 +24,26 @@ class LinearChainCrf(nn.Module):
         self.start = nn.Parameter(torch.zeros(num_labels))
         self.end = nn.Parameter(torch.zeros(num_labels))
 
+    @torch.no_grad()
+    def prime(self, tags: Tensor, lengths: Sequence[int]) -> None:
+        """Set the scores to how much more often tags meet than by chance: log p(to | from) - log p(to).
+
+        tags: int64 [words], chains end to end; lengths: words of each chain. Every pair is counted once more than it
+        occurs. Added to log p(tag | word), which single words are trained to give, that is the score of the hidden
+        Markov model of these tags.
+        """
+        size = len(self.start)
+        counts = torch.ones(size + 1, size + 1, dtype=torch.float64)  # [from, to]; the last is outside the chain
+        outside = torch.tensor([size])
+        chains = [chain for chain in tags.cpu().split(list(lengths)) if len(chain)]
+        path = torch.cat([outside, *(part for chain in chains for part in (chain, outside))])
+        counts.index_put_((path[:-1], path[1:]), torch.ones(len(path) - 1, dtype=torch.float64), accumulate=True)
+        share = counts.sum(dim=0) / counts.sum()
+        scores = (counts / counts.sum(dim=1, keepdim=True) / share).log()
+        self.transitions.copy_(scores[:size, :size])
+        self.start.copy_(scores[size, :size])
+        self.end.copy_(scores[:size, size])
+
     def losses(
         self,
         emissions: Tensor,
@@ -32,7 +52,7 @@ class LinearChainCrf(nn.Module):
         begins: Tensor | None = None,
         ends: Tensor | None = None,
     ) -> Tensor:
-        """-log p(tags) of each chain: float32 [chains].
+        """-log p(tags) of each chain: float [chains], in float32 or better.
 
         emissions: float [words, labels], chains end to end; tags: int64 [words]; lengths: words of each chain, at least
         one; begins, ends: bool [chains], False where a chain is a piece of a longer one, which `start` or `end` do not
@@ -45,19 +65,19 @@ class LinearChainCrf(nn.Module):
         place = torch.cat([torch.arange(length) for length in lengths]).to(tags.device)
         single = chains[owner, place, tags]  # [words]
         follows = place[1:] > 0
-        pairs = self.transitions.float()[tags[:-1][follows], tags[1:][follows]]
+        pairs = self.transitions.to(chains.dtype)[tags[:-1][follows], tags[1:][follows]]
         score = single.new_zeros(len(lengths)).index_add(0, owner, single).index_add(0, owner[1:][follows], pairs)
         return total - score
 
     def best_scores(self, emissions: Tensor, lengths: Sequence[int]) -> Tensor:
-        """The score of the best sequence of tags through each tag: float32 [words, labels].
+        """The score of the best sequence of tags through each tag: float [words, labels], in float32 or better.
 
         emissions: float [words, labels], chains end to end; lengths: words of each chain. The best tag of every word
         is Viterbi's sequence; the gap to another is what that one would cost the whole.
         """
         kept = [length for length in lengths if length]
         if not kept:
-            return emissions.float()
+            return _wide(emissions)
         chains = self._padded(emissions, kept, None, None)
         there = self._forward(chains, kept, lambda scores: scores.amax(dim=1), every=True)
         # The way back is the way there over the chains in reverse, with the transitions turned.
@@ -71,24 +91,27 @@ class LinearChainCrf(nn.Module):
         return torch.cat(parts)  # [words, labels]
 
     def _padded(self, emissions: Tensor, lengths: Sequence[int], begins: Tensor | None, ends: Tensor | None) -> Tensor:
-        """Scores of single tags, `start` and `end` among them: float32 [chains, longest, labels]."""
-        chains = pad_sequence(list(emissions.float().split(list(lengths))), batch_first=True)
+        """Scores of single tags, `start` and `end` among them: float [chains, longest, labels]."""
+        chains = pad_sequence(list(_wide(emissions).split(list(lengths))), batch_first=True)
         place = torch.zeros_like(chains[..., 0])
         at_start, at_end = place.clone(), place
-        at_start[:, 0] = 1.0 if begins is None else begins.float()
+        at_start[:, 0] = 1.0 if begins is None else begins.to(chains.dtype)
         rows = torch.arange(len(lengths), device=chains.device)
         last = torch.tensor(lengths, device=chains.device) - 1
-        at_end[rows, last] = 1.0 if ends is None else ends.float()
-        return chains + at_start[..., None] * self.start.float() + at_end[..., None] * self.end.float()
+        at_end[rows, last] = 1.0 if ends is None else ends.to(chains.dtype)
+        return (
+            chains + at_start[..., None] * self.start.to(chains.dtype) + at_end[..., None] * self.end.to(chains.dtype)
+        )
 
     def _forward(
         self, chains: Tensor, lengths: Sequence[int], reduce: Reduce, *, every: bool = False, is_reversed: bool = False
     ) -> list[Tensor]:
-        """Scores of all ways to each tag, word by word: float32 [chains, labels] each; the last only unless `every`.
+        """Scores of all ways to each tag, word by word: float [chains, labels] each; the last only unless `every`.
 
         A chain that has ended keeps the scores of its last word.
         """
-        transitions = self.transitions.float().t() if is_reversed else self.transitions.float()
+        transitions = self.transitions.to(chains.dtype)
+        transitions = transitions.t() if is_reversed else transitions
         length = torch.tensor(lengths, device=chains.device).unsqueeze(1)  # [chains, 1]
         ways = chains[:, 0]
         found = [ways]
@@ -97,3 +120,8 @@ class LinearChainCrf(nn.Module):
             ways = torch.where(place < length, moved, ways)
             found = [*found, ways] if every else [ways]
         return found
+
+
+def _wide(emissions: Tensor) -> Tensor:
+    """emissions, of any shape [...], in float32 or better: sums over long chains need it."""
+    return emissions.float() if emissions.dtype in (torch.bfloat16, torch.float16) else emissions

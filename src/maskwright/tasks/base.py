@@ -115,10 +115,11 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def from_rows(cls, train_rows: Sequence[Any], dev_rows: Sequence[Any] = (), **options: Any) -> Task:
+    def from_rows(cls, *rows: Any, **options: Any) -> Task:
         """The task that these rows pose: labels and all else that training decides.
 
-        options: `train_file` and `dev_file` for messages, and the `settings`. Raises RowErrors for dev rows whose
+        rows: those to train on, then those of dev; options: `train_file` and `dev_file` for messages, and the
+        `settings`. Raises RowErrors for dev rows whose
         answers training does not know, InputError where there is nothing to learn.
         """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ class Examples:
     input_ids: Sequence[np.ndarray]
     token_types: Sequence[np.ndarray] | None = None
     targets: Tensor | None = None
-    rows: Sequence[Row] = field(default=(), repr=False)
+    rows: Sequence[Any] = field(default=(), repr=False)
     counts: TextCounts = field(default_factory=TextCounts)
     num_skipped: int = 0
 

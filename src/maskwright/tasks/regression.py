@@ -16,8 +16,8 @@ from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
 from ..text.tables import Row, Table, read_table
 from . import metrics as scores
-from .sequence import SequenceTask
 from .examples import Examples
+from .sequence import SequenceTask
 
 
 class Regression(SequenceTask):

@@ -14,6 +14,12 @@ from typing import NamedTuple
 
 OUTSIDE = "O"
 SCHEMES = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU", "IO": "I"}
+_LETTERS = {  # of the first word of an entity, those between, the last, and an only one
+    "BIO": ("B", "I", "I", "B"),
+    "BIOES": ("B", "I", "E", "S"),
+    "BILOU": ("B", "I", "L", "U"),
+    "IO": ("I", "I", "I", "I"),
+}
 _PLAIN = {"L": "E", "U": "S"}  # BILOU's letters, in those of BIOES
 _TAG = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
 
@@ -96,9 +102,7 @@ def strict_spans(tags: Sequence[str], scheme: str) -> list[Entity]:
 def spell(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
     """Tags of `length` words in which these entities stand, as the scheme spells them."""
     tags = [OUTSIDE] * length
-    begin, inside, end, single = {
-        "BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU", "IO": "IIII"
-    }[scheme]  # fmt: skip
+    begin, inside, end, single = _LETTERS[scheme]
     for type, start, stop in entities:
         tags[start:stop] = [f"{inside}-{type}"] * (stop - start)
         tags[stop - 1] = f"{end}-{type}"

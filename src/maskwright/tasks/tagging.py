@@ -18,6 +18,8 @@ from torch import Tensor
 from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..data.batch import Batch
+from ..models.heads import TokenCrfHead, require
+from ..nn.crf import LinearChainCrf
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
 from ..text.tagged import Sentence, TaggedTable, as_sentences, read_tagged
@@ -179,12 +181,18 @@ class Tagging(Task):
             )
         if len(examples) > examples.num_rows:
             found.append(
-                f"{examples.num_rows:,} {name} sentences make {len(examples):,} windows of at most {max_length} tokens; "
-                "every word is judged once."
+                f"{examples.num_rows:,} {name} sentences make {len(examples):,} windows of at most {max_length} "
+                "tokens; every word is judged once."
             )
         return found
 
     # -- training --------------------------------------------------------------------------------------------
+
+    def prime(self, model: Model, examples: Examples) -> None:
+        """Give a new CRF the neighbours that the training tags have: fine-tuning rates are too small to find them."""
+        assert isinstance(examples, TaggedExamples)
+        if isinstance(model.head, TokenCrfHead) and examples.targets is not None:
+            model.head.crf.prime(examples.targets, examples.num_words_by_row)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Words of a batch."""
@@ -199,7 +207,7 @@ class Tagging(Task):
             return Outcome({self.name: total}, counts, {self.name: (logits.argmax(dim=-1) == tags).sum()})
         lengths = batch.labels["chain"]
         kept = lengths > 0
-        losses = model.head.crf.losses(  # type: ignore[union-attr]
+        losses = self._crf(model).losses(
             logits, tags, lengths[kept].tolist(), batch.labels["is_first"][kept], batch.labels["is_last"][kept]
         )
         return Outcome({self.name: losses.sum()}, counts)
@@ -217,8 +225,13 @@ class Tagging(Task):
                 result[batch.labels["words"].cpu()] = found.cpu()
             if self.crf:
                 lengths = examples.num_words_by_row
-                result = model.head.crf.best_scores(result.to(device), lengths).cpu()  # type: ignore[union-attr]
+                result = self._crf(model).best_scores(result.to(device), lengths).cpu()
         return result.clone()
+
+    @staticmethod
+    def _crf(model: Model) -> LinearChainCrf:
+        head: TokenCrfHead = require(model.head, (TokenCrfHead,), "judge tags together")
+        return head.crf
 
     def tags_of(self, logits: Tensor, examples: TaggedExamples) -> list[list[str]]:
         """The tags of each sentence. logits: float32 [words, labels]."""

@@ -211,9 +211,11 @@ class _Named:
         faults = _faults(record, self.tokens, words, "token")
         if tags is not None or self.need_tags:
             faults += _faults(record, self.tags, tags, "tag")
-        if not faults and tags is not None and len(tags) != len(words):
-            faults.append(record.fault(self.tags, f"has {len(tags)} tags for {len(words)} tokens"))
-        return faults or Sentence.of_words(words, tags, record.line, record.file)
+        if faults or not words:
+            return faults
+        if tags is not None and len(tags) != len(words):
+            return [record.fault(self.tags, f"has {len(tags)} tags for {len(words)} tokens")]
+        return Sentence.of_words(words, tags, record.line, record.file)
 
 
 def _faults(record: Record, name: str, cells: Any, what: str) -> list[RowError]:

@@ -12,6 +12,7 @@ from ..data.batch import Batch
 from ..models.model import Model
 from ..objectives.distillation import Mix, hidden_cosine_loss, soft_binary_loss, soft_target_loss
 from ..objectives.outcome import Outcome
+from ..tasks.sequence import SequenceTask
 from .finetune_job import FinetuneJob
 from .pretrain_job import PretrainJob
 
@@ -50,6 +51,8 @@ class TextDistillation(PretrainJob):
 
 class RowsDistillation(FinetuneJob):
     """A fine-tuning that also learns the teacher's answers and hidden states; dev scores are the task's alone."""
+
+    task: SequenceTask
 
     def __init__(self, *args: Any, teacher: Model, teacher_digest: str, mix: Mix, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -94,7 +97,9 @@ def answers(model: Model, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:
     return logits.float()
 
 
-def soft_loss(problem_type: str, student: torch.Tensor, teacher: torch.Tensor, temperature: float) -> torch.Tensor:
+def soft_loss(
+    problem_type: str | None, student: torch.Tensor, teacher: torch.Tensor, temperature: float
+) -> torch.Tensor:
     """How far the student's answers are from the teacher's, summed over rows, a scalar.
 
     student, teacher: float [rows, labels], logits; numbers of a regression are compared by their squared difference,

@@ -18,8 +18,9 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data; crf: judge the tags of a sentence together; average_seeds: the model is the mean of the seeds' weights, not the best seed;
-    tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    None decides by the data; crf: judge the tags of a sentence together; average_seeds: the model is the mean of the
+    seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard events (may change when a run goes
+    on).
     """
 
     train: Path

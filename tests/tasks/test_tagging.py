@@ -1,0 +1,191 @@
+"""Tagging: words to first pieces, windows that lose nothing, tags known and repaired, scores and answers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.samples import TEXTS, tokenizer
+from maskwright.core.errors import InputError, ModelFolderError, RowErrors
+from maskwright.tasks import Tagging, task_from_json
+from maskwright.tasks.errors import worst_errors
+from maskwright.tasks.tagged_examples import window_sentences
+from maskwright.text.tagged import Sentence
+from maskwright.text.tokenizer import Tokenizer
+
+WORDS = sorted({word for text in TEXTS for word in text.split()})
+
+
+def sentence(words, tags=None, line=1):
+    return Sentence.of_words(words.split(), None if tags is None else tags.split(), line, "rows.conll")
+
+
+def shown(examples, window, tok):
+    return [tok.tokens[id] for id in examples.input_ids[window]]
+
+
+# -- words and windows -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40), min_size=1, max_size=4), st.integers(3, 16))
+def test_every_word_is_judged_once_at_its_first_piece_in_windows_that_fit(rows, max_length):
+    tok = tokenizer()
+    examples = window_sentences([Sentence.of_words(row, None, 1, "x") for row in rows], tok, max_length)
+    assert max(map(len, examples.input_ids)) <= max_length
+    judged = np.concatenate([examples.words[window] for window in range(len(examples))])
+    assert sorted(judged.tolist()) == list(range(sum(map(len, rows))))
+    words = [word for row in rows for word in row]
+    for window in range(len(examples)):
+        for place, word in zip(examples.places[window], examples.words[window], strict=True):
+            assert examples.input_ids[window][place] == tok.encode_plain([words[word]])[0][0]
+
+
+def test_a_word_longer_than_a_window_is_judged_and_nothing_is_cut():
+    tok = tokenizer()
+    letter = next(token[2] for token in tok.tokens if len(token) == 3 and token.startswith("##") and token[2] in tok.tokens)
+    long = letter * 40
+    examples = window_sentences([sentence(f"a {long} b")], tok, 8)
+    assert len(examples) > 1
+    assert examples.num_truncated == 0
+    assert sorted(np.concatenate(list(examples.words)).tolist()) == [0, 1, 2]
+
+
+def test_a_word_is_judged_where_most_is_seen_around_it():
+    tok = tokenizer()
+    examples = window_sentences([sentence(" ".join(["a"] * 20))], tok, 10)  # 8 pieces a window, 2 shared
+    assert [row.tolist() for row in examples.words][:2] == [list(range(7)), list(range(7, 13))]
+
+
+def test_a_word_of_which_nothing_is_left_becomes_the_unknown_token():
+    tok = tokenizer()
+    examples = window_sentences([sentence("cat \u200d dog")], tok, 16)
+    assert examples.places[0].tolist() == [1, 2, 3]
+    assert examples.input_ids[0][2] == tok.unk_id
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "bpe", "char", "word"])
+def test_other_tokenizers_find_the_first_piece_too(kind):
+    tok = Tokenizer.train_from_iterator(iter(TEXTS * 3), kind=kind, vocab_size=300)
+    words = [word for text in TEXTS for word in text.split()][:12]
+    examples = window_sentences([Sentence.of_words(words, None, 1, "x")], tok, None)
+    encoding = tok(" ".join(words))
+    start = 0
+    for word, place in zip(words, examples.places[0], strict=True):
+        assert encoding.offsets[place][0] in (start, start - 1), f"{word} is judged at another place"
+        start += len(word) + 1
+
+
+def test_a_batch_says_where_words_and_chains_are():
+    task = Tagging.from_rows([sentence("cat dog", "B-X O"), sentence("dog", "O")])
+    examples = task.examples([sentence("cat dog", "B-X O"), sentence("dog", "O")], tokenizer(), 16)
+    batch = examples.batch([0, 1])  # the shorter one first
+    assert batch.labels["words"].tolist() == [2, 0, 1]
+    assert batch.labels["chain"].tolist() == [1, 2]
+    assert [task.labels[number] for number in batch.labels["tags"]] == ["O", "B-X", "O"]
+    assert batch.labels["is_first"].all() and batch.labels["is_last"].all()
+    long = task.examples([sentence("cat " * 30, "O " * 30)], tokenizer(), 10)
+    ends = long.batch(range(len(long)))
+    order = ends.labels["example"].tolist()
+    assert [order[place] for place in ends.labels["is_first"].nonzero().flatten().tolist()] == [0]
+    assert [order[place] for place in ends.labels["is_last"].nonzero().flatten().tolist()] == [len(long) - 1]
+
+
+# -- tags --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_scheme_has_all_its_tags_for_every_type_of_training():
+    task = Tagging.from_rows([sentence("a b", "B-PER O"), sentence("c", "B-LOC")])
+    assert task.labels == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert (task.scheme, task.main_metric) == ("BIO", "entity_f1")
+    words = Tagging.from_rows([sentence("a b", "NOUN VERB")])
+    assert (words.labels, words.scheme, words.main_metric) == (["NOUN", "VERB"], None, "accuracy")
+
+
+def test_tags_are_repaired_and_counted():
+    rows = [sentence("a b c", "O B-X I-X"), sentence("a b", "I-X O")]
+    task = Tagging.from_rows(rows)
+    examples = task.examples(rows, tokenizer())
+    assert task.gold_of(examples) == [["O", "B-X", "I-X"], ["B-X", "O"]]
+    assert examples.num_repaired == 1
+    assert "1 of 5 train tags are not spelt as BIO" in task.remarks(examples, "train", 16)[0]
+
+
+def test_unknown_dev_tags_are_all_named_with_their_lines():
+    dev = Sentence.of_words(["a", "b", "c"], ["B-ORG", "I-X", "PERSON"], 7, "dev.conll", [7, 8, 9])
+    with pytest.raises(RowErrors) as caught:
+        Tagging.from_rows([sentence("a b", "B-X O")], [dev])
+    assert [row.line for row in caught.value.rows] == [7, 9]
+    task = Tagging.from_rows([sentence("a b", "B-X O")])
+    examples = task.examples([dev, sentence("a", "O")], tokenizer(), skip_bad_rows=True)
+    assert (examples.num_rows, examples.num_skipped) == (1, 1)
+
+
+@pytest.mark.parametrize("tags", ["O O", ""])
+def test_one_tag_teaches_nothing(tags):
+    with pytest.raises(InputError, match="a tagger needs at least two"):
+        Tagging.from_rows([sentence("a b" if tags else "", tags)])
+
+
+def test_the_task_travels_as_json():
+    task = Tagging.from_rows([sentence("a b", "B-X O")], crf=True)
+    again = task_from_json(json.loads(json.dumps(task.to_json())))
+    assert again.to_json() == task.to_json()
+    assert again.head == "tagging-crf"
+    with pytest.raises(ModelFolderError, match="list of tag names"):
+        task_from_json({"task": "tagging"})
+    with pytest.raises(ModelFolderError, match="tagging scheme"):
+        task_from_json({"task": "tagging", "labels": ["O", "B-X"], "scheme": "BIX"})
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def logits_for(task, tags):
+    """Logits that say these tags with a margin of 4: float [words, labels]."""
+    numbers = torch.tensor([task.labels.index(tag) for tag in tags.split()])
+    return torch.nn.functional.one_hot(numbers, task.num_labels).float() * 4
+
+
+def test_entities_are_cut_from_the_text_as_given():
+    task = Tagging(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+    text = "Albert is going to  United States\tof America."
+    examples = task.unlabelled([Sentence.of_text(text, 1, "x")], tokenizer(), 16, counts=window_counts())
+    tags = "B-PER O O O B-LOC I-LOC I-LOC I-LOC O"
+    answer = task.answers(logits_for(task, tags), examples)[0]
+    found = [(entity["type"], entity["text"]) for entity in answer["entities"]]
+    assert found == [("PER", "Albert"), ("LOC", "United States\tof America")]
+    assert all(text[entity["start"] : entity["end"]] == entity["text"] for entity in answer["entities"])
+    assert answer["entities"][0]["score"] == pytest.approx(torch.tensor([4.0, 0, 0, 0, 0]).softmax(0).max().item())
+    assert answer["tags"] == tags.split()
+
+
+def window_counts():
+    from maskwright.text.encoding import TextCounts
+
+    return TextCounts()
+
+
+def test_scores_are_over_entities_and_over_words():
+    rows = [sentence("a b c", "B-X I-X O"), sentence("a", "B-X")]
+    task = Tagging.from_rows(rows)
+    examples = task.examples(rows, tokenizer())
+    found = task.score(logits_for(task, "O I-X O B-X"), examples).metrics
+    assert found["accuracy"] == 0.75
+    assert (found["entity_precision"], found["entity_recall"], found["entity_f1"]) == (0.5, 0.5, 0.5)
+    assert (found["strict_entity_precision"], found["strict_entity_recall"]) == (1.0, 0.5)
+    worst = worst_errors(task, examples, logits_for(task, "O I-X O B-X"))
+    assert [(error["line"], error["tags"]) for error in worst] == [(1, ["O", "I-X", "O"])]
+
+
+def test_a_pair_of_texts_is_refused():
+    from maskwright.tasks.examples import rows_of
+
+    task = Tagging(["O", "B-X"])
+    with pytest.raises(InputError, match="this is a pair"):
+        task.unlabelled(rows_of([("a", "b")]), tokenizer(), 16, counts=window_counts())

@@ -1,0 +1,119 @@
+"""Tagged sentences read from CoNLL columns and JSON lines."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.text.tagged import Sentence, is_tagged, read_tagged
+
+CONLL = "-DOCSTART-\t-X-\tO\n\n# a comment\nAlbert\tNNP\tB-PER\n#\tX\tO\n\n\nRome\tNNP\tB-LOC\n"
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_columns_are_read_token_first_tag_last(tmp_path):
+    table = read_tagged(write(tmp_path / "a.conll", CONLL))
+    assert [(row.words, row.tags, row.line) for row in table.rows] == [
+        (("Albert", "#"), ("B-PER", "O"), 4),
+        (("Rome",), ("B-LOC",), 8),
+    ]
+    assert table.rows[0].line_of(1) == 5
+
+
+def test_columns_are_chosen_by_position(tmp_path):
+    rows = read_tagged(write(tmp_path / "a.txt", CONLL), columns={"token": "0", "tag": "1"}).rows
+    assert rows[0].tags == ("NNP", "X")
+
+
+def test_spaces_separate_where_there_is_no_tab(tmp_path):
+    rows = read_tagged(write(tmp_path / "a.ner", "New NNP  B-LOC\nYork NNP I-LOC\n")).rows
+    assert rows[0].words == ("New", "York")
+    assert rows[0].tags == ("B-LOC", "I-LOC")
+
+
+def test_json_lines_and_packed_files(tmp_path):
+    lines = json.dumps({"tokens": ["New York", "!"], "tags": ["B-LOC", "O"]}) + "\n"
+    with gzip.open(tmp_path / "a.jsonl.gz", "wt", encoding="utf-8") as handle:
+        handle.write(lines)
+    row = read_tagged(tmp_path / "a.jsonl.gz").rows[0]
+    assert row.text == "New York !"
+    assert [row.text[start:end] for start, end in row.spans] == list(row.words)
+    assert is_tagged(write(tmp_path / "b.jsonl", lines))
+    assert not is_tagged(write(tmp_path / "c.jsonl", '{"text": "a"}\n'))
+    assert is_tagged(tmp_path / "a.conll.xz")
+
+
+def test_every_bad_line_is_named_and_its_sentence_can_be_left_out(tmp_path):
+    text = "a\tO\nb\n\nc\tO\n\n\tO\nd\t\n\ne\tO\tX\n"
+    with pytest.raises(RowErrors) as caught:
+        read_tagged(write(tmp_path / "bad.conll", text))
+    assert [(row.line, row.reason) for row in caught.value.rows] == [
+        (2, "has 1 column, not 2 as the first line"),
+        (6, "the token is empty"),
+        (7, "the tag is empty"),
+        (9, "has 3 columns, not 2 as the first line"),
+    ]
+    table = read_tagged(tmp_path / "bad.conll", skip_bad_rows=True)
+    assert ([row.words for row in table.rows], table.num_skipped) == ([("c",)], 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"tokens": ["a", "b"], "tags": ["O"]}, "has 1 tags for 2 tokens"),
+        ({"tokens": ["a", " "], "tags": ["O", "O"]}, "token 2 is empty"),
+        ({"tokens": [], "tags": []}, "is empty"),
+        ({"tokens": ["a"], "tags": [0]}, "tag 1 is a number, not text"),
+        ({"tokens": "a b", "tags": ["O"]}, "is text, not a list"),
+        ({"tokens": ["a"]}, "is missing"),
+        ({"tokens": ["a\ud800"], "tags": ["O"]}, "token 1: character 2 is half of a surrogate pair, which is no text"),
+    ],
+)
+def test_a_bad_object_says_why(tmp_path, value, reason):
+    good = json.dumps({"tokens": ["a"], "tags": ["O"]})
+    path = write(tmp_path / "a.jsonl", f"{good}\n{json.dumps(value)}\n")
+    with pytest.raises(RowErrors) as caught:
+        read_tagged(path)
+    assert (caught.value.rows[0].line, caught.value.rows[0].reason) == (2, reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "message"),
+    [
+        ("a.conll", "# only\n\n", {}, "holds no sentences"),
+        ("a.conll", "a b\n", {"tag": "7"}, "none at 7"),
+        ("a.conll", "a b\n", {"tag": "ner"}, "named by position"),
+        ("a.conll", "a b\n", {"label": "1"}, "no column role 'label'"),
+        ("a.csv", "a,b\n", {}, "is a table"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(tmp_path, name, text, columns, message):
+    with pytest.raises(InputError, match=message):
+        read_tagged(write(tmp_path / name, text), columns=columns)
+
+
+word = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=8)
+token = word.filter(lambda text: not text.startswith("-DOCSTART-") and text.strip() == text)
+sentences = st.lists(st.lists(st.tuples(token, token), min_size=1, max_size=5), min_size=1, max_size=5)
+
+
+@given(sentences)
+def test_what_is_written_in_columns_is_read_again(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("conll") / "a.conll"
+    write(path, "\n\n".join("\n".join(f"{one}\t{tag}" for one, tag in row) for row in rows) + "\n")
+    found = read_tagged(path).rows
+    assert [list(zip(row.words, row.tags, strict=True)) for row in found] == rows
+
+
+def test_a_text_becomes_words_with_their_places():
+    row = Sentence.of_text("To  Rome.", 3, "x")
+    assert (row.words, row.spans, row.label) == (("To", "Rome", "."), [(0, 2), (4, 8), (8, 9)], None)

@@ -1,0 +1,33 @@
+"""Plain text split into the words of tagged corpora."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.text.words import split_words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Albert is going to United States of America.", "Albert is going to United States of America ."),
+        ("The U.S. and AT&T, at 10:30 (sharp)!", "The U.S. and AT&T , at 10:30 ( sharp ) !"),
+        ("Dr. Who doesn't know Anna's dog", "Dr. Who does n't know Anna 's dog"),
+        ("well-known e-mail: a@b.org", "well-known e-mail : a@b.org"),
+        ("我爱北京", "我 爱 北 京"),
+        ("he said ''go''...", "he said ' ' go ' ' . . ."),
+        ("  \t\n ", ""),
+    ],
+)
+def test_words_are_split_as_tagged_corpora_are(text, words):
+    assert [text[start:end] for start, end in split_words(text)] == words.split()
+
+
+@given(st.text())
+def test_words_hold_everything_but_white_space_in_order(text):
+    spans = split_words(text)
+    assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
+    assert all(start < end for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
