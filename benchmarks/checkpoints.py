@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 
@@ -23,6 +24,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from parity.checkpoints import HEADS, SETTINGS, checkpoint, labels_for, padded_rows, their_class  # noqa: E402
 from parity.comparing import compare  # noqa: E402
+from parity.exact import exact  # noqa: E402
 
 HEAD = """# Checkpoints, measured
 
@@ -39,11 +41,16 @@ leaves only what is computed differently.
 | --- | --- | --- | --- | --- | --- |
 """
 NOTES = """
-Losses of `rtd` in float64 are left out: transformers makes float32 of its labels there, and of what follows from them.
+BigBird's rows are short, so transformers attends fully there, whatever the attention type;
+tests/parity/test_big_bird.py holds its sparse rows to the same bounds. ModernBERT in float64: transformers turns
+queries and keys, soft-maxes and takes the loss of words in float32; for this table it was made to do so in float64
+(tests/parity/exact.py). Losses of `rtd` in float64 are left out: transformers makes float32 of its labels there, and of
+what follows from them.
 
 Not supported, and refused with a sentence: classes for causal language modelling, cross-attention, quantized folders,
 ALBERT with more than one layer inside a group, ELECTRA with a summary other than the first token, MPNet with another
-padding id than 1. Weights are read from safetensors alone.
+padding id than 1, BigBird without query biases, ModernBERT with full attention in other layers than every n-th or with
+scaled angles. Weights are read from safetensors alone.
 """
 
 
@@ -82,7 +89,8 @@ def largest(name: str, head: str | None, settings: Mapping[str, object], directi
     labels = labels_for(head, rows, name)
     if head == "regression":
         labels = {"labels": labels["labels"].to(dtype)}
-    found = compare(ours.to(dtype), theirs.to(dtype), name, head, rows, labels)
+    with exact(name) if bits == 64 else nullcontext():
+        found = compare(ours.to(dtype), theirs.to(dtype), name, head, rows, labels)
     if head == "rtd" and bits == 64:
         found.pop("loss")
     return max(found.values())

@@ -19,13 +19,17 @@ def by_hand(config: ModelConfig) -> int:
     """Parameters of the bare encoder with its pooler, if it has one, counted on paper."""
     h, i = config.hidden_size, config.intermediate_size
     e = config.embedding_size or h
+    bias, norm = (1 if config.linear_bias else 0), (2 if config.norm_bias else 1)
     positions = config.max_position_embeddings + (2 if config.positions == "offset" else 0)
-    tables = (config.vocab_size + positions + config.type_vocab_size) * e + 2 * e
+    positions = positions if config.positions in ("absolute", "offset") else 0
+    tables = (config.vocab_size + positions + config.type_vocab_size) * e + norm * e
     project = e * h + h if config.embedding_size else 0
-    layer = 4 * (h * h + h) + 2 * h + (h * i + i) + (i * h + h) + 2 * h
+    up = 2 * i if config.gated else i
+    layer = 4 * (h * h + bias * h) + norm * h + (h * up + bias * up) + (i * h + bias * h) + norm * h
     sets = config.num_hidden_groups or config.num_hidden_layers
     distances = config.relative_buckets * config.num_attention_heads
-    return tables + project + distances + sets * layer + (h * h + h if config.pooler else 0)
+    at_ends = (norm * h if config.first_norm else 0) if config.norm == "pre" else 0  # final norm less the first
+    return tables + project + distances + sets * layer + at_ends + (h * h + h if config.pooler else 0)
 
 
 PUBLISHED = {
@@ -42,6 +46,8 @@ PUBLISHED = {
     "electra-small": 13_483_008,
     "electra-base": 108_891_648,
     "mpnet-base": 109_486_464,
+    "bigbird-base": 127_468_800,
+    "modernbert-base": 149_014_272,
 }
 
 
@@ -53,6 +59,7 @@ def test_published_sizes_are_exact(name):
 @pytest.mark.parametrize("name", PRESETS)
 def test_counts_follow_from_the_sizes(name):
     config = preset(name, vocab_size=8000)
+    assert config.pad_token_id in (0, 1, None)
     assert parameter_count(config) == by_hand(config)
 
 
@@ -108,6 +115,13 @@ BAD = [
     ("choice_act", "gelus", "choice_act"),
     ("pooler", 1, "pooler"),
     ("span_dropout", None, "span_dropout"),
+    ("ffn_dropout", None, "ffn_dropout"),
+    ("attention", "some", "big_bird"),
+    ("rotary_theta", 0, "rotary_theta"),
+    ("rotary_local_theta", float("nan"), "rotary_local_theta"),
+    ("attention_seed", 1.5, "attention_seed"),
+    ("question_sep_token_id", -1, "question_sep_token_id"),
+    ("head_dense", True, "classifier_act"),
 ]
 
 

@@ -23,10 +23,24 @@ SIZES = {
     "intermediate_size": 10,
     "max_position_embeddings": 16,
     "initializer_range": 0.4,
+    "relative_distance": 3,
+    "window_size": 4,
+    "block_size": 2,
+    "random_blocks": 1,
 }
 act = st.sampled_from([None, "tanh", "relu", "linear"])
+
+
+def possible(**switches):
+    """The configuration, without the two combinations that are refused."""
+    if switches["positions"].startswith("relative"):
+        switches["relative_buckets"] = 0
+    switches["head_dense"] &= switches["classifier_act"] is not None
+    return ModelConfig(**SIZES, **switches)
+
+
 configs = st.builds(
-    lambda **switches: ModelConfig(**SIZES, **switches),
+    possible,
     num_hidden_layers=st.integers(2, 4),
     embedding_size=st.sampled_from([None, 6, 12]),
     num_hidden_groups=st.sampled_from([None, 1, 2]),
@@ -35,7 +49,18 @@ configs = st.builds(
     pad_token_id=st.integers(0, 5),
     pooler=st.booleans(),
     tie_word_embeddings=st.booleans(),
+    idle_pooler=st.booleans(),
     classifier_input_dropout=st.booleans(),
+    scale_embeddings=st.booleans(),
+    first_norm=st.booleans(),
+    norm_bias=st.booleans(),
+    linear_bias=st.booleans(),
+    gated=st.booleans(),
+    head_dense=st.booleans(),
+    head_bias=st.booleans(),
+    span_ffn=st.booleans(),
+    rotary_local_theta=st.sampled_from([None, 50.0]),
+    full_attention_every=st.integers(0, 2),
     mlm_act=act,
     classifier_act=act,
     choice_act=act,
@@ -147,11 +172,17 @@ def test_labels_for_heads_that_take_others_are_named():
     assert span(**rows, start_positions=torch.tensor([1, 2, 3, 4])).loss is None
 
 
-@pytest.mark.parametrize("dropped, silent", [("attention", "ffn"), ("ffn", "attention"), ("both", None)])
+@pytest.mark.parametrize(
+    "dropped, silent", [("attention", "ffn"), ("inner", "ffn"), ("ffn", "attention"), ("both", None)]
+)
 def test_residual_dropout_falls_where_the_switch_says(dropped, silent):
     """With one of a layer's two outputs cut off, training is random exactly when the other is dropped."""
     config = ModelConfig(
-        **SIZES, num_hidden_layers=1, hidden_dropout=0.5, attention_dropout=0.0, residual_dropout=dropped
+        **SIZES,
+        num_hidden_layers=1,
+        hidden_dropout=0.5,
+        attention_dropout=0.5 if dropped == "inner" else 0.0,
+        residual_dropout=dropped,
     )
     layer = next(build(config).train().encoder.in_order)
     batch, hidden = Batch.from_sequences([[7, 8, 9, 10]]), torch.randn(4, 12)

@@ -24,6 +24,10 @@ SMALL = {
     "intermediate_size": 44,
     "max_position_embeddings": 37,
 }
+# Ids that lie outside so small a vocabulary by default.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "modernbert": {"pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
+}
 # The first of a family is quick, the others are slow.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "bert": [
@@ -65,6 +69,27 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"relative_attention_num_buckets": 40, "num_attention_heads": 2},
         {"tie_word_embeddings": False, "max_position_embeddings": 160},
     ],
+    "big_bird": [
+        {"attention_type": "original_full", "hidden_act": "relu", "sep_token_id": 9, "classifier_dropout": 0.3},
+        {"rescale_embeddings": True, "type_vocab_size": 3, "layer_norm_eps": 1e-5, "num_random_blocks": 2},
+        {"tie_word_embeddings": False, "block_size": 8, "pad_token_id": 5, "num_hidden_layers": 3},
+    ],
+    "modernbert": [
+        {"num_hidden_layers": 5, "local_attention": 8, "global_attn_every_n_layers": 2, "classifier_pooling": "mean"},
+        {"local_attention": 4, "norm_bias": True, "norm_eps": 1e-3, "hidden_activation": "silu", "pad_token_id": 7},
+        {
+            "attention_bias": True,
+            "mlp_bias": True,
+            "classifier_bias": True,
+            "classifier_activation": "relu",
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+            },
+            "tie_word_embeddings": False,
+            "num_hidden_layers": 4,
+        },
+    ],
 }
 HEADS: dict[str, list[str | None]] = {
     name: [*dict.fromkeys(family_named(name).classes.values()), "regression"] for name in SETTINGS
@@ -84,7 +109,8 @@ def their_class(name: str, head: str | None) -> type:
 
 def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
     """A model of transformers whose every parameter, norms and biases too, is drawn at a spread of 0.25."""
-    their_config = transformers.AutoConfig.for_model(name, **(SMALL | LABELS.get(head or "", {}) | settings))
+    known = SMALL | SPECIAL.get(name, {}) | LABELS.get(head or "", {}) | settings
+    their_config = transformers.AutoConfig.for_model(name, **known)
     their_config._attn_implementation = "eager"
     model = their_class(name, head)(their_config).eval()
     generator = torch.Generator().manual_seed(seed)
@@ -114,7 +140,9 @@ def padded_rows(config, head: str | None = None, seed: int = 0, seq: int = 20) -
         ids[row][mask[row] == 0] = pad
     ids[0, 4] = pad
     rows = {"input_ids": ids, "attention_mask": mask}
-    types = getattr(config, "type_vocab_size", 0) if config.model_type not in ("distilbert", "mpnet") else 0
+    types = (
+        getattr(config, "type_vocab_size", 0) if config.model_type not in ("distilbert", "mpnet", "modernbert") else 0
+    )
     if types:
         rows["token_type_ids"] = torch.randint(0, types, ids.shape, generator=generator)
     if head == "choice":

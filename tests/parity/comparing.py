@@ -68,7 +68,7 @@ def compare_gradients(ours, theirs, name, head) -> dict[str, float]:
             names = [decoder[1]]
         gradients = [expected[one] for one in names]
         if any(one is None for one in gradients):  # a fixed position table
-            assert all("position_embeddings" in one for one in names), names
+            assert value.grad is None or all("position_embeddings" in one for one in names), names  # or an idle pooler
         else:
             gradient = torch.cat(gradients)
             found[f"gradient of {parameter}"] = largest(value.grad, gradient) / max(1.0, float(gradient.abs().max()))

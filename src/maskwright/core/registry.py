@@ -51,6 +51,8 @@ TABLE: dict[str, dict[str, str]] = {
         "albert": "maskwright.hub.families.albert:family",
         "electra": "maskwright.hub.families.electra:family",
         "mpnet": "maskwright.hub.families.mpnet:family",
+        "big_bird": "maskwright.hub.families.bigbird:family",
+        "modernbert": "maskwright.hub.families.modernbert:family",
         "maskwright": "maskwright.hub.families.own:family",
     },
     "model_folder": {

@@ -33,7 +33,8 @@ class Family:
     """How one model type of transformers is written down.
 
     title: for people; prefix: of encoder tensors under a head; classes: transformers' class -> our head.
-    names: our setting -> theirs, for those that config.json holds; defaults: what a setting is when the file does not
+    names: our setting -> theirs, for those that config.json holds; hints: further ones of theirs that adapt_in reads
+    under these names and takes out; defaults: what a setting is when the file does not
     say, where that is not our own default; fixed: settings that no file of the family changes (those in neither have
     our default); nullable: settings for which null is a value; adapt_in, adapt_out: last changes to our settings after
     reading, to theirs before writing; understood: settings of theirs that change what is computed, and the values that
@@ -47,6 +48,7 @@ class Family:
     names: Mapping[str, str]
     encoder: Rows
     heads: Mapping[str, Rows]
+    hints: Mapping[str, str] = field(default_factory=dict)
     defaults: Values = field(default_factory=dict)
     fixed: Values = field(default_factory=dict)
     nullable: Sequence[str] = ("pad_token_id",)
@@ -59,7 +61,7 @@ class Family:
     def to_ours(self, theirs: Mapping[str, Any]) -> Values:
         """Our settings for a config.json. An explicit null means the default, but for those that may be None."""
         ours: Values = {"family": self.model_type, **self.defaults}
-        for name, their_name in self.names.items():
+        for name, their_name in {**self.names, **self.hints}.items():
             value = theirs.get(their_name)
             if value is not None or (their_name in theirs and name in self.nullable):
                 ours[name] = value

@@ -24,20 +24,59 @@ LIMITS = {
     "max_position_embeddings": 1_048_576,
     "type_vocab_size": 1_024,
     "relative_buckets": 1_024,
+    "relative_distance": 1_048_576,
+    "window_size": 1_048_576,
+    "full_attention_every": 512,
+    "block_size": 65_536,
+    "random_blocks": 1_024,
 }
-LOWEST = {"type_vocab_size": 0, "relative_buckets": 0}  # 1 for the others
+LOWEST = {"type_vocab_size": 0, "relative_buckets": 0, "full_attention_every": 0, "random_blocks": 0}  # 1 for others
 OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups")
 
 CHOICES = {
-    "positions": ("absolute", "offset"),
-    "residual_dropout": ("both", "attention", "ffn"),
+    "positions": (
+        "absolute",
+        "offset",
+        "sinusoidal",
+        "rotary",
+        "relative_key",
+        "relative_key_value",
+        "relative_key_query",
+        "none",
+    ),
+    "attention": ("full", "window", "global", "big_bird", "big_bird_published"),
+    "norm": ("post", "pre"),
+    "embedding_dropout": ("after", "before"),
+    "residual_dropout": ("both", "attention", "ffn", "inner"),
+    "pooling": ("first", "mean"),
     "tagging_dropout": ("classifier", "hidden"),
     "pair_objective": ("nsp", "sop"),
 }
 NUM_BUCKETS = 32  # of distances, in every published network that has them
-_DROPOUTS = ("hidden_dropout", "attention_dropout", "classifier_dropout", "choice_dropout", "span_dropout")
+_DROPOUTS = (
+    "hidden_dropout",
+    "attention_dropout",
+    "ffn_dropout",
+    "classifier_dropout",
+    "choice_dropout",
+    "span_dropout",
+)
+_NEEDED_DROPOUTS = ("hidden_dropout", "attention_dropout", "ffn_dropout", "span_dropout")
 _ACTIVATIONS = ("hidden_act", "mlm_act", "classifier_act", "choice_act")
-_SWITCHES = ("tie_word_embeddings", "pooler", "classifier_input_dropout")
+_SWITCHES = (
+    "tie_word_embeddings",
+    "pooler",
+    "idle_pooler",
+    "classifier_input_dropout",
+    "scale_embeddings",
+    "span_ffn",
+    "first_norm",
+    "norm_bias",
+    "linear_bias",
+    "gated",
+    "head_dense",
+    "head_bias",
+)
 
 
 @dataclass(frozen=True)
@@ -48,22 +87,39 @@ class ModelConfig:
 
     Input. embedding_size: width of the tables, projected to hidden_size (ALBERT, ELECTRA); None means
     hidden_size, without a projection. max_position_embeddings: tokens that a sequence may have. positions:
-    "absolute" counts from row 0 of the position table, "offset" from the row after pad_token_id (RoBERTa).
+    "absolute" counts from row 0 of a learned table, "offset" from the row after pad_token_id (RoBERTa); "sinusoidal"
+    is the fixed table of Vaswani et al.; "rotary" turns queries and keys by angles of base rotary_theta;
+    "relative_key", "relative_key_value", "relative_key_query" learn vectors of distances up to relative_distance in
+    each layer (nn/relative.py); "none" knows no order but what attention's rule tells. scale_embeddings: whether word
+    vectors are multiplied by the square root of their width. embedding_dropout: after or before the norm.
     type_vocab_size: segments that the network tells apart; with 0 or 1 token types are ignored. pad_token_id: the
     row of the word table that gets no gradient from look-ups, or None.
 
     Layers. num_hidden_groups: sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
     None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
-    added in every layer (MPNet): rows of that table, 0 for none. residual_dropout: which outputs are dropped before
-    they are added.
+    added in every layer (MPNet): rows of that table, 0 for none. attention: who sees whom. "full": all see all;
+    "window": tokens at most window_size / 2 away; "global": the first and the last of the blocks of block_size see
+    all and are seen by all; "big_bird": those, a window of three blocks, and random_blocks further ones that
+    attention_seed draws; "big_bird_published": as transformers runs it, its full attention for short rows included.
+    full_attention_every: n lets layers 0, n, 2n, ... attend fully; 0 none. rotary_local_theta: the base of the other
+    layers, None for the same. norm: "post" after each addition, "pre" before each part and once at the end;
+    first_norm: whether a pre-norm network has one before the first attention. gated: the feed-forward network
+    multiplies its activation by a second projection. linear_bias, norm_bias: biases of the layers, of all norms.
+    residual_dropout: which outputs are dropped before they are added; "inner" drops attention's by
+    attention_dropout. ffn_dropout: inside the feed-forward network.
 
     Heads. tie_word_embeddings: the masked-language-model head multiplies with the word table itself. mlm_act: its
-    activation, None for hidden_act. pooler: whether the bare encoder has one. classifier_act: None judges the
-    pooled vector; a name gives the sequence head a dense layer of its own on the first token, with that activation
-    and, if classifier_input_dropout, dropout before it. choice_act: the same for multiple choice.
-    classifier_dropout, choice_dropout: before the last layer; None means hidden_dropout, and for choices the
-    classifier's. tagging_dropout: whose dropout a token head has. span_dropout: before the span head.
-    pair_objective: what the second pre-training head judges: "nsp" (does B follow?) or "sop" (are A and B in order?).
+    activation, None for hidden_act. pooler: whether the bare encoder has one; idle_pooler: heads that do not need it
+    (but spans) keep it all the same. classifier_act: None judges the pooled vector; a name gives the sequence head a
+    dense layer of its own on the first token, with that activation and, if classifier_input_dropout, dropout before it.
+    choice_act: the same for multiple choice. head_dense: heads on tokens and texts begin with dense, classifier_act and
+    norm (ModernBERT). head_bias: of those dense layers and that of the masked-language-model head. pooling: what a head
+    without a pooler judges, the first token or the mean. classifier_dropout, choice_dropout: before the last layer;
+    None means hidden_dropout, and for choices the classifier's. tagging_dropout: whose dropout a token head has.
+    span_dropout: before the span head; span_ffn: that head has a feed-forward network of its own;
+    question_sep_token_id: it rules out the tokens up to the first of these, the question, and takes them for segment
+    0, all others for segment 1, where no token types are given (BigBird). pair_objective: what the
+    second pre-training head judges: "nsp" (does B follow?) or "sop" (are A and B in order?).
 
     Raises ConfigError when a value is out of range.
     """
@@ -78,18 +134,39 @@ class ModelConfig:
     intermediate_size: int = 3_072
     hidden_act: str = "gelu"
     hidden_dropout: float = 0.1
+    embedding_dropout: str = "after"
+    scale_embeddings: bool = False
     attention_dropout: float = 0.1
+    ffn_dropout: float = 0.0
     residual_dropout: str = "both"
     max_position_embeddings: int = 512
     positions: str = "absolute"
+    rotary_theta: float = 10_000.0
+    rotary_local_theta: float | None = None
+    relative_distance: int = 16
     relative_buckets: int = 0
+    attention: str = "full"
+    full_attention_every: int = 0
+    window_size: int = 128
+    block_size: int = 64
+    random_blocks: int = 3
+    attention_seed: int = 0
+    norm: str = "post"
+    first_norm: bool = True
+    norm_bias: bool = True
+    linear_bias: bool = True
+    gated: bool = False
     type_vocab_size: int = 2
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     pad_token_id: int | None = 0
     pooler: bool = True
+    idle_pooler: bool = False
     tie_word_embeddings: bool = True
     mlm_act: str | None = None
+    head_dense: bool = False
+    head_bias: bool = True
+    pooling: str = "first"
     pair_objective: str = "nsp"
     classifier_act: str | None = None
     classifier_dropout: float | None = None
@@ -98,6 +175,8 @@ class ModelConfig:
     choice_dropout: float | None = None
     tagging_dropout: str = "classifier"
     span_dropout: float = 0.0
+    span_ffn: bool = False
+    question_sep_token_id: int | None = None
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -107,9 +186,8 @@ class ModelConfig:
                 value is None or (_is_number(value) and 0 <= value < 1),
                 f"{name} is {value!r}; it must be from 0 to below 1.",
             )
-        check(self.hidden_dropout is not None, "hidden_dropout is None; it must be a number.")
-        check(self.attention_dropout is not None, "attention_dropout is None; it must be a number.")
-        check(self.span_dropout is not None, "span_dropout is None; it must be a number.")
+        for name in _NEEDED_DROPOUTS:
+            check(getattr(self, name) is not None, f"{name} is None; it must be a number.")
         for name in ("layer_norm_eps", "initializer_range"):
             value = getattr(self, name)
             check(_is_number(value) and 0 < value <= 1, f"{name} is {value!r}; it must be above 0 and at most 1.")
@@ -119,6 +197,7 @@ class ModelConfig:
             f"pad_token_id is {pad!r}; it must lie inside the vocabulary of {self.vocab_size:,}, or be None.",
         )
         self._check_names()
+        self._check_positions()
 
     def _check_sizes(self) -> None:
         for name, limit in LIMITS.items():
@@ -154,9 +233,36 @@ class ModelConfig:
             check(value in known, f"{name} is {value!r}; it must be one of {', '.join(known)}.")
         for name in _ACTIVATIONS:
             _check_activation(name, getattr(self, name), may_be_none=name != "hidden_act")
+        sep = self.question_sep_token_id
+        check(
+            sep is None or (_is_count(sep) and sep >= 0),
+            f"question_sep_token_id is {sep!r}; it must be a token's id, or None.",
+        )
+        check(not self.head_dense or self.classifier_act is not None, "head_dense needs an activation: classifier_act.")
+
+    def _check_positions(self) -> None:
         check(
             self.positions != "offset" or self.pad_token_id is not None,
             "positions 'offset' count from the padding token's row: give pad_token_id.",
+        )
+        for name in ("rotary_theta", "rotary_local_theta"):
+            value = getattr(self, name)
+            check(
+                (value is None and name == "rotary_local_theta") or (_is_number(value) and 0 < value < 1e15),
+                f"{name} is {value!r}; it must be above 0.",
+            )
+        check(
+            self.positions != "rotary" or self.head_dim % 2 == 0,
+            f"Heads of width {self.head_dim} cannot have rotary positions, which turn pairs: "
+            "change num_attention_heads.",
+        )
+        check(
+            not (self.relative_buckets and self.positions.startswith("relative")),
+            f"positions '{self.positions}' and relative_buckets are two kinds of distances: take one.",
+        )
+        check(
+            _is_count(self.attention_seed) and abs(self.attention_seed) < 2**63,
+            f"attention_seed is {self.attention_seed!r}; it must be a whole number.",
         )
 
     @property

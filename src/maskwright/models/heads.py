@@ -16,7 +16,8 @@ from ..core.errors import InputError
 from ..core.registry import resolve
 from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
-from ..nn.linear import Linear
+from ..nn.feed_forward import FeedForward
+from ..nn.linear import LayerNorm, Linear
 from .config import ModelConfig
 from .losses import PROBLEM_TYPES
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
@@ -24,11 +25,27 @@ from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, Pretra
 LABELLED = ("classification", "regression", "tagging")  # heads whose outputs have names
 
 
+class DenseNorm(nn.Module):
+    """norm(act(W h + b)): with which heads begin under config.head_dense (Warner et al. 2024)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dense = Linear(config.hidden_size, config.hidden_size, config.head_bias)
+        self.norm = LayerNorm(config.hidden_size, config.layer_norm_eps, config.norm_bias)
+        self.act = ACTIVATIONS[config.classifier_act or config.hidden_act]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden: float [..., hidden]. Returns the same shape."""
+        result: Tensor = self.norm(self.act(self.dense(hidden)))
+        return result
+
+
 class FirstTokenHead(nn.Module):
     """Judges a whole text by one vector: dropout and a linear layer on the pooled vector, or a dense layer first.
 
-    act: None for the pooled vector, else the activation of the head's own dense layer on the first token; input_dropout
-    falls before that layer.
+    act: None for the pooled vector, else the activation of the head's own dense layer on the first token (or on the
+    mean: config.pooling); input_dropout falls before that layer. first_kept: whether, of a padded row, the first token
+    that the mask keeps is meant, and not that of column 0.
     """
 
     def __init__(
@@ -36,9 +53,13 @@ class FirstTokenHead(nn.Module):
     ) -> None:
         super().__init__()
         self.needs_pooler = act is None
+        self.takes_mean = act is not None and config.pooling == "mean"
+        self.first_kept = False
         self.dropout = config.hidden_dropout if rate is None else rate
         self.input_dropout = self.dropout if input_dropout else 0.0
-        self.dense = None if act is None else Linear(config.hidden_size, config.hidden_size)
+        self.dense = None if act is None else Linear(config.hidden_size, config.hidden_size, config.head_bias)
+        has_norm = self.dense is not None and config.head_dense
+        self.norm = LayerNorm(config.hidden_size, config.layer_norm_eps, config.norm_bias) if has_norm else None
         self.act = None if act is None else ACTIVATIONS[act]
         self.classifier = Linear(config.hidden_size, num_outputs)
 
@@ -46,6 +67,8 @@ class FirstTokenHead(nn.Module):
         """vectors: float [sequences, hidden]. Returns logits [sequences, num_outputs]."""
         if self.dense is not None and self.act is not None:
             vectors = self.act(self.dense(dropout(vectors, self.input_dropout, self.training)))
+        if self.norm is not None:
+            vectors = self.norm(vectors)
         logits: Tensor = self.classifier(dropout(vectors, self.dropout, self.training))
         return logits
 
@@ -81,6 +104,7 @@ class ChoiceHead(FirstTokenHead):
     def __init__(self, config: ModelConfig) -> None:
         rate = config.classifier_dropout if config.choice_dropout is None else config.choice_dropout
         super().__init__(config, 1, config.choice_act, rate, input_dropout=False)
+        self.first_kept = config.head_dense  # as transformers has it
 
 
 class TokenClassificationHead(nn.Module):
@@ -93,27 +117,42 @@ class TokenClassificationHead(nn.Module):
         _check_labels(labels)
         own = config.classifier_dropout if config.tagging_dropout == "classifier" else None
         self.labels = tuple(labels)
+        self.dense = DenseNorm(config) if config.head_dense else None
         self.dropout = config.hidden_dropout if own is None else own
         self.classifier = Linear(config.hidden_size, len(self.labels))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """hidden: float [tokens, hidden]. Returns logits [tokens, num_labels]."""
+        hidden = hidden if self.dense is None else self.dense(hidden)
         logits: Tensor = self.classifier(dropout(hidden, self.dropout, self.training))
         return logits
 
 
 class SpanHead(nn.Module):
-    """Where does the answer begin and end? Two logits a token, start and end (section 4.2)."""
+    """Where does the answer begin and end? Two logits a token, start and end (section 4.2).
+
+    config.span_ffn: a feed-forward network of its own comes first, added and normed as in a layer.
+    """
 
     needs_pooler = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.dense = DenseNorm(config) if config.head_dense else None
+        self.ffn = self.ffn_norm = None
+        if config.span_ffn:
+            self.ffn = FeedForward(config.hidden_size, config.intermediate_size, config.hidden_act)
+            self.ffn_norm = LayerNorm(config.hidden_size, config.layer_norm_eps, config.norm_bias)
+        self.ffn_dropout = config.hidden_dropout
         self.dropout = config.span_dropout
         self.classifier = Linear(config.hidden_size, 2)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """hidden: float [tokens, hidden]. Returns logits [tokens, 2]."""
+        hidden = hidden if self.dense is None else self.dense(hidden)
+        if self.ffn is not None and self.ffn_norm is not None:
+            inner = self.ffn(dropout(hidden, self.ffn_dropout, self.training))
+            hidden = self.ffn_norm(hidden + dropout(inner, self.ffn_dropout, self.training))
         logits: Tensor = self.classifier(dropout(hidden, self.dropout, self.training))
         return logits
 

@@ -30,7 +30,9 @@ from .heads import (
 from .initialisation import initialise
 from .output import ModelOutput
 from .padded_call import Targets, padded_call
+from .pooling import mean_of
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+from .questions import forbid, packed_question, with_segments
 from .transformer import Encoded, Transformer
 
 HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
@@ -57,7 +59,8 @@ class Model(nn.Module):
         super().__init__()
         head = make_head(head_name, config, labels, problem_type)
         if with_pooler is None:
-            with_pooler = config.pooler if head is None else head.needs_pooler
+            idle = config.idle_pooler and not isinstance(head, SpanHead)
+            with_pooler = config.pooler if head is None else head.needs_pooler or idle
         self.config = config
         self.head_name = head_name
         self.encoder = Transformer(config, with_pooler)
@@ -114,14 +117,19 @@ class Model(nn.Module):
 
     # -- packed ----------------------------------------------------------------------------------------------
 
-    def encode(self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False) -> Encoded:
+    def encode(
+        self, batch: Batch, *, hidden_states: bool = False, attentions: bool = False, row_length: int | None = None
+    ) -> Encoded:
         """Encode a pack: `.hidden` [tokens, hidden] in compute_dtype; every layer's as well if asked.
 
+        row_length: of the padded rows that the pack came from, which transformers' BigBird minds; None for texts alone.
         Raises InputError for ids, positions or token types that the tables do not have.
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU a check would make every step wait
             self.check(batch)
-        return self.encoder(batch, self.compute_dtype, hidden_states=hidden_states, attentions=attentions)
+        return self.encoder(
+            batch, self.compute_dtype, hidden_states=hidden_states, attentions=attentions, row_length=row_length
+        )
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """One vector per sequence: tanh(W h + b) of its first token. hidden: [tokens, hidden] of `encode`.
@@ -149,25 +157,38 @@ class Model(nn.Module):
         return logits
 
     def first(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """What a head on whole sequences judges: pooled vectors where it needs them, else the first tokens'.
+        """What a head on whole sequences judges: pooled vectors where it needs them, else first tokens or means.
 
         hidden: [tokens, hidden] of `encode`. Returns float [sequences, hidden]. Raises InputError as `pool` does.
         """
         if self.head is None or self.head.needs_pooler:
             return self.pool(hidden, batch)
         _check_no_empty(batch)
-        return hidden[batch.first_tokens].to(self.word_embeddings.dtype)
+        hidden = hidden.to(self.word_embeddings.dtype)
+        if getattr(self.head, "takes_mean", False):
+            return mean_of(hidden, batch)
+        return hidden[batch.first_tokens]
 
     def logits(self, batch: Batch) -> Tensor:
         """Logits of a pack: [sequences, num_labels] by a sequence head, 2 columns for next sentence, 1 for choices;
         [tokens, num_labels] by a token head, 2 columns (start, end) for spans; [tokens] for replaced tokens.
         """
+        if isinstance(self.head, SpanHead) and self.config.question_sep_token_id is not None:
+            return self._answers(batch, self.config.question_sep_token_id)
         hidden = self.encode(batch).hidden
         if isinstance(self.head, TokenClassificationHead | SpanHead | ReplacedTokenHead):
             return self.head(hidden)
         head = require(self.head, (FirstTokenHead, NextSentenceHead), "classify whole sequences")
         logits: Tensor = head(self.first(hidden, batch))
         return logits
+
+    def _answers(self, batch: Batch, sep_token_id: int) -> Tensor:
+        """Span logits [tokens, 2] where the question's tokens are ruled out."""
+        hidden = self.encode(with_segments(batch, sep_token_id)).hidden
+        is_first = torch.zeros_like(batch.input_ids, dtype=torch.bool)
+        is_first[batch.first_tokens[torch.tensor(batch.lengths) > 0]] = True
+        assert isinstance(self.head, SpanHead)
+        return forbid(self.head(hidden), packed_question(batch, sep_token_id), is_first)
 
     def check(self, batch: Batch) -> None:
         """Raise InputError for ids, positions, token types or a length that the tables do not have."""

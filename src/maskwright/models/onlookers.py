@@ -13,6 +13,10 @@ import torch
 from torch import Tensor
 
 from ..data.batch import Batch
+from ..nn.looking import Sight
+from ..nn.rotary import Angles
+from ..nn.sparse_rules import AttentionRule, PublishedBigBird, SlidingWindow
+from .attending import angles_of, rule_of
 from .padded import PaddedRows
 from .transformer import Encoded, Transformer
 
@@ -34,11 +38,18 @@ class Onlookers:
         return len(self.flat)
 
 
-def onlookers(rows: PaddedRows, columns: int | None = None) -> Onlookers:
-    """The dropped tokens among the first `columns` columns (None: all) of the rows that keep a token."""
+def onlookers(rows: PaddedRows, columns: int | None = None, whole_rows: bool = False) -> Onlookers:
+    """The dropped tokens among the first `columns` columns (None: all) of the rows that keep a token.
+
+    whole_rows: of a row with such a token, all dropped ones.
+    """
     seq = rows.keep.shape[1]
     dropped = ~rows.keep[rows.rows]  # [sequences, seq]
-    dropped[:, columns if columns is not None else seq :] = False
+    end = seq if columns is None else columns
+    if whole_rows:
+        dropped &= dropped[:, :end].any(dim=1, keepdim=True)
+    else:
+        dropped[:, end:] = False
     counts = dropped.sum(dim=1)
     has_some = counts > 0
     sequence, column = dropped.nonzero(as_tuple=True)  # [onlookers] each, row after row
@@ -64,11 +75,36 @@ def encode_onlookers(encoder: Transformer, rows: PaddedRows, encoded: Encoded, b
         return encoded.hidden[:0]
     tokens = beside.tokens
     token = encoder.embeddings(tokens.input_ids, tokens.position_ids, tokens.token_type_ids, encoded.hidden.dtype)
+    config, seq, dtype = encoder.config, rows.keep.shape[1], encoded.hidden.dtype
     starts = rows.batch.cu_seqlens.tolist()
     spans = [slice(starts[index], starts[index + 1]) for index in beside.sequence.unique().tolist()]
     own = beside.columns.split(tokens.lengths)
     distances = [rows.columns[span][None, :] - mine[:, None] for mine, span in zip(own, spans, strict=True)]
-    for layer, hidden in zip(encoder.in_order, encoded.hidden_states[:-1], strict=True):
-        parts = zip(token.split(tokens.lengths), spans, distances, strict=True)
-        token = torch.cat([layer.look(part, hidden[span], encoder.relative, far) for part, span, far in parts])
-    return token
+    angles, their_angles = angles_of(config, tokens, dtype), angles_of(config, rows.batch, dtype)
+    depths = zip(encoder.in_order, encoded.hidden_states[:-1], encoder.relatives, angles, their_angles, strict=True)
+    for depth, (layer, hidden, relative, own_turn, their_turn) in enumerate(depths):
+        rule = rule_of(config, depth, encoder.training)
+        looked, first = [], 0
+        for part, span, far in zip(token.split(tokens.lengths), spans, distances, strict=True):
+            mine = slice(first, first + len(part))
+            first = mine.stop
+            sight = Sight(relative, far, _cut(own_turn, mine), _cut(their_turn, span), *_view(rule, far, seq))
+            looked.append(layer.look(part, hidden[span], sight))
+        token = torch.cat(looked)
+    return encoder.finish(token)
+
+
+def _view(rule: AttentionRule | None, distances: Tensor, seq: int) -> tuple[Tensor | None, str]:
+    """What a dropped token sees under a rule, as transformers has it: bool [onlookers, length] or None for all, and
+    what it gets where it sees nothing. distances: int64 [onlookers, length].
+    """
+    if isinstance(rule, SlidingWindow):
+        return distances.abs() <= rule.half_width, "mean"
+    if isinstance(rule, PublishedBigBird) and not rule.is_full_at(seq):
+        return torch.zeros_like(distances, dtype=torch.bool), "zero"
+    return None, "mean"
+
+
+def _cut(angles: Angles | None, span: slice) -> Angles | None:
+    """The angles of some tokens: [tokens, head_dim / 2] each."""
+    return None if angles is None else (angles[0][span], angles[1][span])

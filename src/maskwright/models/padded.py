@@ -28,12 +28,14 @@ class PaddedRows:
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         position_offset: int = 0,
+        minds_columns: bool = False,
     ) -> None:
         """input_ids, token_type_ids: int [batch, seq]; attention_mask: 1 keeps, 0 drops (default: keep all);
         position_ids: int [batch, seq], [1, seq] or [seq], rows of the position table, default the column.
 
         position_offset: the model's; if not 0, positions by default count the tokens that are not padding, and
-        padding stands before the first (RoBERTa). Raises InputError for other shapes.
+        padding stands before the first (RoBERTa). minds_columns: whether the batch tells the tokens' columns also where
+        only the first of a row were dropped. Raises InputError for other shapes.
         """
         _check_ids(input_ids)
         self.input_ids = input_ids.long()
@@ -54,7 +56,7 @@ class PaddedRows:
             cu_seqlens=cu_seqlens,
             position_ids=self.position_ids.reshape(-1)[self.flat],
             token_type_ids=None if types is None else types.reshape(-1)[self.flat],
-            places=None if _side_by_side(column, lengths[self.rows]) else column,
+            places=None if _side_by_side(column, lengths[self.rows], minds_columns) else column,
         )
 
     def spread_tokens(self, values: Tensor) -> Tensor:
@@ -124,11 +126,16 @@ def _positions(position_ids: Tensor | None, input_ids: Tensor, offset: int) -> T
     return position_ids.long().expand(shape) - offset
 
 
-def _side_by_side(columns: Tensor, lengths: Tensor) -> bool:
-    """Whether no token was dropped between kept ones. columns: int64 [tokens] of rows of `lengths` [sequences]."""
+def _side_by_side(columns: Tensor, lengths: Tensor, from_start: bool) -> bool:
+    """Whether no token was dropped between kept ones, nor before them if from_start.
+
+    columns: int64 [tokens] of rows of `lengths` [sequences].
+    """
+    ends = lengths.cumsum(0)[:-1]  # where the next row begins
+    if from_start and len(columns) and (columns[0] != 0 or bool((columns[ends] != 0).any())):
+        return False
     if len(columns) < 2:
         return True
-    ends = lengths.cumsum(0)[:-1]  # where the next row begins
     steps = columns.diff()
     steps[ends - 1] = 1
     return bool((steps == 1).all())

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from .attending import minds_columns
 from .heads import ChoiceHead, FirstTokenHead, SequenceClassificationHead, SpanHead, TokenClassificationHead
 from .losses import IGNORED, cross_entropy, replaced_token_loss, sequence_loss, span_loss
 from .onlookers import Onlookers, encode_onlookers, onlookers
 from .output import ModelOutput
 from .padded import PaddedRows
+from .pooling import mean_of
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+from .questions import forbid, in_question
 from .transformer import Encoded
 
 if TYPE_CHECKING:
@@ -54,6 +58,12 @@ class _Vectors:
         at_start = self.beside.columns == 0
         return first.index_copy(0, self.beside.sequence[at_start], self.dropped[at_start])
 
+    def judged(self, head: FirstTokenHead) -> Tensor:
+        """What a head without a pooler judges: float [sequences, hidden]."""
+        if head.takes_mean:
+            return mean_of(self.kept, self.rows.batch)
+        return self.kept[self.rows.batch.first_tokens] if head.first_kept else self.first()
+
     def columns(self, values: Tensor, beside: Tensor) -> Tensor:
         """[tokens, ...] and [onlookers, ...] to [batch, seq, ...]."""
         return self.rows.spread_flat(values, self.beside.flat, beside)
@@ -66,15 +76,24 @@ def padded_call(
     choices = 0
     if isinstance(model.head, ChoiceHead):
         inputs, choices = _flat_choices(inputs)
-    rows = PaddedRows(*inputs, position_offset=model.config.position_offset)
+    question = _question(model, inputs)
+    if question is not None and inputs[2] is None:
+        inputs = (inputs[0], inputs[1], (~question).long(), inputs[3])
+    config = model.config
+    rows = PaddedRows(*inputs, position_offset=config.position_offset, minds_columns=minds_columns(config))
     model.check(rows.batch)
-    beside = onlookers(rows, _columns_read(model))
+    beside = onlookers(rows, _columns_read(model), whole_rows=config.attention == "window")
     if len(beside):
         model.check(beside.tokens)
-    encoded = model.encode(rows.batch, hidden_states=hidden_states or len(beside) > 0, attentions=attentions)
+    encoded = model.encode(
+        rows.batch,
+        hidden_states=hidden_states or len(beside) > 0,
+        attentions=attentions,
+        row_length=rows.keep.shape[1],
+    )
     vectors = _Vectors(rows, encoded.hidden, beside, encode_onlookers(model.encoder, rows, encoded, beside))
     pooled = model.encoder.pool(vectors.first()) if model.has_pooler else None
-    logits = _logits(model, vectors, pooled)
+    logits = _logits(model, vectors, pooled, question)
     if choices:
         logits = {"logits": logits["logits"].view(-1, choices)}  # [batch, choices]
     return ModelOutput(
@@ -95,10 +114,20 @@ def _flat_choices(inputs: Inputs) -> tuple[Inputs, int]:
     return (ids.flatten(0, 1), mask, types, positions), ids.shape[1]
 
 
+def _question(model: Model, inputs: Inputs) -> Tensor | None:
+    """Which columns a span head rules out as the question: bool [batch, seq]; None for all others."""
+    sep, ids = model.config.question_sep_token_id, inputs[0]
+    if sep is None or not isinstance(model.head, SpanHead) or not isinstance(ids, Tensor) or ids.ndim != 2:
+        return None
+    return in_question(ids, sep)
+
+
 def _columns_read(model: Model) -> int | None:
     """How many of the first columns the head reads whether they are kept or not; None for all."""
     if isinstance(model.head, SpanHead):
         return None
+    if isinstance(model.head, FirstTokenHead) and (model.head.takes_mean or model.head.first_kept):
+        return 0
     return 1 if model.has_pooler or isinstance(model.head, FirstTokenHead) else 0
 
 
@@ -111,13 +140,19 @@ def _views(model: Model, encoded: Encoded, rows: PaddedRows, hidden_states: bool
     }
 
 
-def _logits(model: Model, vectors: _Vectors, pooled: Tensor | None) -> Fields:
+def _logits(model: Model, vectors: _Vectors, pooled: Tensor | None, question: Tensor | None) -> Fields:
     """Padded logits by transformers' names."""
     head, rows = model.head, vectors.rows
     if isinstance(head, FirstTokenHead):
-        return {"logits": rows.spread_sequences(head(vectors.first() if pooled is None else pooled))}
+        judged = pooled if head.needs_pooler and pooled is not None else vectors.judged(head)
+        return {"logits": rows.spread_sequences(head(judged))}
     if isinstance(head, SpanHead):
-        start, end = vectors.columns(head(vectors.kept), head(vectors.dropped)).unbind(-1)  # [batch, seq] each
+        spans = vectors.columns(head(vectors.kept), head(vectors.dropped))  # [batch, seq, 2]
+        if question is not None:
+            is_first = torch.zeros_like(question)
+            is_first[:, 0] = True
+            spans = forbid(spans, question, is_first)
+        start, end = spans.unbind(-1)  # [batch, seq] each
         return {"start_logits": start, "end_logits": end}
     if isinstance(head, TokenClassificationHead | ReplacedTokenHead):
         return {"logits": rows.spread_tokens(head(vectors.kept))}

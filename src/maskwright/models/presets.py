@@ -1,6 +1,6 @@
 """Published sizes by name: BERT (Devlin et al. 2018; Turc et al. 2019 for the small ones), RoBERTa (Liu et al. 2019),
 XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
-2020) and MPNet (Song et al. 2020).
+2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020) and ModernBERT (Warner et al. 2024).
 """
 
 from __future__ import annotations
@@ -64,6 +64,47 @@ ELECTRA: dict[str, Any] = {
     "choice_act": "gelu",
     "choice_dropout": 0.1,
 }
+BIGBIRD: dict[str, Any] = {
+    "family": "big_bird",
+    "vocab_size": 50_358,
+    "hidden_act": "gelu_new",
+    "embedding_dropout": "before",
+    "max_position_embeddings": 4_096,
+    "attention": "big_bird_published",
+    "idle_pooler": True,
+    "classifier_act": "gelu_new",
+    "span_ffn": True,
+    "question_sep_token_id": 66,
+}
+MODERNBERT: dict[str, Any] = {
+    "family": "modernbert",
+    "vocab_size": 50_368,
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+    "residual_dropout": "inner",
+    "max_position_embeddings": 8_192,
+    "positions": "rotary",
+    "rotary_theta": 160_000.0,
+    "rotary_local_theta": 10_000.0,
+    "attention": "window",
+    "full_attention_every": 3,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "norm": "pre",
+    "first_norm": False,
+    "norm_bias": False,
+    "linear_bias": False,
+    "gated": True,
+    "pad_token_id": 50_283,
+    "pooler": False,
+    "mlm_act": "gelu",
+    "head_dense": True,
+    "head_bias": False,
+    "classifier_act": "gelu",
+    "classifier_dropout": 0.0,
+    "classifier_input_dropout": False,
+    "choice_act": "gelu",
+}
 MPNET = ROBERTA | {"family": "mpnet", "vocab_size": 30_527, "type_vocab_size": 0, "relative_buckets": 32}
 
 PRESETS: dict[str, ModelConfig] = {
@@ -88,15 +129,23 @@ PRESETS: dict[str, ModelConfig] = {
     "electra-base-generator": _sizes(12, 256, embedding_size=768, **ELECTRA),
     "electra-large-generator": _sizes(24, 256, embedding_size=1024, **ELECTRA),
     "mpnet-base": _sizes(12, 768, **MPNET),
+    "bigbird-base": _sizes(12, 768, **BIGBIRD),
+    "bigbird-large": _sizes(24, 1024, **BIGBIRD),
+    "modernbert-base": _sizes(22, 768, intermediate_size=1_152, **MODERNBERT),
+    "modernbert-large": _sizes(28, 1024, intermediate_size=2_624, **MODERNBERT),
 }
 
 
 def preset(name: str, **overrides: Any) -> ModelConfig:
     """The configuration called `name`, with fields replaced: preset("bert-base", vocab_size=30522).
 
+    A padding id of the published vocabulary that lies outside the one given becomes None, unless it is given too.
     Raises ConfigError for an unknown name or field, naming the nearest, and for a value out of range.
     """
     if name not in PRESETS:
         raise ConfigError(unknown_name("preset", name, PRESETS))
     values = dataclasses.asdict(PRESETS[name]) | overrides
+    pad, size = values["pad_token_id"], values["vocab_size"]
+    if "pad_token_id" not in overrides and isinstance(size, int) and pad is not None and size <= pad:
+        values["pad_token_id"] = None
     return settings.from_dict(ModelConfig, values, where=f"the overrides of preset {name}")

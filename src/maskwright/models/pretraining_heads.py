@@ -28,8 +28,8 @@ class MaskedLanguageModelHead(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         size = config.table_size
-        self.dense = Linear(config.hidden_size, size)
-        self.norm = LayerNorm(size, config.layer_norm_eps)
+        self.dense = Linear(config.hidden_size, size, config.head_bias)
+        self.norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias)
         self.bias = nn.Parameter(torch.empty(config.vocab_size))
         self.decoder = None if config.tie_word_embeddings else nn.Parameter(torch.empty(config.vocab_size, size))
         self.act = ACTIVATIONS[config.mlm_act or config.hidden_act]

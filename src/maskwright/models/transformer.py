@@ -1,13 +1,14 @@
 """The one encoder stack: embeddings, then layers of attention and feed-forward, each with add and norm.
 
-Works on packs: every matrix is [tokens, hidden]. Only attention asks where sequences begin and end.
+Or, with pre-norm, norms before each part and one at the end. Works on packs: every matrix is [tokens, hidden]. Only
+attention asks where sequences begin and end.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,16 +19,21 @@ from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
 from ..nn.feed_forward import FeedForward
 from ..nn.linear import LayerNorm, Linear
-from ..nn.relative import RelativeBias, RelativePositions, attend_relative
+from ..nn.looking import Sight, look
+from ..nn.relative import RelativeBias, RelativePositions, RelativeVectors
+from .attending import executors, switch_to_full
 from .config import NUM_BUCKETS, ModelConfig
+
+_TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed"}  # other positions have none
 
 
 @dataclass(frozen=True)
 class Encoded:
     """What the encoder makes of a pack.
 
-    hidden: float [tokens, hidden], the last layer; hidden_states: layers + 1 tensors of that shape, the
-    embeddings first, or None; attentions: per layer one [heads, length, length] for each sequence, or None.
+    hidden: float [tokens, hidden], the last layer, after the final norm if there is one; hidden_states: layers + 1
+    tensors of that shape, the embeddings first and `hidden` last, or None; attentions: per layer one [heads, length,
+    length] for each sequence, or None.
     """
 
     hidden: Tensor
@@ -36,17 +42,33 @@ class Encoded:
 
 
 class Layer(nn.Module):
-    """x = norm(x + attention(x)), then x = norm(x + ffn(x)) (Vaswani et al. 2017, section 3.1)."""
+    """x = norm(x + attention(x)), then x = norm(x + ffn(x)) (Vaswani et al. 2017, section 3.1).
 
-    def __init__(self, config: ModelConfig) -> None:
+    Or, with config.norm "pre", x = x + attention(norm(x)), then x = x + ffn(norm(x)) (Xiong et al. 2020, figure 1).
+    is_first: of the network; it may go without attention_norm. relative: vectors of distances, or None.
+    """
+
+    def __init__(self, config: ModelConfig, is_first: bool = False) -> None:
         super().__init__()
-        self.attention = SelfAttention(config.hidden_size, config.num_attention_heads, config.attention_dropout)
-        self.attention_norm = LayerNorm(config.hidden_size, config.layer_norm_eps)
-        self.ffn = FeedForward(config.hidden_size, config.intermediate_size, config.hidden_act)
-        self.ffn_norm = LayerNorm(config.hidden_size, config.layer_norm_eps)
-        rate, dropped = config.hidden_dropout, config.residual_dropout
-        self.after_attention = rate if dropped in ("both", "attention") else 0.0
-        self.after_ffn = rate if dropped in ("both", "ffn") else 0.0
+        size, eps, bias = config.hidden_size, config.layer_norm_eps, config.norm_bias
+        self.is_pre = config.norm == "pre"
+        self.attention = SelfAttention(size, config.num_attention_heads, config.attention_dropout, config.linear_bias)
+        has_norm = config.first_norm or not (is_first and self.is_pre)
+        self.attention_norm = LayerNorm(size, eps, bias) if has_norm else None
+        self.ffn = FeedForward(
+            size,
+            config.intermediate_size,
+            config.hidden_act,
+            gated=config.gated,
+            bias=config.linear_bias,
+            inner_dropout=config.ffn_dropout,
+        )
+        self.ffn_norm = LayerNorm(size, eps, bias)
+        kind = config.positions.removeprefix("relative_") if config.positions.startswith("relative_") else None
+        self.relative = RelativeVectors(config.relative_distance, config.head_dim, kind) if kind else None
+        rates = {"both": config.hidden_dropout, "attention": config.hidden_dropout, "inner": config.attention_dropout}
+        self.after_attention = rates.get(config.residual_dropout, 0.0)
+        self.after_ffn = config.hidden_dropout if config.residual_dropout in ("both", "ffn") else 0.0
 
     def forward(
         self,
@@ -59,31 +81,37 @@ class Layer(nn.Module):
 
         Returns the same shape, and the attention weights if wanted.
         """
-        attended, weights = self.attention(hidden, runs, want_weights, executor)
+        attended, weights = self.attention(self._before(hidden), runs, want_weights, executor)
         return self._add(hidden, attended), weights
 
-    def look(
-        self, tokens: Tensor, hidden: Tensor, relative: RelativePositions | None, distances: Tensor | None
-    ) -> Tensor:
+    def look(self, tokens: Tensor, hidden: Tensor, sight: Sight) -> Tensor:
         """The same for tokens beside a sequence: they see it, nothing sees them.
 
         tokens: float [onlookers, hidden], as is the result; hidden: float [length, hidden], what the sequence
-        brings into this layer; relative, distances: as `SelfAttention.look` takes them.
+        brings into this layer.
         """
-        return self._add(tokens, self.attention.look(tokens, hidden, relative, distances))
+        return self._add(tokens, look(self.attention, self._before(tokens), self._before(hidden), sight))
+
+    def _before(self, hidden: Tensor) -> Tensor:
+        """What the attention reads. [tokens, hidden], as is the result."""
+        return self.attention_norm(hidden) if self.is_pre and self.attention_norm is not None else hidden
 
     def _add(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """What follows the attention: add and norm, feed-forward, add and norm. All [tokens, hidden]."""
-        hidden = self.attention_norm(hidden + dropout(attended, self.after_attention, self.training))
-        hidden = self.ffn_norm(hidden + dropout(self.ffn(hidden), self.after_ffn, self.training))
-        return hidden
+        hidden = hidden + dropout(attended, self.after_attention, self.training)
+        if self.is_pre:
+            return hidden + dropout(self.ffn(self.ffn_norm(hidden)), self.after_ffn, self.training)
+        assert self.attention_norm is not None
+        hidden = self.attention_norm(hidden)
+        result: Tensor = self.ffn_norm(hidden + dropout(self.ffn(hidden), self.after_ffn, self.training))
+        return result
 
 
 class Transformer(nn.Module):
     """Embeddings, layers and, for heads that judge a whole sequence, the pooler.
 
     layers: the sets of weights, fewer than the network is deep where it shares them; `in_order` walks its depth.
-    relative: what relative positions add in every layer, or None.
+    relative: what relative positions add in every layer, or None. final_norm: of a pre-norm network, else None.
     """
 
     def __init__(self, config: ModelConfig, with_pooler: bool = True) -> None:
@@ -98,11 +126,20 @@ class Transformer(nn.Module):
             pad_token_id=config.pad_token_id,
             position_offset=config.position_offset,
             embedding_size=config.embedding_size,
+            positions=_TABLES.get(config.positions, "none"),
+            norm_bias=config.norm_bias,
+            dropout_first=config.embedding_dropout == "before",
+            scale=config.scale_embeddings,
         )
+        self.has_spoken = False
+        self.config = config
         rows = config.relative_buckets
         self.relative = RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
         self.layer_groups = config.layer_groups
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_groups or config.num_hidden_layers))
+        sets = config.num_hidden_groups or config.num_hidden_layers
+        self.layers = nn.ModuleList(Layer(config, is_first=index == 0) for index in range(sets))
+        is_pre, size = config.norm == "pre", config.hidden_size
+        self.final_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
 
     @property
@@ -113,27 +150,47 @@ class Transformer(nn.Module):
             assert isinstance(layer, Layer)
             yield layer
 
+    @property
+    def relatives(self) -> list[RelativePositions | None]:
+        """What relative positions add in each layer of `in_order`."""
+        return [self.relative if layer.relative is None else layer.relative for layer in self.in_order]
+
     def forward(
-        self, batch: Batch, dtype: torch.dtype, *, hidden_states: bool = False, attentions: bool = False
+        self,
+        batch: Batch,
+        dtype: torch.dtype,
+        *,
+        hidden_states: bool = False,
+        attentions: bool = False,
+        row_length: int | None = None,
     ) -> Encoded:
-        """Encode a pack in `dtype`; see Encoded for what comes back."""
+        """Encode a pack in `dtype`; see Encoded for what comes back. row_length: of the padded rows it came from."""
         hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, dtype)
-        executor = self._executor(batch)
-        states, weights = [hidden], []
-        for layer in self.in_order:
-            hidden, layer_weights = layer(hidden, batch.runs, attentions, executor)
-            weights.append(layer_weights)
+        self._say_what_is_full(batch, row_length)
+        attending = executors(self.config, batch, dtype, self.relatives, self.training, row_length)
+        states, weights = [], []
+        for layer, executor in zip(self.in_order, attending, strict=True):
             if hidden_states:
                 states.append(hidden)
+            hidden, layer_weights = layer(hidden, batch.runs, attentions, executor)
+            weights.append(layer_weights)
+        hidden = self.finish(hidden)
+        if hidden_states:
+            states.append(hidden)
         return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
+
+    def _say_what_is_full(self, batch: Batch, row_length: int | None) -> None:
+        """Say once that short rows of a published BigBird attend fully."""
+        said = None if self.has_spoken else switch_to_full(self.config, batch, row_length)
+        if said is not None:
+            self.has_spoken = True
+            warnings.warn(said, stacklevel=2)
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        """The final norm, where there is one. hidden: float [tokens, hidden], as is the result."""
+        return hidden if self.final_norm is None else self.final_norm(hidden)
 
     def pool(self, first: Tensor) -> Tensor:
         """tanh(W h + b) of each sequence's first token. first: [sequences, hidden], as is the result."""
         assert self.pooler is not None, "this encoder was built without a pooler"
         return torch.tanh(self.pooler(first))
-
-    def _executor(self, batch: Batch) -> Executor | None:
-        """What attends in every layer to this pack; None for plain attention."""
-        if self.relative is None:
-            return None
-        return partial(attend_relative, relative=self.relative, positions=batch.places)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +18,6 @@ from torch import Tensor, nn
 
 from .dropout import dropout
 from .linear import Linear
-
-if TYPE_CHECKING:
-    from .relative import RelativePositions
 
 # Scores of more elements than this are worked on in parts that stay in the processor's cache: 1.7 to 2.5
 # times as fast at 512 tokens.
@@ -141,10 +138,10 @@ class SelfAttention(nn.Module):
     The heads' contexts are concatenated, [tokens, heads * head_dim], and multiplied by W_O (section 3.2.2).
     """
 
-    def __init__(self, hidden_size: int, num_heads: int, attention_dropout: float) -> None:
+    def __init__(self, hidden_size: int, num_heads: int, attention_dropout: float, bias: bool = True) -> None:
         super().__init__()
-        self.qkv = Linear(hidden_size, 3 * hidden_size)
-        self.out = Linear(hidden_size, hidden_size)
+        self.qkv = Linear(hidden_size, 3 * hidden_size, bias)
+        self.out = Linear(hidden_size, hidden_size, bias)
         self.num_heads = num_heads
         self.attention_dropout = attention_dropout
 
@@ -163,31 +160,3 @@ class SelfAttention(nn.Module):
             want_weights=want_weights,
         )
         return self.out(context), weights
-
-    def look(
-        self,
-        tokens: Tensor,
-        hidden: Tensor,
-        relative: RelativePositions | None = None,
-        distances: Tensor | None = None,
-    ) -> Tensor:
-        """What tokens that nothing attends to gather from a sequence that they are not part of.
-
-        tokens: float [onlookers, hidden]; hidden: float [length, hidden], the sequence; relative: what relative
-        positions add, for distances int64 [onlookers, length], key's place minus query's. Returns float [onlookers,
-        hidden].
-        """
-        distances = None if distances is None else distances[None, None]
-        size, heads = tokens.shape[1], self.num_heads
-        query = self.qkv(tokens)[:, :size].view(1, len(tokens), heads, -1).transpose(1, 2)
-        key, value = self.qkv(hidden)[:, size:].view(1, len(hidden), 2, heads, -1).permute(2, 0, 3, 1, 4)
-        scale = 1.0 / math.sqrt(size // heads)
-        query = query * scale
-        scores = query @ key.mT  # [1, heads, onlookers, length]
-        if relative is not None:
-            scores = scores + relative.score_terms(query, key, scale, distances, slice(None))
-        weights = dropout(torch.softmax(scores, dim=-1), self.attention_dropout, self.training)
-        context = weights @ value  # [1, heads, onlookers, head_dim]
-        more = None if relative is None else relative.context_terms(weights, distances)
-        context = context if more is None else context + more
-        return self.out(context.transpose(1, 2).reshape(len(tokens), size))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .dropout import dropout
 from .linear import LayerNorm, Linear
+from .positions import sinusoidal_positions
 
 
 class Table(nn.Module):
@@ -31,9 +34,13 @@ class Embeddings(nn.Module):
     """Sum of the token's, the position's and the segment's vector, then norm and dropout.
 
     position_offset: the row at which positions begin; the row before it is that of padding tokens (RoBERTa).
-    type_vocab_size: 0 for no segment vectors. embedding_size: width of the tables and the norm, projected to
-    hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size without a projection.
+    positions: "learned" or "fixed" (sinusoids) table, or "none". scale: word vectors times the square root of their
+    width. dropout_first: before the norm. type_vocab_size: 0 for no segment vectors. embedding_size: width of the
+    tables and the norm, projected to hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size
+    without a projection.
     """
+
+    fixed_positions: Tensor | None
 
     def __init__(
         self,
@@ -47,17 +54,26 @@ class Embeddings(nn.Module):
         pad_token_id: int | None,
         position_offset: int = 0,
         embedding_size: int | None = None,
+        positions: str = "learned",
+        norm_bias: bool = True,
+        dropout_first: bool = False,
+        scale: bool = False,
     ) -> None:
         super().__init__()
         size = embedding_size or hidden_size
         padding_position = position_offset - 1 if position_offset else None
         self.word = Table(vocab_size, size, pad_token_id)
-        self.position = Table(max_position_embeddings + position_offset, size, padding_position)
+        rows = max_position_embeddings + position_offset
+        self.position = Table(rows, size, padding_position) if positions == "learned" else None
+        fixed = sinusoidal_positions(rows, size) if positions == "fixed" else None
+        self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
-        self.norm = LayerNorm(size, layer_norm_eps)
+        self.norm = LayerNorm(size, layer_norm_eps, norm_bias)
         self.project = Linear(size, hidden_size) if embedding_size else None
         self.position_offset = position_offset
         self.hidden_dropout = hidden_dropout
+        self.dropout_first = dropout_first
+        self.scale = math.sqrt(size) if scale else None
 
     def forward(
         self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None, dtype: torch.dtype
@@ -67,9 +83,17 @@ class Embeddings(nn.Module):
         position_ids count from 0 in every model; -1 is a padding token's place where positions have an offset.
         The sum and its norm keep the dtype of the weights; the result is `dtype` [tokens, hidden].
         """
-        total = self.word(input_ids) + self.position(position_ids + self.position_offset)  # [tokens, size]
+        total = self.word(input_ids)  # [tokens, size]
+        if self.scale is not None:
+            total = total * self.scale
+        if self.position is not None:
+            total = total + self.position(position_ids + self.position_offset)
+        elif self.fixed_positions is not None:
+            total = total + self.fixed_positions[position_ids]
         if self.token_type is not None:
             alone = token_type_ids is None or self.token_type.weight.shape[0] == 1
             total = total + (self.token_type.weight[0] if alone else self.token_type(token_type_ids))
-        hidden = dropout(self.norm(total).to(dtype), self.hidden_dropout, self.training)
+        before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
+        total = self.norm(dropout(total, before, self.training))
+        hidden = dropout(total.to(dtype), after, self.training)
         return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]

@@ -15,18 +15,20 @@ from torch import Tensor, nn
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
 
-    weight: [out_size, in_size]; bias: [out_size]. Left uninitialised: `models.initialisation` fills every
+    weight: [out_size, in_size]; bias: [out_size], or None. Left uninitialised: `models.initialisation` fills every
     parameter from a keyed generator, so building a model never touches torch's global one.
     """
 
-    def __init__(self, in_size: int, out_size: int) -> None:
+    bias: nn.Parameter  # None for a layer built without; those who touch it know theirs has one
+
+    def __init__(self, in_size: int, out_size: int, bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(out_size, in_size))
-        self.bias = nn.Parameter(torch.empty(out_size))
+        self.register_parameter("bias", nn.Parameter(torch.empty(out_size)) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""
-        return F.linear(x, self.weight.to(x.dtype), self.bias.to(x.dtype))
+        return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 
     def extra_repr(self) -> str:
         """Sizes, for print."""
@@ -37,18 +39,19 @@ class LayerNorm(nn.Module):
     """z = (x - mean) / sqrt(var + eps) * weight + bias over each vector (Ba et al. 2016, equation 4).
 
     Mean and variance belong to one token's vector, never to the batch; the kernel sums them in float32
-    whatever the dtype of x. weight, bias: [size].
+    whatever the dtype of x. weight, bias: [size]; bias may be None.
     """
 
-    def __init__(self, size: int, eps: float) -> None:
+    def __init__(self, size: int, eps: float, bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(size))
-        self.bias = nn.Parameter(torch.empty(size))
+        self.bias = nn.Parameter(torch.empty(size)) if bias else None
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., size]. Returns the same shape and dtype."""
-        return F.layer_norm(x, self.weight.shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.layer_norm(x, self.weight.shape, self.weight.to(x.dtype), bias, self.eps)
 
     def extra_repr(self) -> str:
         """Sizes, for print."""

@@ -8,10 +8,15 @@ is made of elements i and i + head_dim / 2 ("half-split", as in ModernBERT). RoF
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from ..core.config import check
+from .attention import Executor, Run, attend
+
+Angles = tuple[Tensor, Tensor]  # cosine and sine, [tokens, head_dim / 2] each
 
 
 def rotary_angles(
@@ -55,6 +60,26 @@ def rotate_query_key(qkv: Tensor, num_heads: int, cosine: Tensor, sine: Tensor) 
     parts = qkv.view(tokens, 3, num_heads, width // (3 * num_heads))
     turned = rotate(parts[:, :2], cosine, sine)  # [tokens, 2, heads, head_dim]
     return torch.cat((turned, parts[:, 2:]), dim=1).view(tokens, width)
+
+
+def attend_rotary(
+    qkv: Tensor,
+    runs: Sequence[Run],
+    num_heads: int,
+    *,
+    angles: Angles,
+    executor: Executor | None = None,
+    dropout_probability: float = 0.0,
+    want_weights: bool = False,
+) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+    """Turn queries and keys, then attend by `executor` (None: plain attention).
+
+    qkv: float [tokens, 3 * hidden]. Returns context [tokens, hidden] and, if wanted, the weights of each sequence.
+    """
+    turned = rotate_query_key(qkv, num_heads, *angles)
+    return (executor or attend)(
+        turned, runs, num_heads, dropout_probability=dropout_probability, want_weights=want_weights
+    )
 
 
 def interleaved_to_halves(head_dim: int) -> Tensor:

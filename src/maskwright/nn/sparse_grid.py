@@ -51,8 +51,8 @@ class Grid:
         return rows[:, : self.run.length].reshape(-1, rows.shape[2])
 
     def take_weights(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """[heads, size, size] of each sequence to [heads, length, length]."""
-        if self.place is None:
+        """[heads, size, size] of each sequence to [heads, length, length]; none where none were wanted."""
+        if self.place is None or not weights:
             return [one[:, : self.run.length, : self.run.length] for one in weights]
         return [one[:, place[:, None], place] for one, place in zip(weights, self.place, strict=True)]
 

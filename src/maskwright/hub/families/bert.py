@@ -50,13 +50,13 @@ ENCODER = TABLES | {
 CLASSIFIER = {"classifier.{p}": ["classifier.{p}"]}
 SPAN = {"classifier.{p}": ["qa_outputs.{p}"]}
 
-_PREDICTIONS = {
+PREDICTIONS = {
     "dense.{p}": ["cls.predictions.transform.dense.{p}"],
     "norm.{p}": ["cls.predictions.transform.LayerNorm.{p}"],
     "bias": ["cls.predictions.bias"],
     "decoder": ["cls.predictions.decoder.weight"],
 }
-_RELATIONSHIP = {"classifier.{p}": ["cls.seq_relationship.{p}"]}
+RELATIONSHIP = {"classifier.{p}": ["cls.seq_relationship.{p}"]}
 
 
 def family() -> Family:
@@ -80,9 +80,9 @@ def family() -> Family:
         understood=UNDERSTOOD,
         encoder=ENCODER,
         heads={
-            "mlm": _PREDICTIONS,
-            "nsp": _RELATIONSHIP,
-            "pretraining": under("predictions", _PREDICTIONS) | under("seq_relationship", _RELATIONSHIP),
+            "mlm": PREDICTIONS,
+            "nsp": RELATIONSHIP,
+            "pretraining": under("predictions", PREDICTIONS) | under("seq_relationship", RELATIONSHIP),
             "classification": CLASSIFIER,
             "regression": CLASSIFIER,
             "tagging": CLASSIFIER,

@@ -1,0 +1,106 @@
+"""Who attends to whom in each layer of a network, and what distances do to it: rules and positions bound to a pack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+
+from ..data.batch import Batch
+from ..nn.attention import Executor
+from ..nn.relative import RelativePositions, attend_relative
+from ..nn.rotary import Angles, attend_rotary, rotary_angles
+from ..nn.sparse import attend_sparse
+from ..nn.sparse_rules import AttentionRule, PublishedBigBird, SlidingWindow, big_bird, global_only
+from .config import ModelConfig
+
+
+def rule_of(config: ModelConfig, depth: int, training: bool) -> AttentionRule | None:
+    """The rule of the layer at `depth`, counted from 0; None where all see all."""
+    every = config.full_attention_every
+    if config.attention == "full" or (every and depth % every == 0):
+        return None
+    if config.attention == "window":
+        return SlidingWindow(config.window_size // 2)
+    size, random = config.block_size, config.random_blocks
+    if config.attention == "global":
+        return global_only(size)
+    if config.attention == "big_bird":
+        return big_bird(size, random, config.attention_seed, depth)
+    return PublishedBigBird(size, random, config.max_position_embeddings, depth, training)
+
+
+def theta_of(config: ModelConfig, depth: int) -> float | None:
+    """The base of the rotary angles of the layer at `depth`; None where positions are of another kind."""
+    if config.positions != "rotary":
+        return None
+    is_local = rule_of(config, depth, False) is not None
+    return config.rotary_local_theta or config.rotary_theta if is_local else config.rotary_theta
+
+
+def minds_columns(config: ModelConfig) -> bool:
+    """Whether the columns in which a padded row keeps its tokens, and its length, decide who sees whom."""
+    return config.attention == "big_bird_published"
+
+
+def switch_to_full(config: ModelConfig, batch: Batch, row_length: int | None) -> str | None:
+    """What to say of a pack that a published BigBird attends to fully because it is short; None for others."""
+    rule = rule_of(config, config.num_hidden_layers - 1, False)
+    if not isinstance(rule, PublishedBigBird) or not batch.num_tokens:
+        return None
+    shortest = row_length or min(batch.lengths)
+    if not rule.is_full_at(shortest):
+        return None
+    most = (5 + 2 * rule.random_blocks) * rule.block_size
+    return (
+        f"This BigBird attends fully to rows of at most {most:,} tokens, as transformers does, and sparsely to longer "
+        f"ones: here is one of {shortest:,}."
+    )
+
+
+def angles_of(config: ModelConfig, batch: Batch, dtype: torch.dtype) -> list[Angles | None]:
+    """For each layer cosine and sine of the tokens' rotary angles, [tokens, head_dim / 2]; None without."""
+    thetas = [theta_of(config, depth) for depth in range(config.num_hidden_layers)]
+    made = {
+        theta: rotary_angles(batch.position_ids, config.head_dim, theta, dtype)
+        for theta in dict.fromkeys(thetas)
+        if theta is not None
+    }
+    return [None if theta is None else made[theta] for theta in thetas]
+
+
+def executors(
+    config: ModelConfig,
+    batch: Batch,
+    dtype: torch.dtype,
+    relatives: Sequence[RelativePositions | None],
+    training: bool,
+    row_length: int | None,
+) -> list[Executor | None]:
+    """What attends to this pack in each layer; None for plain attention.
+
+    relatives: what relative positions add in each layer; row_length: of the padded rows that the pack came from.
+    """
+    found = []
+    for depth, (relative, angles) in enumerate(zip(relatives, angles_of(config, batch, dtype), strict=True)):
+        one = _executor(rule_of(config, depth, training), relative, batch, row_length)
+        if angles is not None:
+            one = partial(attend_rotary, angles=angles, executor=one)
+        found.append(one)
+    return found
+
+
+def _executor(
+    rule: AttentionRule | None, relative: RelativePositions | None, batch: Batch, row_length: int | None
+) -> Executor | None:
+    places = batch.places
+    if rule is None:
+        return None if relative is None else partial(attend_relative, relative=relative, positions=places)
+    if isinstance(rule, PublishedBigBird):
+        length = row_length
+    elif isinstance(rule, SlidingWindow) and places is not None:
+        length = row_length or int(places.max()) + 1
+    else:  # blocks of our own rules are made of what a sequence keeps
+        places = length = None
+    return partial(attend_sparse, rule=rule, relative=relative, positions=places, padded_length=length)

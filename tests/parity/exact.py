@@ -1,0 +1,57 @@
+"""ModernBERT of transformers in float64: it turns queries and keys, soft-maxes and takes the loss of words in float32.
+
+A token that sees nothing becomes nan there, for the lowest float64 is no float32. Here those steps keep the dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import torch
+from torch import nn
+from transformers.models.modernbert import modeling_modernbert as room
+
+
+def angles(self, x, position_ids, layer_type):
+    """Cosine and sine [batch, seq, head_dim] in float64, from the configuration's base."""
+    width = self.config.hidden_size // self.config.num_attention_heads
+    base = self.config.rope_parameters[layer_type]["rope_theta"]
+    frequencies = 1.0 / base ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+    turns = torch.cat([position_ids[..., None] * frequencies] * 2, dim=-1)
+    return turns.cos(), turns.sin()
+
+
+def turn(query, key, cosine, sine, unsqueeze_dim=1):
+    """Turned queries and keys."""
+    cosine, sine = cosine.unsqueeze(unsqueeze_dim), sine.unsqueeze(unsqueeze_dim)
+    return tuple(x * cosine + room.rotate_half(x) * sine for x in (query, key))
+
+
+def attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **_):
+    """Context [batch, seq, heads, head_dim] and weights."""
+    scores = query @ key.mT * scaling
+    weights = torch.softmax(scores if attention_mask is None else scores + attention_mask, dim=-1)
+    weights = nn.functional.dropout(weights, dropout, module.training)
+    return (weights @ value).transpose(1, 2).contiguous(), weights
+
+
+def loss_of_words(logits, labels, vocab_size, **_):
+    """Mean cross-entropy of the labels that count."""
+    return nn.functional.cross_entropy(logits.view(-1, vocab_size), labels.view(-1))
+
+
+@contextmanager
+def exact(name: str) -> Iterator[None]:
+    """While it lasts, transformers computes `name` in one dtype throughout."""
+    if name != "modernbert":
+        yield
+        return
+    with (
+        patch.object(room.ModernBertRotaryEmbedding, "forward", angles),
+        patch.object(room, "apply_rotary_pos_emb", turn),
+        patch.object(room, "eager_attention_forward", attend),
+        patch.object(room.ModernBertForMaskedLM, "loss_function", staticmethod(loss_of_words)),
+    ):
+        yield
