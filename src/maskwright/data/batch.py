@@ -28,6 +28,7 @@ class Batch:
     [tokens], where each token stands in its text, or None where that is its place in the sequence (it is not where
     tokens before it were dropped); labels: what a loss needs, by name:
         "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64 [labels] (their right ids),
+        "clm_positions" and "clm" the same, at the token before the one to guess;
         "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences,
         num_labels].
     """
@@ -87,6 +88,11 @@ class Batch:
     def first_tokens(self) -> Tensor:
         """Index of each sequence's first token in the pack: int64 [sequences]."""
         return self.cu_seqlens[:-1].long().to(self.input_ids.device)
+
+    @cached_property
+    def last_tokens(self) -> Tensor:
+        """Index of each sequence's last token in the pack: int64 [sequences]. Sequences must not be empty."""
+        return self.cu_seqlens[1:].long().to(self.input_ids.device) - 1
 
     def with_labels(self, **labels: Tensor) -> Batch:
         """The same pack with these labels added."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .health import PAIRS, Baseline, Verdict
+from .health import PAIRS, WORDS, Baseline, Verdict, words_part
 from .pretrain_job import PretrainJob
 from .report import (
     Chart,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 EXAMPLES = 8
 GUESSES = 5
 CONTEXT_TOKENS = 12
+_GAPS = {"mlm": "Filled masks", "clm": "Guessed next tokens"}
 
 
 def write_pretrain_report(
@@ -45,8 +46,9 @@ def write_pretrain_report(
     """Write report.html of a run: verdict, figures, recipe, data, curves, filled masks, what to do next."""
     recipe, facts = run.recipe, run.facts()
     where = "held-out text" if job.held_out is not None else "the training text (nothing was held out)"
+    part = words_part(scores)
     headline = (
-        f"{percent(scores['mlm_accuracy'])} of the masked tokens guessed right on {where}; always guessing the "
+        f"{percent(scores[f'{part}_accuracy'])} of the {WORDS[part]} guessed right on {where}; always guessing the "
         f"commonest token gets {percent(baseline.mlm_accuracy)}."
     )
     if "rtd_accuracy" in scores:
@@ -63,19 +65,8 @@ def write_pretrain_report(
             title="The text",
         ),
         _curves(run.records(), baseline),
-        MaskExamples(mask_examples(job), note="Masked places of " + where + "."),
-        NextSteps(
-            [
-                Command(
-                    f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."',
-                    "see what it learnt",
-                ),
-                Command(
-                    f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task",
-                    "teach it a task",
-                ),
-            ]
-        ),
+        MaskExamples(mask_examples(job), _GAPS[part], f"Places of {where}."),
+        NextSteps(_next_steps(model, job)),
     ]
     report = Report(
         title=f"{recipe['preset']}, {recipe['objective']}",
@@ -87,23 +78,36 @@ def write_pretrain_report(
     write_report(run.path / "report.html", report)
 
 
+def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
+    teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
+    steps = [Command(teach, "teach it a task")]
+    if job.objective.words == "mlm":
+        fill = f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."'
+        steps.insert(0, Command(fill, "see what it learnt"))
+    return steps
+
+
 @torch.inference_mode()
 def mask_examples(job: PretrainJob) -> list[MaskExample]:
-    """Places that were really replaced by [MASK], one for each of the first sequences, with the model's guesses."""
+    """One place for each of some sequences, with the model's guesses: one that was really replaced by [MASK], or, of a
+    left-to-right model, what follows the first tokens.
+    """
     if job.held_out is not None:
         batch = job.held_out.batches[-1].to(job.device)
     else:
         batch = job.micro_batches(0)[0]
-    tokenizer, guesser = job.tokenizer, job.objective.guesser(job.model)
+    tokenizer, guesser, part = job.tokenizer, job.objective.guesser(job.model), job.objective.words
     hidden = guesser.encode(batch).hidden  # [tokens, hidden]
     examples = []
-    for sequence, label in _first_masks(batch, tokenizer.mask_id):
-        position, answer = int(batch.labels["mlm_positions"][label]), int(batch.labels["mlm"][label])
+    for sequence, label in _first_gaps(batch, part, tokenizer.mask_id):
+        position, answer = int(batch.labels[f"{part}_positions"][label]), int(batch.labels[part][label])
         share = guesser.mlm_logits(hidden[position : position + 1]).float().softmax(-1)[0]  # [vocab]
         best = share.topk(GUESSES)
         start, stop = batch.cu_seqlens[sequence].item(), batch.cu_seqlens[sequence + 1].item()
-        before = batch.input_ids[max(start, position - CONTEXT_TOKENS) : position].tolist()
-        after = batch.input_ids[position + 1 : min(stop, position + 1 + CONTEXT_TOKENS)].tolist()
+        place = position if part == "mlm" else position + 1
+        seen_until = stop if part == "mlm" else place
+        before = batch.input_ids[max(start, place - CONTEXT_TOKENS) : place].tolist()
+        after = batch.input_ids[place + 1 : min(seen_until, place + 1 + CONTEXT_TOKENS)].tolist()
         examples.append(
             MaskExample(
                 before=tokenizer.decode(before, skip_special_tokens=False),
@@ -120,27 +124,34 @@ def mask_examples(job: PretrainJob) -> list[MaskExample]:
     return examples
 
 
-def _first_masks(batch: Batch, mask_id: int) -> list[tuple[int, int]]:
-    """(sequence, number of the label) of the first [MASK] in each of some sequences, spread over the batch."""
-    positions = batch.labels["mlm_positions"].cpu()
-    is_mask = (batch.input_ids[batch.labels["mlm_positions"]] == mask_id).cpu()
+def _first_gaps(batch: Batch, part: str, mask_id: int) -> list[tuple[int, int]]:
+    """(sequence, number of the label) of the first place to show in each of some sequences, spread over the batch.
+
+    That is its first [MASK], or the first label that has some tokens before it.
+    """
+    positions = batch.labels[f"{part}_positions"].cpu()
     owner = torch.searchsorted(batch.cu_seqlens.long(), positions, right=True) - 1
-    firsts = {int(owner[label]): label for label in reversed(is_mask.nonzero().flatten().tolist())}
+    if part == "mlm":
+        is_shown = (batch.input_ids[batch.labels["mlm_positions"]] == mask_id).cpu()
+    else:
+        is_shown = positions - batch.cu_seqlens.long()[owner] >= CONTEXT_TOKENS
+    firsts = {int(owner[label]): label for label in reversed(is_shown.nonzero().flatten().tolist())}
     sequences = sorted(firsts)
     chosen = np.linspace(0, len(sequences) - 1, min(EXAMPLES, len(sequences))).round().astype(int)
     return [(sequences[place], firsts[sequences[place]]) for place in chosen.tolist()]
 
 
 def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
+    part = words_part(scores)
     figures = [
         Figure(
-            "Masked tokens right",
-            percent(scores["mlm_accuracy"]),
+            f"{WORDS[part].capitalize()} right",
+            percent(scores[f"{part}_accuracy"]),
             note=f"baseline {percent(baseline.mlm_accuracy)}",
         ),
         Figure(
             "Cross-entropy",
-            round(scores["mlm_loss"], 3),
+            round(scores[f"{part}_loss"], 3),
             "nats",
             f"counting words gives {baseline.mlm_loss:.3f}",
         ),
@@ -184,12 +195,20 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
             [
                 series("masked tokens, training", "mlm_loss"),
                 series("masked tokens, held out", "eval_mlm_loss"),
+                series("next tokens, training", "clm_loss"),
+                series("next tokens, held out", "eval_clm_loss"),
             ],
             baselines={"counting words": baseline.mlm_loss},
         ),
         Chart(
             "Masked tokens guessed right",
             [series("training", "mlm_accuracy"), series("held out", "eval_mlm_accuracy")],
+            unit="percent",
+            baselines={"commonest token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Next tokens guessed right",
+            [series("training", "clm_accuracy"), series("held out", "eval_clm_accuracy")],
             unit="percent",
             baselines={"commonest token": baseline.mlm_accuracy},
         ),
