@@ -38,8 +38,9 @@ SEQUENCES = 32  # of one batch
 
 @dataclass(frozen=True)
 class TextScore:
-    """examples: sequences scored; metrics: mlm_accuracy (clm_accuracy of a left-to-right model), perplexity, and of a model with such a head nsp_accuracy,
-    sop_accuracy, or rtd_accuracy with rtd_baseline, what calling every token original gets.
+    """examples: sequences scored; metrics: mlm_accuracy (clm_accuracy of a left-to-right model), perplexity, and of a
+    model with such a head nsp_accuracy, sop_accuracy, or rtd_accuracy with rtd_baseline, what calling every token
+    original gets.
     """
 
     examples: int
@@ -55,7 +56,7 @@ def score_text(
     seed: int = 0,
     skip_bad_rows: bool = False,
 ) -> TextScore:
-    """Score a language model, masked or left-to-right, or a pre-trained one with both heads, on text that it has not seen.
+    """Score a language model, masked (with or without pairs) or left-to-right, on text that it has not seen.
 
     A detector of replaced tokens needs the `generator` that replaces them; mlm_accuracy and perplexity are then the
     generator's.

@@ -98,9 +98,10 @@ class ModelConfig:
     Layers. num_hidden_groups: sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
     None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
     added in every layer (MPNet): rows of that table, 0 for none. attention: who sees whom. "full": all see all;
-    "causal": each sees itself and those before it, and heads on whole sequences judge the last token; "window": tokens at most window_size / 2 away; "global": the first and the last of the blocks of block_size see
-    all and are seen by all; "big_bird": those, a window of three blocks, and random_blocks further ones that
-    attention_seed draws; "big_bird_published": as transformers runs it, its full attention for short rows included.
+    "causal": each sees itself and those before it, and heads on whole sequences judge the last token; "window": tokens
+    at most window_size / 2 away; "global": the first and the last of the blocks of block_size see all and are seen by
+    all; "big_bird": those, a window of three blocks, and random_blocks further ones that attention_seed draws;
+    "big_bird_published": as transformers runs it, its full attention for short rows included.
     full_attention_every: n lets layers 0, n, 2n, ... attend fully; 0 none. rotary_local_theta: the base of the other
     layers, None for the same. norm: "post" after each addition, "pre" before each part and once at the end;
     first_norm: whether a pre-norm network has one before the first attention. gated: the feed-forward network

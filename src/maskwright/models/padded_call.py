@@ -219,7 +219,7 @@ def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, 
 
 
 def _next_labels(labels: Tensor, keep: Tensor) -> Tensor:
-    """What each column is to guess: the label of the next one. int [batch, seq] and bool [batch, seq] to [batch, seq]."""
+    """What each column is to guess: the label of the next one. labels: int [batch, seq]; keep: bool [batch, seq]."""
     following = torch.full_like(labels, IGNORED)
     following[:, :-1] = labels[:, 1:]
     return following.masked_fill(~keep, IGNORED)

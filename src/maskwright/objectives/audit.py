@@ -35,7 +35,11 @@ class AuditedSequence:
 
 
 def audit(
-    batch: Batch, token_of: Callable[[int], str], mask_id: int | None, changed: Fate = "random", unchanged: Fate = "kept"
+    batch: Batch,
+    token_of: Callable[[int], str],
+    mask_id: int | None,
+    changed: Fate = "random",
+    unchanged: Fate = "kept",
 ) -> list[AuditedSequence]:
     """Undo a masked batch: every sequence with what happened to each of its tokens.
 

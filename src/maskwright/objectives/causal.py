@@ -1,7 +1,7 @@
 """Left-to-right language modelling: guess each token from those before it (Radford et al. 2018, equation 1).
 
-Every ordinary token of [CLS] A [SEP] is guessed at the token before it; [SEP] is not, since it says where an example was
-cut and not where the text ends. So nearly every position has a label, where masked language modelling has 15 %.
+Every ordinary token of [CLS] A [SEP] is guessed at the token before it; [SEP] is not, since it says where an example
+was cut and not where the text ends. So nearly every position has a label, where masked language modelling has 15 %.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ class NextTokenPrediction(MaskedLanguageModelling):
                 loss, hits = _guess(network, part, right)
             losses.append(loss)
             correct.append(hits)
-        return Outcome(
-            {"clm": torch.stack(losses).sum()}, self.counts(batch), {"clm": torch.stack(correct).sum()}
-        )
+        return Outcome({"clm": torch.stack(losses).sum()}, self.counts(batch), {"clm": torch.stack(correct).sum()})
 
 
 def _guess(network: Model, vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

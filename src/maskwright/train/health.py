@@ -46,8 +46,8 @@ def words_part(scores: dict[str, float]) -> str:
 def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> Verdict:
     """Compare the final held-out scores with the baseline, and the last losses with those before.
 
-    scores: `mlm_accuracy`, `mlm_loss` (or `clm_accuracy`, `clm_loss`), with pairs `nsp_accuracy` or `sop_accuracy`, with replaced tokens `rtd_accuracy`
-    and `rtd_baseline`; losses: the logged losses in order.
+    scores: `mlm_accuracy`, `mlm_loss` (or `clm_accuracy`, `clm_loss`), with pairs `nsp_accuracy` or `sop_accuracy`,
+    with replaced tokens `rtd_accuracy` and `rtd_baseline`; losses: the logged losses in order.
     """
     bad, watch, good = [], [], []
     part = words_part(scores)
