@@ -30,7 +30,7 @@ log_every = 1
 checkpoint_every = 2
 holdout = 0.15
 precision = "fp32"
-model = { num_hidden_layers = 1, hidden_size = 16, num_attention_heads = 2, intermediate_size = 16, relative_buckets = 32 }
+model = { num_hidden_layers = 1, hidden_size = 16, num_attention_heads = 2, relative_buckets = 32 }
 [task]
 train = "train.tsv"
 dev = "dev.tsv"
