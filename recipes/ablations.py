@@ -63,6 +63,7 @@ class Part:
     seed: int
     config: PretrainConfig
     score_at: tuple[int, ...]
+    task_lr: float
 
     @property
     def folder(self) -> Path:
@@ -131,6 +132,7 @@ def plan(settings: dict[str, Any], output: Path, seeds: int) -> list[Part]:
     for seed in range(seeds):
         for name, own in settings["runs"].items():
             recipe = {**settings["pretraining"], **own}
+            task_lr = recipe.pop("task_lr", settings["task"]["lr"])
             config = PretrainConfig(
                 corpus=(str(output / "text" / "data"),),
                 tokenizer=output / "text" / "tokenizer",
@@ -143,7 +145,7 @@ def plan(settings: dict[str, Any], output: Path, seeds: int) -> list[Part]:
             missing = [step for step in steps if step % config.checkpoint_every and step != config.steps]
             if missing:
                 raise InputError(f"score_at {missing[0]} is no multiple of checkpoint_every {config.checkpoint_every}.")
-            parts.append(Part(name, seed, config, steps))
+            parts.append(Part(name, seed, config, steps, task_lr))
     return parts
 
 
@@ -231,7 +233,7 @@ def fine_tuned_accuracy(part: Part, step: int, task: Task) -> float:
         classification,
         task.train,
         epochs=settings["epochs"],
-        lr=settings["lr"],
+        lr=part.task_lr,
         batch_size=settings["batch_size"],
         seed=part.seed,
         precision=part.config.precision,
