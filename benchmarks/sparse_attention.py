@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from maskwright.core.storage import write_text
+from maskwright.train.report.charts.maps import picture
 from maskwright.train.report.charts.scales import Scale, labels
 from maskwright.train.report.markup import Markup, element, join
 
@@ -164,19 +165,7 @@ def patterns(num_blocks: int = 16) -> Markup:
         "global": global_only(64),
         "all together": big_bird(64, 2),
     }
-    parts = []
-    for number, (name, rule) in enumerate(rules.items()):
-        cells = [
-            element(
-                "rect", x=12 * column, y=12 * row, width=11, height=11, fill=COLOURS[2] if one == "#" else "#eeeeee"
-            )
-            for row, line in enumerate(rule.pattern(num_blocks, 1).draw().split("\n"))
-            for column, one in enumerate(line)
-        ]
-        side = 12 * num_blocks
-        title = text(side / 2, side + 22, name)
-        parts.append(element("g", cells, title, transform=f"translate({20 + (side + 24) * number} 16)"))
-    return svg(20 + (12 * num_blocks + 24) * len(rules), 12 * num_blocks + 52, *parts)
+    return picture({name: rule.pattern(num_blocks, 1).draw() for name, rule in rules.items()})
 
 
 def svg(width: int, height: int, *parts: Markup) -> Markup:

@@ -52,10 +52,11 @@ def load(
     """A model from a folder, or from the hub by name: evaluation mode, float32, on the CPU, with `.tokenizer`.
 
     head: "stored" for the one in the folder, a head's name to put that one on the encoder (new weights from `seed`),
-    None for the bare encoder; labels: of a new classification head. Raises MissingFileError, ModelFolderError or
-    CorruptFileError.
+    None for the bare encoder; labels: of a new classification head. Weights that the folder lacks, or has beyond the
+    model's, are named on standard error. Raises MissingFileError, ModelFolderError or CorruptFileError.
     """
-    model, _ = load_model(name, head, labels=labels, seed=seed)
+    model, report = load_model(name, head, labels=labels, seed=seed)
+    report.tell(name, new_is_wanted=head != STORED)
     return model
 
 
@@ -136,7 +137,8 @@ def open_model(
     name: str | Path, heads: Collection[str] | None = None, device: str = "auto", precision: str = "auto"
 ) -> Model:
     """A model with its tokenizer, on a device. heads: those that will do (None: any), else ModelFolderError."""
-    model, _ = load_model(name)
+    model, report = load_model(name)
+    report.tell(name)
     if heads is not None:
         require_head(model, heads, str(name))
     tokenizer_of(model)

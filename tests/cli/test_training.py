@@ -45,6 +45,23 @@ def test_json_is_all_there_is_on_standard_output(trained: Path):
     assert Path(found["report"]).is_file()
 
 
+def test_the_network_can_be_set_key_by_key(trained: Path):
+    (trained / "net.toml").write_text('[model]\nhidden_size = 64\npositions = "none"\n')
+    words = ["--set", "positions=relative_key_value", "--set", "gated=true", "--config", "net.toml", "--print-config"]
+    done = maskwright("pretrain", *TINY, *words, "-o", "n", "corpus.txt", "--json", cwd=trained)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["model"]
+    assert found == {"hidden_size": 64, "positions": "relative_key_value", "gated": True}
+    for wrong, said in (
+        ("position=none", "Did you mean 'positions'"),
+        ("positions=far", "rotary"),
+        ("x", "name=value"),
+    ):
+        done = maskwright("pretrain", *TINY, "--set", wrong, "-o", "n", "corpus.txt", cwd=trained)
+        assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+    assert not (trained / "n").exists()
+
+
 def test_a_finished_run_says_so_and_exits_zero(trained: Path):
     done = maskwright("pretrain", *TINY, "-o", "a", "corpus.txt", cwd=trained)
     assert done.returncode == 0

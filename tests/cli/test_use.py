@@ -12,6 +12,8 @@ import pytest
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.cli import main
+from maskwright.models.model import build
+from maskwright.models.presets import preset
 from maskwright.tasks import Classification
 
 LABELS = ["Billing", "Hardware", "Software"]
@@ -336,3 +338,15 @@ def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(maskwright, models,
     assert err.startswith("error: ")
     assert sentence in err
     assert "Traceback" not in err
+
+
+def test_a_warning_of_the_library_is_one_sentence_said_once(maskwright, tmp_path):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    model = build(preset("bigbird-base", vocab_size=len(tokenizer()), max_position_embeddings=64, **sizes))
+    model.tokenizer = tokenizer()
+    model.save(tmp_path / "bird")
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS[:3]) + "\n", encoding="utf-8")
+    files = ("--input", tmp_path / "texts.txt", "--output", tmp_path / "vectors.npy")
+    code, _, err = maskwright("embed", tmp_path / "bird", *files)
+    assert code == 0 and err.count("attends fully to rows of at most 704 tokens") == 1
+    assert "warning: This BigBird" in err and ".py" not in err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +22,30 @@ class Sample:
     schedule: Literal["linear", "cosine"] = "linear"
     tokenizer: Path | None = None
     quick: bool = False
+    model: dict[str, object] = field(default_factory=dict)
+
+
+def test_a_table_of_the_flags_changes_single_keys_of_the_files_table(tmp_path: Path):
+    path = tmp_path / "run.toml"
+    path.write_text('corpus = ["a.txt"]\noutput = "b"\n[model]\nhidden_size = 64\npositions = "none"\n')
+    loaded = config.load(Sample, path, {"model": {"positions": "rotary"}})
+    assert loaded.model == {"hidden_size": 64, "positions": "rotary"}
+    assert config.load(Sample, None, {"corpus": ["a"], "output": "b", "model": {"x": 1}}).model == {"x": 1}
+
+
+def test_assignments_are_toml_values_or_plain_words():
+    texts = ["positions=rotary", "hidden-size=64", "gated=true", "rotary_theta = 1e4", 'family="bert"', "note=a b=c"]
+    assert config.assignments(texts) == {
+        "positions": "rotary",
+        "hidden_size": 64,
+        "gated": True,
+        "rotary_theta": 10_000.0,
+        "family": "bert",
+        "note": "a b=c",
+    }
+    for wrong in ("positions", "=rotary", ""):
+        with pytest.raises(ConfigError, match="name=value"):
+            config.assignments([wrong])
 
 
 def test_flags_win_over_the_file_and_none_is_not_a_value(tmp_path: Path):

@@ -9,7 +9,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import maskwright as mw
 from hub.folder_tools import IDS, foreign, make, tensors
+from inference.samples import tokenizer
 from maskwright.core import storage
 from maskwright.core.errors import ModelFolderError
 from maskwright.core.registry import TABLE
@@ -303,3 +305,44 @@ def test_a_tensor_that_is_missing_or_belongs_to_nothing_is_named(family, tmp_pat
     make("mlm", small(family)).save(tmp_path / "other")
     _, report = load_model(foreign(tmp_path / "other", lambda stored: stored | {"adapter.weight": torch.zeros(2)}))
     assert report.unused == ["adapter.weight"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_a_folder_lacks_and_has_besides_is_said_in_full(family, tmp_path, capsys):
+    make("classification", small(family)).save(tmp_path / "m")
+    gone = family_named(family).stored_names("head.classifier.weight", "classification")[0]
+    foreign(tmp_path / "m", lambda stored: {n: v for n, v in stored.items() if n != gone} | {"x.y": torch.zeros(2)})
+    mw.load(tmp_path / "m")
+    said = capsys.readouterr().err
+    assert f"warning: {tmp_path / 'm'} gives no weights for {gone}" in said and "drawn at random" in said
+    assert "also holds" in said and "x.y, which this model does not use" in said
+    mw.load(tmp_path / "m", head=None)
+    assert "drawn" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_renamed_tensor_of_the_encoder_is_named_on_both_sides(family, tmp_path):
+    make("mlm", small(family)).save(tmp_path / "m")
+    table = family_named(family)
+    gone = table.stored_names("encoder.layers.0.attention.qkv.weight", "mlm")[-1]
+    foreign(tmp_path / "m", lambda stored: {n.replace(gone, "renamed.weight"): v for n, v in stored.items()})
+    with pytest.raises(ModelFolderError) as caught:
+        load_model(tmp_path / "m")
+    lacks, _, besides = str(caught.value).partition("besides: ")
+    assert gone.removeprefix(table.prefix) in lacks and besides == "renamed.weight."
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tokenizer_that_knows_more_tokens_than_there_are_vectors_is_refused(family, tmp_path):
+    words = tokenizer()
+    model = make("mlm", small(family, vocab_size=words.vocab_size - 1))
+    model.tokenizer = words
+    model.save(tmp_path / "m")
+    with pytest.raises(
+        ModelFolderError, match=f"knows {words.vocab_size:,} tokens.*vectors for {words.vocab_size - 1:,}"
+    ):
+        load_model(tmp_path / "m")
+    model = make("mlm", small(family, vocab_size=words.vocab_size + 3))  # rows to spare are common
+    model.tokenizer = words
+    model.save(tmp_path / "n")
+    assert load_model(tmp_path / "n")[0].tokenizer.vocab_size == words.vocab_size

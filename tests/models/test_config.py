@@ -131,6 +131,13 @@ def test_values_out_of_range_are_refused_in_words(name, value, said):
         ModelConfig(**{name: value})
 
 
+def test_a_table_that_no_file_holds_is_bounded():
+    """Sinusoids are computed: no stored tensor would contradict an absurd size."""
+    with pytest.raises(ConfigError, match="table of more than"):
+        ModelConfig(positions="sinusoidal", max_position_embeddings=1_048_576)
+    assert ModelConfig(positions="rotary", max_position_embeddings=1_048_576).max_position_embeddings == 1_048_576
+
+
 @given(st.sampled_from(sorted(LIMITS)), st.one_of(st.integers(), st.floats(), st.text(max_size=3), st.none()))
 def test_a_configuration_exists_only_when_it_is_valid(name, value):
     try:

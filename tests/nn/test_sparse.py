@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from maskwright.core.errors import ConfigError
 from maskwright.nn import sparse_blocks, sparse_rules
@@ -28,6 +27,7 @@ from maskwright.nn.sparse_rules import (
     random_only,
     window_only,
 )
+from nn.costs import Largest
 from nn.packs import draw, filled, places_with_holes, runs_of
 
 HEAD_DIM = 4
@@ -345,21 +345,6 @@ def test_big_bird_as_published_attends_fully_up_to_its_limit():
 
 
 # -- cost --------------------------------------------------------------------------------------------------------
-
-
-class Largest(TorchDispatchMode):
-    """Remembers the most elements that any operation returned."""
-
-    def __init__(self):
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        result = function(*arguments, **(options or {}))
-        for one in result if isinstance(result, (tuple, list)) else [result]:
-            if isinstance(one, torch.Tensor):
-                self.elements = max(self.elements, one.numel())
-        return result
 
 
 COSTS = [

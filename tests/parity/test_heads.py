@@ -40,6 +40,16 @@ def test_auto_classes_find_what_is_built_here(name, head, tmp_path):
     assert not facts["missing_keys"] and not facts["unexpected_keys"]
 
 
+@pytest.mark.parametrize("name", HEADS)
+def test_no_head_of_transformers_is_left_out(name):
+    """Every class of a family that transformers exports, but for those that predict from the left alone."""
+    family = family_named(name)
+    stem = their_class(name, None).__name__.removesuffix("Model")
+    found = {one for one in dir(transformers) if one.startswith(f"{stem}For")}
+    assert found - family.classes.keys() <= {f"{stem}ForCausalLM"}
+    assert family.classes.keys() <= found | {f"{stem}Model", f"{stem}LMHeadModel"}
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_the_published_networks(name):
     """As many parameters as transformers' model of the configuration that we would write."""

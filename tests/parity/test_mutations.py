@@ -11,7 +11,7 @@ from maskwright.core.errors import ModelFolderError
 from maskwright.hub import family as family_room
 from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model
-from parity.checkpoints import SETTINGS, checkpoint, padded_rows
+from parity.checkpoints import HEADS, SETTINGS, checkpoint, labels_for, padded_rows
 from parity.comparing import VIEWS, compare_outputs
 
 FAMILIES = list(SETTINGS)
@@ -96,6 +96,26 @@ def test_every_lost_parameter_shows(name, tmp_path):
             found = max(compare_outputs(ours(**rows, **VIEWS), expected, rows, None).values())
             parameter.copy_(kept)
             assert found > 1e-3, parameter_name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, head", [(name, head) for name in FAMILIES for head in HEADS[name] if head])
+def test_every_lost_parameter_of_a_head_shows(name, head, tmp_path):
+    theirs = checkpoint(name, head, **SETTINGS[name][0])
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    rows = padded_rows(theirs.config, head)
+    given = rows | labels_for(head, rows, name)
+    parts = ("head.", "encoder.pooler.") if ours.head.needs_pooler else ("head.",)
+    with torch.no_grad():
+        expected = theirs(**given, **VIEWS)
+        for parameter_name, parameter in ours.named_parameters():
+            if parameter_name.startswith(parts):
+                kept = parameter.clone()
+                parameter.zero_()
+                found = max(compare_outputs(ours(**given, **VIEWS), expected, rows, head).values())
+                parameter.copy_(kept)
+                assert found > 1e-3, parameter_name
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import maskwright as mw
 from maskwright.core import storage
-from maskwright.core.errors import InputError, RowErrors, RunError
+from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
 from maskwright.train.finetune import finetune
 from train.runs import finetuning, labelled
 
@@ -32,6 +33,33 @@ def test_seeds_give_mean_and_deviation_and_the_best_is_kept(tmp_path: Path):
     saved = storage.sha256(result.model / "model.safetensors")
     single = finetune(finetuning(tmp_path, seed=best["seed"], epochs=1, lr=5e-4, output=tmp_path / "single"))
     assert storage.sha256(single.model / "model.safetensors") == saved
+
+
+def test_the_average_of_the_seeds_is_the_mean_of_their_weights(tmp_path: Path):
+    start = finetune(finetuning(tmp_path, epochs=1))
+    settings = {"preset": None, "tokenizer": None, "model": str(start.model), "epochs": 1, "lr": 5e-4}
+    result = finetune(
+        finetuning(tmp_path, **settings, seeds=3, average_seeds=True, output=tmp_path / "averaged"),
+    )
+    averaged = mw.load(result.model)
+    parts = []
+    for seed in range(3):
+        single = finetune(finetuning(tmp_path, **settings, seed=seed, output=tmp_path / f"single-{seed}"))
+        parts.append(mw.load(single.model).state_dict())
+    for name, tensor in averaged.state_dict().items():
+        torch.testing.assert_close(tensor, torch.stack([part[name] for part in parts]).mean(dim=0), rtol=0, atol=1e-6)
+    rows = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    texts, labels = zip(*rows, strict=True)
+    assert result.average is not None
+    assert mw.TextClassifier.load(result.model).score(texts, labels) == pytest.approx(result.average["accuracy"])
+
+
+@pytest.mark.parametrize("settings", [{"seeds": 1, "model": "start"}, {"seeds": 3}], ids=["one seed", "from scratch"])
+def test_there_must_be_something_to_average(tmp_path: Path, settings: dict):
+    if "model" in settings:
+        settings = settings | {"preset": None, "tokenizer": None}
+    with pytest.raises(ConfigError, match="--average-seeds needs"):
+        finetuning(tmp_path, **settings, average_seeds=True)
 
 
 def test_a_frozen_encoder_stays_as_it_was(tmp_path: Path):

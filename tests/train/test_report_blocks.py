@@ -17,6 +17,7 @@ from maskwright.train.report import (
     MaskExamples,
     Report,
     Score,
+    SeenBlocks,
     System,
     Table,
     Weights,
@@ -25,6 +26,7 @@ from maskwright.train.report import (
     WorstErrors,
     render,
 )
+from maskwright.train.report.charts.maps import picture
 from train.html_reading import Node, read_html
 
 
@@ -162,6 +164,22 @@ def test_a_deviation_is_set_smaller_behind_its_mean():
     numeral = main_of(KeyFigures([Figure("F1", "0.874 ± 0.011")])).all(class_="numeral")[0]
     assert numeral.text == "0.874 ± 0.011"
     assert numeral.all("span", "deviation")[0].text == " ± 0.011"
+
+
+def test_a_map_of_attention_draws_what_is_seen_in_its_place():
+    tree = main_of(SeenBlocks({"layer 1": "##.#\n.##.\n..##\n####"}, note="Blocks of 64."))
+    assert tree.all("figcaption")[0].text == "layer 1" and "Blocks of 64" in tree.text
+    assert tree.all("svg")[0].attributes["aria-label"] == "layer 1: 11 of 16 pairs of blocks"
+    pieces = [[int(node.attributes[name] or 0) // 12 for name in "xy"] for node in tree.all("rect", "seen")]
+    widths = [(int(node.attributes["width"] or 0) + 1) // 12 for node in tree.all("rect", "seen")]
+    found = {(y, x + step) for (x, y), width in zip(pieces, widths, strict=True) for step in range(width)}
+    assert found == {(0, 0), (0, 1), (0, 3), (1, 1), (1, 2), (2, 2), (2, 3), (3, 0), (3, 1), (3, 2), (3, 3)}
+
+
+def test_maps_beside_each_other_make_one_picture():
+    tree = read_html(picture({"a": "#.\n##", "b & c": "#"}))
+    assert [node.text for node in tree.all("text")] == ["a", "b & c"]
+    assert len(tree.all("rect", "unseen")) == 2
 
 
 def test_a_command_keeps_options_whole_and_reads_as_typed():

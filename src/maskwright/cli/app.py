@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
+from ..core import progress
 from ..core.errors import MaskwrightError
 from . import distill, embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
 
@@ -52,9 +54,16 @@ def _root(
     pass
 
 
+def _say(message: Warning | str, *place: Any) -> None:
+    """A warning of the library in the form of our own, without the line of code that raised it."""
+    progress.warn(str(message))
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
+    if not debug:
+        warnings.showwarning = _say  # type: ignore[assignment]
     try:
         app()
     except MaskwrightError as error:

@@ -60,6 +60,9 @@ def finetune(
     schedule: ScheduleOption = None,
     patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without gain; 0: never.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Repeat with so many seeds; mean and deviation.")] = None,
+    average_seeds: Annotated[
+        bool, typer.Option("--average-seeds", help="The model is the mean of the seeds' weights, not the best seed.")
+    ] = False,
     freeze_encoder: Annotated[
         bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
     ] = False,
@@ -82,6 +85,8 @@ def finetune(
     Examples:
 
         maskwright finetune classification --model runs/a/model --train train.tsv --dev dev.tsv -o runs/b
+
+        maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
 
@@ -110,6 +115,7 @@ def _show_result(result: FinetuneResult, json: bool) -> None:
                 "metrics": result.mean,
                 "deviation": result.deviation,
                 "seeds": result.seeds,
+                "average": result.average,
             }
         )
         return
@@ -118,7 +124,10 @@ def _show_result(result: FinetuneResult, json: bool) -> None:
     if len(result.seeds) > 1:
         for name, value in result.mean.items():
             print_text(f"{name:<12}  {value:.4f} ± {result.deviation[name]:.4f}")
-        print_text(f"over {len(result.seeds)} seeds; model/ is the one with the best dev {result.main_metric}")
+        which = f"is the one with the best dev {result.main_metric}"
+        if result.average is not None:
+            which = f"is the mean of their weights, dev {result.main_metric} {result.average[result.main_metric]:.4f}"
+        print_text(f"over {len(result.seeds)} seeds; model/ {which}")
     else:
         print_metrics(result.mean)
     print_text(f"model:  {result.model}\nreport: {result.report}")

@@ -30,6 +30,7 @@ from .training_options import (
     RecipeOption,
     RestartFlag,
     ScheduleOption,
+    SetOption,
     TensorBoardFlag,
     WarmupOption,
     load_recipe,
@@ -64,6 +65,7 @@ def pretrain(
     ] = None,
     output: OutputOption = None,
     preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
+    network: SetOption = None,
     objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd or clm.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
@@ -113,12 +115,16 @@ def pretrain(
 
         maskwright pretrain --tokenizer tok/ --objective mlm --eval held-out.txt -o runs/b texts/
 
+        maskwright pretrain --set positions=rotary --set attention=window --max-length 512 -o runs/d texts/
+
         maskwright pretrain --config recipes/mini.toml -o runs/c --print-config
     """
     flags = dict(locals())
+    from ..core.config import assignments
     from ..train.pretrain_config import PretrainConfig
 
-    recipe = load_recipe(PretrainConfig, config, {**flags, "eval": evaluation})
+    settings = {**flags, "eval": evaluation, "model": assignments(network or [])}
+    recipe = load_recipe(PretrainConfig, config, settings)
     if print_config:
         print_recipe(recipe, json)
         return

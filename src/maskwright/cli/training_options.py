@@ -20,6 +20,14 @@ AccumulationOption = Annotated[int | None, typer.Option(help="Micro-batches that
 LearningRateOption = Annotated[float | None, typer.Option(help="Peak learning rate.")]
 WarmupOption = Annotated[float | None, typer.Option(help="Share of the steps (< 1) or number of steps.")]
 ScheduleOption = Annotated[Literal["linear", "cosine", "constant"] | None, typer.Option(help="How the rate falls.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change the preset's network, as in positions=rotary or attention=big_bird. Repeatable.",
+    ),
+]
 RecipeOption = Annotated[
     Path | None, typer.Option("--config", help="A TOML recipe; it sets anything a flag can, and flags win.")
 ]

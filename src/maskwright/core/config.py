@@ -10,7 +10,7 @@ import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
@@ -21,9 +21,16 @@ Config = TypeVar("Config")
 
 
 def load(cls: type[Config], path: Path | str | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
-    """Build `cls` from a TOML file (optional), then from `overrides` (None values are skipped)."""
+    """Build `cls` from a TOML file (optional), then from `overrides` (None values are skipped).
+
+    An override that is a table changes the keys that it has and leaves the file's others.
+    """
     values = read_toml(path) if path is not None else {}
-    values.update({key: value for key, value in (overrides or {}).items() if value is not None})
+    for key, value in (overrides or {}).items():
+        if isinstance(value, Mapping) and isinstance(values.get(key), Mapping):
+            values[key] = {**values[key], **value}
+        elif value is not None:
+            values[key] = value
     return from_dict(cls, values, where=str(path) if path else "the settings")
 
 
@@ -33,6 +40,22 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         return tomllib.loads(read_bytes(path, limit_bytes=1 << 20).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+
+
+def assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """`name=value` texts as a dict; a value is read as TOML, and taken as it stands where it is none.
+
+    Raises ConfigError for a text without a name or without "=".
+    """
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        check(bool(sign and name.strip()), f"'{text}' sets nothing: write it as name=value, like positions=rotary.")
+        try:
+            found[name.strip().replace("-", "_")] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip().replace("-", "_")] = value.strip()
+    return found
 
 
 def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the settings") -> Config:

@@ -147,7 +147,8 @@ class FineTuned(BaseEstimator):
 
         parameters: replace those stored, as in device="cpu". Raises ModelFolderError when its head is another one.
         """
-        model, _ = load_model(folder)
+        model, report = load_model(folder)
+        report.tell(folder)
         require_head(model, cls._heads, str(folder))
         facts = read_facts(find_folder(folder)[0])
         task = task_of_model(model, facts)

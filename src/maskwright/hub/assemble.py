@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import ModelFolderError
+from ..core.progress import note, warn
 from ..models.config import ModelConfig
 from ..models.heads import LABELLED
 from ..models.initialisation import initialise
@@ -16,6 +17,8 @@ from ..models.model import Model
 from .config_file import FolderConfig
 from .family import BUFFERS, Family
 from .weights import Weights
+
+LISTED = 20  # names of tensors in one sentence
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,26 @@ class LoadReport:
 
     def __str__(self) -> str:
         parts = [f"{len(self.loaded)} tensors loaded"]
-        parts += [f"new: {', '.join(self.new)}"] if self.new else []
-        parts += [f"unused: {', '.join(self.unused)}"] if self.unused else []
+        parts += [f"new: {listed(self.new)}"] if self.new else []
+        parts += [f"unused: {listed(self.unused)}"] if self.unused else []
         return "; ".join(parts)
+
+    def tell(self, name: object, new_is_wanted: bool = False) -> None:
+        """Say which weights folder `name` does not give and which it has beyond the model's.
+
+        new_is_wanted: the caller asked for a head that the folder does not hold.
+        """
+        if self.new:
+            say = note if new_is_wanted else warn
+            say(f"{name} gives no weights for {listed(self.new)}: they are drawn at random, not trained.")
+        if self.unused:
+            note(f"{name} also holds {listed(self.unused)}, which this model does not use.")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in one line; beyond LISTED of them, how many more."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
 
 
 @dataclass(frozen=True)
@@ -158,9 +178,10 @@ def assemble(
 def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[dict[str, list[str]], list[str]]:
     """Our parameters by the canonical names that fill them, and those that start at random."""
     sources: dict[str, list[str]] = {}
-    new, missing = [], []
+    new, missing, wanted = [], [], set()
     for name, parameter in blueprint.named_parameters():
         theirs = checkpoint.family.their_names(name, plan.name)
+        wanted.update(theirs)
         is_head = name.startswith(("head.", "encoder.pooler."))
         is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELLED and plan.rows is None
         if all(part in checkpoint.stored for part in theirs) and not is_other_classifier:
@@ -171,9 +192,12 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
         else:
             missing += [part for part in theirs if part not in checkpoint.stored]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        stored = checkpoint.stored
+        other = sorted(stored[name] for name in stored.keys() - wanted if stored[name] not in checkpoint.copies)
+        besides = f"; what it holds besides: {listed(other)}" if other else ""
         raise ModelFolderError(
-            f"{checkpoint.file.folder} lacks weights of the encoder that its config.json describes: {missing[0]}{more}."
+            f"{checkpoint.file.folder} lacks weights of the encoder that its config.json describes: {listed(missing)}"
+            f"{besides}."
         )
     return sources, new
 

@@ -11,7 +11,8 @@ from ..data.batch import Batch
 from ..nn.attention import Executor, attend
 from ..nn.relative import RelativePositions, attend_relative
 from ..nn.rotary import Angles, attend_rotary, rotary_angles
-from ..nn.sparse import attend_sparse
+from ..nn.sparse import attend_sparse, pattern_for
+from ..nn.sparse_pattern import BlockPattern
 from ..nn.sparse_rules import AttentionRule, PublishedBigBird, SlidingWindow, big_bird, global_only
 from .config import ModelConfig
 
@@ -29,6 +30,15 @@ def rule_of(config: ModelConfig, depth: int, training: bool) -> AttentionRule | 
     if config.attention == "big_bird":
         return big_bird(size, random, config.attention_seed, depth)
     return PublishedBigBird(size, random, config.max_position_embeddings, depth, training)
+
+
+def pattern_of(config: ModelConfig, num_tokens: int, depth: int = 0, training: bool = False) -> BlockPattern | None:
+    """Which blocks see which in the layer at `depth` for a text of so many tokens; None where all see all.
+
+    `.draw()` of it is a picture in text.
+    """
+    rule = rule_of(config, depth, training)
+    return None if rule is None else pattern_for(rule, num_tokens, config.num_attention_heads)
 
 
 def theta_of(config: ModelConfig, depth: int) -> float | None:

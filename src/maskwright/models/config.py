@@ -31,6 +31,7 @@ LIMITS = {
     "random_blocks": 1_024,
 }
 LOWEST = {"type_vocab_size": 0, "relative_buckets": 0, "full_attention_every": 0, "random_blocks": 0}  # 1 for others
+LARGEST_FIXED_TABLE = 1 << 26  # no file holds it whose size would have to agree
 OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups")
 
 CHOICES = {
@@ -256,6 +257,11 @@ class ModelConfig:
             self.positions != "rotary" or self.head_dim % 2 == 0,
             f"Heads of width {self.head_dim} cannot have rotary positions, which turn pairs: "
             "change num_attention_heads.",
+        )
+        check(
+            self.positions != "sinusoidal" or self.max_position_embeddings * self.table_size <= LARGEST_FIXED_TABLE,
+            f"Sinusoidal positions of {self.max_position_embeddings:,} tokens and width {self.table_size:,} are a "
+            f"table of more than {LARGEST_FIXED_TABLE:,} numbers: lower max_position_embeddings.",
         )
         check(
             not (self.relative_buckets and self.positions.startswith("relative")),

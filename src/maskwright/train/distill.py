@@ -77,7 +77,8 @@ def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
 
 def open_teacher(config: DistillConfig) -> Model:
     """The teacher, out of training mode, computing in the run's precision. Raises ModelFolderError."""
-    teacher, _ = load_model(find_folder(config.teacher)[0])
+    teacher, report = load_model(find_folder(config.teacher)[0])
+    report.tell(config.teacher)
     heads = ("mlm", "pretraining") if config.corpus else ("classification", "regression")
     require_head(teacher, heads, config.teacher)
     tokenizer_of(teacher)

@@ -23,6 +23,7 @@ from ..tasks.base import SequenceTask
 from ..tasks.examples import Examples
 from ..text.tables import Row, Table, read_table
 from ..text.tokenizer import Tokenizer
+from .average import mean_weights
 from .finetune_config import FinetuneConfig
 from .finetune_job import FinetuneJob, FolderKeeper, MemoryKeeper
 from .finetune_report import write_finetune_report
@@ -42,18 +43,21 @@ class FitResult:
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """Where a run's results are, and its dev figures: mean and deviation over seeds, and each seed's own."""
+    """Where a run's results are, and its dev figures: mean and deviation over seeds, each seed's own, and those of
+    the model whose weights are the mean of all seeds' (None where that was not asked for).
+    """
 
     output: Path
     mean: dict[str, float]
     deviation: dict[str, float]
     seeds: list[dict[str, Any]]
     main_metric: str
+    average: dict[str, float] | None = None
     already_finished: bool = False
 
     @property
     def model(self) -> Path:
-        """The model folder of the best seed."""
+        """The model folder: that of the best seed, or the average of all."""
         return self.output / "model"
 
     @property
@@ -181,10 +185,12 @@ class Bench:
         return Seed(found["seed"], found["metrics"], found["best_step"], folder.path)
 
     def conclude(self, run: RunFolder, seeds: Sequence[Seed]) -> dict[str, Any]:
-        """Write the best seed's model and the report; returns the result that marks the run finished."""
+        """Write the best seed's model, or the average of all, and the report; returns what marks the run finished."""
         best = max(seeds, key=lambda seed: seed.metrics[self.task.main_metric])
         job, model = self._job(best.seed, RunFolder(best.folder, run.recipe))
         job.conclude()
+        if self.config.average_seeds:
+            model.load_state_dict(mean_weights([best_weights(seed.folder) for seed in seeds]))
         evaluation = self.task.evaluate(model, self.dev)
         names = list(best.metrics)
         table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
@@ -194,6 +200,7 @@ class Bench:
             "deviation": dict(zip(names, deviation.tolist(), strict=True)),
             "seeds": [{"seed": seed.seed, "best_step": seed.best_step, **seed.metrics} for seed in seeds],
             "best_seed": best.seed,
+            "average": {"loss": evaluation.loss, **evaluation.metrics} if self.config.average_seeds else None,
             "main_metric": self.task.main_metric,
             "dev_from_train": self.data.from_train,
             "weights": {
@@ -244,7 +251,7 @@ class Bench:
             self.task,
             self.train,
             self.dev,
-            FolderKeeper(folder.path / "best"),
+            FolderKeeper(best_weights(folder.path)),
             batch_size=config.batch_size,
             seed=seed,
             device=self.device,
@@ -269,6 +276,11 @@ class Bench:
             evaluate_every=job.steps_per_epoch,
             keep=1,
         )
+
+
+def best_weights(folder: Path) -> Path:
+    """Where the folder of a seed keeps the weights that scored best on the dev rows."""
+    return folder / "best"
 
 
 def has_new_head(loaded: LoadReport) -> bool:
@@ -335,5 +347,6 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
         result["deviation"],
         result["seeds"],
         result["main_metric"],
+        result.get("average"),  # a run of an older version has none
         already_finished,
     )

@@ -18,7 +18,8 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    None decides by the data; average_seeds: the model is the mean of the seeds' weights, not the best seed;
+    tensorboard: also write the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -40,6 +41,7 @@ class FinetuneConfig:
     clip_norm: float = 1.0
     patience: int = 0
     seeds: int = 1
+    average_seeds: bool = False
     freeze_encoder: bool = False
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
@@ -75,6 +77,11 @@ class FinetuneConfig:
         check(
             self.class_weight is None or self.task == "classification",
             f"Setting 'class_weight' is for classification, not {self.task}.",
+        )
+        check(
+            not self.average_seeds or (self.seeds > 1 and self.model is not None),
+            "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
+            "started from the same ones.",
         )
 
     def resolved(self, device: str, precision: str) -> FinetuneConfig:

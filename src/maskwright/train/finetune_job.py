@@ -58,8 +58,13 @@ class FolderKeeper:
 
     def bring_back(self, model: Model) -> None:
         """Read them back. Raises CorruptFileError when they changed on disk."""
-        storage.verify_folder(self.folder)
-        model.load_state_dict(safetensors.torch.load(storage.read_bytes(self.folder / "model.safetensors")))
+        model.load_state_dict(kept_weights(self.folder))
+
+
+def kept_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights that a FolderKeeper wrote to `folder`. Raises CorruptFileError when they changed on disk."""
+    storage.verify_folder(folder)
+    return safetensors.torch.load(storage.read_bytes(folder / "model.safetensors"))
 
 
 class FinetuneJob:

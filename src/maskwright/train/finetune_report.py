@@ -49,7 +49,7 @@ WORST = 12
 def write_finetune_report(
     run: RunFolder, bench: Bench, seeds: Sequence[Seed], evaluation: Evaluation, result: dict[str, Any]
 ) -> None:
-    """Write report.html of a run. evaluation: of the best seed's model on the dev rows."""
+    """Write report.html of a run. evaluation: on the dev rows, of the model that the run ends with."""
     metric = result["main_metric"]
     deviation = result["deviation"][metric] if len(seeds) > 1 else None
     dev = "rows set aside from the training file" if result["dev_from_train"] else "the dev rows"
@@ -59,6 +59,8 @@ def write_finetune_report(
         f"Dev {metric.replace('_', ' ')} {plus_minus(result['mean'][metric], deviation)}{over}, on "
         f"{len(bench.dev):,} {dev}; {words} {simple:.3f}."
     )
+    if result["average"] is not None:
+        headline += f" The model is the mean of their weights: {result['average'][metric]:.3f}."
     blocks: list[Block] = [
         KeyFigures(
             [
@@ -189,9 +191,11 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
 def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, result: dict[str, Any]) -> Comparison:
     scores = [seed.metrics[metric] for seed in seeds]
     own = Score(result["mean"][metric], result["deviation"][metric] if len(seeds) > 1 else None, scores)
+    average = result["average"]
     return Comparison(
         [
             System("this run", {metric: own}, seeds=len(seeds)),
+            *([] if average is None else [System("mean of their weights", {metric: average[metric]})]),
             System(words.removesuffix(" gets"), {metric: simple}, source="baseline"),
         ],
         note="The dev rows chose the best epoch of each seed, so these scores are a little high; test rows that "
@@ -227,4 +231,6 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    if recipe.get("average_seeds"):
+        words.append("--average-seeds")
     return [*words, "-o", recipe["output"]]

@@ -282,7 +282,10 @@ class Workshop:
     def _network_settings(self) -> dict[str, Any]:
         decided = registry.resolve("objective", self.config.objective).network_settings
         settings = {"pad_token_id": self.tokenizer.pad_id or 0, **decided, **self.config.model}
-        room = settings.get("max_position_embeddings") or preset(self.config.preset).max_position_embeddings
+        published = preset(self.config.preset)
+        if settings.get("attention", published.attention) == "big_bird":
+            settings.setdefault("attention_seed", self.config.seed)  # random blocks are draws of the run
+        room = settings.get("max_position_embeddings") or published.max_position_embeddings
         return {**settings, "max_position_embeddings": max(room, self.config.max_length)}
 
     def _probes(self) -> list[Probe]:

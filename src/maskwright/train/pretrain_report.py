@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..models.attending import pattern_of, rule_of
+from ..models.config import ModelConfig
 from .health import PAIRS, WORDS, Baseline, Verdict, words_part
 from .pretrain_job import PretrainJob
 from .report import (
@@ -22,6 +24,7 @@ from .report import (
     MaskExamples,
     NextSteps,
     Report,
+    SeenBlocks,
     Series,
     WhatRan,
     write_report,
@@ -38,6 +41,7 @@ EXAMPLES = 8
 GUESSES = 5
 CONTEXT_TOKENS = 12
 _GAPS = {"mlm": "Filled masks", "clm": "Guessed next tokens"}
+MAPS = 4
 
 
 def write_pretrain_report(
@@ -65,6 +69,7 @@ def write_pretrain_report(
             title="The text",
         ),
         _curves(run.records(), baseline),
+        seen_blocks(job.objective.kept(job.model).config, recipe["max_length"]),
         MaskExamples(mask_examples(job), _GAPS[part], f"Places of {where}."),
         NextSteps(_next_steps(model, job)),
     ]
@@ -171,6 +176,22 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
     return KeyFigures(figures)
 
 
+def seen_blocks(network: ModelConfig, num_tokens: int) -> SeenBlocks:
+    """Who sees whom in the first layers of sparse attention, for a text of `num_tokens`; empty for full attention."""
+    if all(rule_of(network, depth, training=False) is None for depth in range(network.num_hidden_layers)):
+        return SeenBlocks({})
+    found = [(depth, pattern_of(network, num_tokens, depth)) for depth in range(network.num_hidden_layers)]
+    sparse = [(depth, pattern) for depth, pattern in found if pattern is not None]
+    full = [str(depth + 1) for depth, pattern in found if pattern is None]
+    note = f"A text of {num_tokens:,} tokens: blocks of queries down, of keys across; the first head."
+    if sparse:
+        note += f" A block is {sparse[0][1].block_size:,} tokens."
+    if full:
+        note += f" In layer {', '.join(full)} all tokens see all at this length."
+    maps = {f"layer {depth + 1}": pattern.draw() for depth, pattern in sparse[:MAPS]}
+    return SeenBlocks(maps or {"every layer": "#"}, note=note)
+
+
 def _size(job: PretrainJob) -> Figure:
     kept, guesser = job.objective.kept(job.model), job.objective.guesser(job.model)
     note = "" if guesser is kept else f"and a generator of {guesser.num_parameters:,}, shared tables included"
@@ -246,6 +267,8 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     for name in flags:
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    for name, value in recipe.get("model", {}).items():
+        words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
     return [*words, "-o", recipe["output"], *recipe["corpus"]]
 
 

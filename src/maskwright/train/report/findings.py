@@ -1,4 +1,4 @@
-"""What a run found, as typed values: curves, weights, errors, filled masks, comparisons, checkpoints."""
+"""What a run found, as typed values: curves, maps, weights, errors, filled masks, comparisons, checkpoints."""
 
 from __future__ import annotations
 
@@ -65,6 +65,17 @@ class Curves(Block):
     def is_empty(self) -> bool:
         """Whether no chart has a point."""
         return all(chart.is_empty() for chart in self.charts)
+
+
+@dataclass(frozen=True)
+class SeenBlocks(Block):
+    """Maps of sparse attention. maps: name -> a line for each block of queries, "#" for a block of keys it sees."""
+
+    holds: ClassVar = ("maps",)
+
+    maps: Mapping[str, str]
+    title: str = "Who sees whom"
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 from ... import __version__
 from . import numbers
 from .charts.lines import line_chart
+from .charts.maps import block_map
 from .content import (
     Bars,
     Block,
@@ -25,7 +26,7 @@ from .content import (
     Table,
     WhatRan,
 )
-from .findings import Checkpoints, Comparison, Confusion, Curves, MaskExamples, Weights, WorstErrors
+from .findings import Checkpoints, Comparison, Confusion, Curves, MaskExamples, SeenBlocks, Weights, WorstErrors
 from .markup import Markup, clean, data_text, element, escape, join
 from .views import answers, comparison, plain, tables
 
@@ -133,6 +134,11 @@ def _curves(block: Curves) -> Markup:
     return join(element("div", charts, class_="charts"), plain.note(block.note))
 
 
+def _maps(block: SeenBlocks) -> Markup:
+    maps = [block_map(name, drawn) for name, drawn in block.maps.items()]
+    return join(element("div", maps, class_="maps"), plain.note(block.note))
+
+
 def _anchors(titles: Sequence[str]) -> list[str]:
     """A distinct name for each title, made of its letters where they are plain."""
     found: list[str] = []
@@ -154,6 +160,7 @@ VIEWS: dict[type, Callable[[Any], Markup]] = {
     MaskExamples: answers.mask_examples,
     NextSteps: plain.next_steps,
     Paragraph: plain.paragraph,
+    SeenBlocks: _maps,
     Table: tables.table,
     Weights: tables.weights,
     WhatRan: plain.what_ran,

@@ -1,0 +1,126 @@
+"""4,096 tokens through a whole network, forward and backward: nothing of the size of length times length."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from maskwright.data.batch import Batch
+from maskwright.models.attending import pattern_of
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import build
+from nn.costs import Largest
+
+LONG = 4096
+CONFIG = ModelConfig(
+    vocab_size=50,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=1,
+    intermediate_size=16,
+    max_position_embeddings=LONG,
+    block_size=16,
+    random_blocks=2,
+    window_size=32,
+    relative_distance=8,
+)
+NETWORKS = [
+    {"attention": "window", "positions": "rotary"},
+    {"attention": "window", "positions": "none", "relative_buckets": 32},
+    {"attention": "global", "positions": "sinusoidal"},
+    {"attention": "big_bird"},
+    {"attention": "big_bird", "positions": "relative_key_value", "norm": "pre"},
+    {"attention": "big_bird_published"},
+]
+
+
+def ids_of(length):
+    """int64 [length], the same every time."""
+    return torch.randint(1, 50, (length,), generator=torch.Generator().manual_seed(length))
+
+
+def packed_step(model, length):
+    """Guess 20 tokens of one text."""
+    hidden = model.encode(Batch.from_sequences([ids_of(length).tolist()])).hidden
+    (hidden.square().sum() + model.mlm_logits(hidden[:20]).logsumexp(-1).sum()).backward()
+
+
+def padded_step(model, length):
+    """The padded call: one row that fills the batch, one that does not."""
+    ids = ids_of(length).repeat(2, 1)
+    mask = torch.ones_like(ids)
+    mask[1, length * 3 // 4 :] = 0
+    model(input_ids=ids, attention_mask=mask, labels=torch.where(ids == 7, ids, -100)).loss.backward()
+
+
+def largest(network, step, length):
+    """The most elements of any tensor of a training step."""
+    model = build(replace(CONFIG, **network), "mlm").train()
+    with Largest() as found:
+        step(model, length)
+    return found.elements
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: "-".join(map(str, network.values())))
+@pytest.mark.parametrize("step", [packed_step, padded_step])
+def test_no_tensor_of_a_training_step_is_as_large_as_length_times_length(network, step):
+    whole = largest(network, step, LONG)
+    assert whole < LONG * LONG / 16
+    assert whole <= 2.1 * largest(network, step, LONG // 2)
+
+
+def test_full_attention_in_the_same_place_does_make_one():
+    length = 1024
+    assert largest({"positions": "relative_key"}, packed_step, length) >= length * length
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: "-".join(map(str, network.values())))
+def test_a_block_sees_few_blocks_however_long_the_text_is(network):
+    seen = []
+    for length in (LONG // 2, LONG):
+        counts = pattern_of(replace(CONFIG, **network), length).block_map()[0].sum(-1)
+        seen.append(int(counts.median()))
+    assert seen[0] == seen[1] <= 3 + 2 + 2  # window, random, global
+
+
+def test_where_all_see_all_there_is_no_pattern():
+    assert pattern_of(CONFIG, LONG) is None
+    config = replace(CONFIG, attention="window", full_attention_every=2)
+    assert [pattern_of(config, LONG, depth) is None for depth in (0, 1)] == [True, False]
+    assert pattern_of(replace(CONFIG, attention="big_bird"), 3 * CONFIG.block_size) is None  # it covers the text
+
+
+MEMORY = """
+import sys
+from dataclasses import replace
+from maskwright.models.model import build
+from models.test_long_texts import CONFIG, packed_step
+network = {"sparse": {"attention": "big_bird"}, "dense": {"positions": "relative_key"}}[sys.argv[1]]
+model = build(replace(CONFIG, **network), "mlm").train()
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+packed_step(model, 512)
+before = peak()
+packed_step(model, 4096)
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
+def test_peak_memory_of_a_training_step_is_below_one_matrix_of_scores():
+    from conventions.sources import REPOSITORY
+
+    grown = {}
+    for kind in ("sparse", "dense"):
+        command = [sys.executable, "-c", MEMORY, kind]
+        result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY / "tests")
+        grown[kind] = int(result.stdout)
+    scores = 4 * LONG * LONG  # bytes of one matrix of float32
+    assert grown["dense"] > 2 * scores  # the measure sees them
+    assert grown["sparse"] < scores / 2

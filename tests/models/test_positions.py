@@ -1,0 +1,155 @@
+"""Every kind of positions and every rule of attention trains under every head, and means what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.models.attending import rule_of
+from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.model import build
+from maskwright.nn.positions import sinusoidal_positions
+
+CONFIG = ModelConfig(
+    vocab_size=30,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=20,
+    max_position_embeddings=24,
+    hidden_dropout=0.0,
+    attention_dropout=0.0,
+    initializer_range=0.2,
+    relative_distance=4,
+    window_size=6,
+    block_size=2,
+    random_blocks=1,
+)
+SPARSE = ("window", "global", "big_bird", "big_bird_published")
+KINDS = [
+    *({"positions": kind} for kind in CHOICES["positions"]),
+    *({"attention": rule, "positions": "rotary"} for rule in SPARSE),
+    {"attention": "big_bird", "positions": "relative_key_value", "norm": "pre", "gated": True},
+    {"attention": "window", "positions": "rotary", "rotary_local_theta": 100.0, "full_attention_every": 2},
+]
+IDS = torch.randint(1, 30, (4, 20), generator=torch.Generator().manual_seed(3))
+LENGTHS = [20, 13, 17, 5]
+MASK = (torch.arange(20) < torch.tensor(LENGTHS)[:, None]).long()
+SEQUENCES = [row[:length].tolist() for row, length in zip(IDS, LENGTHS, strict=True)]
+TARGETS = {
+    "mlm": {"labels": IDS.roll(1, 1)},
+    "nsp": {"labels": torch.tensor([0, 1, 1, 0])},
+    "pretraining": {"labels": IDS.roll(1, 1), "next_sentence_label": torch.tensor([0, 1, 1, 0])},
+    "rtd": {"labels": IDS % 2},
+    "classification": {"labels": torch.tensor([0, 1, 1, 0])},
+    "regression": {"labels": torch.tensor([0.0, 1.0, -1.0, 0.5])},
+    "tagging": {"labels": IDS % 2},
+    "qa": {"start_positions": torch.tensor([1, 2, 3, 0]), "end_positions": torch.tensor([4, 2, 9, 4])},
+    "choice": {"labels": torch.tensor([0, 1])},
+}
+
+
+def rows(head):
+    given = {"input_ids": IDS, "attention_mask": MASK}
+    return {name: value.view(2, 2, 20) for name, value in given.items()} if head == "choice" else given
+
+
+def named(kind):
+    return "-".join(str(value) for value in kind.values())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_every_parameter_has_a_gradient_under_every_head(kind):
+    for head, targets in TARGETS.items():
+        model = build(replace(CONFIG, **kind), head, seed=1).train()
+        model(**rows(head), **targets).loss.backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None and bool(torch.isfinite(parameter.grad).all()), (head, name)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_neither_neighbours_nor_padding_nor_a_folder_change_a_number(kind, tmp_path):
+    if kind.get("attention") == "big_bird_published":
+        kind = kind | {"block_size": 4}  # rows of at most 28 attend fully, so that padding decides nothing
+    model = build(replace(CONFIG, **kind), "mlm", seed=2).eval()
+    packed = model.encode(Batch.from_sequences(SEQUENCES)).hidden.split(LENGTHS)
+    padded = model(**rows("mlm")).last_hidden_state
+    left = model(input_ids=(IDS * MASK).flip(1), attention_mask=MASK.flip(1)).last_hidden_state
+    for row, (sequence, beside) in enumerate(zip(SEQUENCES, packed, strict=True)):
+        alone = model.encode(Batch.from_sequences([sequence])).hidden
+        torch.testing.assert_close(beside, alone, rtol=0, atol=1e-5)
+        torch.testing.assert_close(padded[row, : len(sequence)], alone, rtol=0, atol=1e-5)
+        if kind["positions"] not in ("absolute", "sinusoidal"):  # they count columns, as transformers does
+            turned = model.encode(Batch.from_sequences([sequence[::-1]])).hidden
+            torch.testing.assert_close(left[row, 20 - len(sequence) :], turned, rtol=0, atol=1e-5)
+    model.save(tmp_path / "m")
+    again, report = load_model(tmp_path / "m")
+    assert again.config == model.config and not report.new and not report.unused
+    assert torch.equal(again(**rows("mlm")).last_hidden_state, padded)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "relative_key", "relative_key_value", "relative_key_query", "none"])
+def test_only_distances_count(positions):
+    """Every place moved by five: not a number changes."""
+    model = build(replace(CONFIG, positions=positions), seed=3).eval()
+    ids = IDS[:, :15]
+    here = model(input_ids=ids).last_hidden_state
+    there = model(input_ids=ids, position_ids=torch.arange(5, 20)).last_hidden_state
+    torch.testing.assert_close(there, here, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", CHOICES["positions"])
+def test_order_counts_unless_there_are_no_positions(positions):
+    model = build(replace(CONFIG, positions=positions), seed=4).eval()
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(0))
+    straight, mixed = model(input_ids=IDS).last_hidden_state, model(input_ids=IDS[:, order]).last_hidden_state
+    is_blind = torch.allclose(mixed, straight[:, order], rtol=0, atol=1e-5)
+    assert is_blind == (positions == "none")
+
+
+def test_sinusoids_are_added_and_not_learned():
+    model = build(replace(CONFIG, positions="sinusoidal", type_vocab_size=0), seed=5).eval()
+    embeddings = model.encoder.embeddings
+    table = sinusoidal_positions(24, 16)
+    expected = embeddings.norm(embeddings.word(IDS[0]) + table[:20])
+    assert torch.equal(model(input_ids=IDS[:1], output_hidden_states=True).hidden_states[0][0], expected)
+    assert not any("position" in name for name, _ in model.named_parameters())
+    assert not any("position" in name for name in model.state_dict())
+
+
+@pytest.mark.parametrize("attention", ["window", "global", "big_bird"])
+@pytest.mark.parametrize("training", [True, False])
+def test_our_own_rules_ask_neither_for_length_nor_for_training(attention, training):
+    config = replace(CONFIG, attention=attention)
+    rule = rule_of(config, 1, training)
+    assert rule == rule_of(config, 1, not training)
+    for blocks in (1, 4, 40):
+        assert rule.pattern(blocks, 2) is rule.pattern(blocks, 2)
+    if attention != "window":
+        assert not any(rule.is_full_at(length) for length in (1, 10, 10_000))
+
+
+def test_random_blocks_come_from_the_seed_and_differ_by_layer():
+    config = replace(CONFIG, attention="big_bird")
+    layers = [rule_of(config, depth, False).pattern(30, 2).counts() for depth in (0, 1)]
+    assert not torch.equal(*layers)
+    other = rule_of(replace(config, attention_seed=7), 0, False).pattern(30, 2).counts()
+    again = rule_of(replace(config, attention_seed=0), 0, False).pattern(30, 2).counts()
+    assert torch.equal(again, layers[0]) and not torch.equal(other, layers[0])
+
+
+def test_the_pattern_of_layers():
+    config = replace(CONFIG, num_hidden_layers=7, attention="window", full_attention_every=3)
+    assert [rule_of(config, depth, False) is None for depth in range(7)] == [True, False, False] * 2 + [True]
+
+
+def test_a_window_sees_no_farther():
+    model = build(replace(CONFIG, attention="window", window_size=4, positions="rotary", num_hidden_layers=1)).eval()
+    (weights,) = model(input_ids=IDS, output_attentions=True).attentions
+    place = torch.arange(20)
+    is_near = (place - place[:, None]).abs() <= 2
+    assert bool((weights[..., ~is_near] == 0).all()) and bool((weights[..., is_near] > 0).all())
