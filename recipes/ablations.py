@@ -3,7 +3,7 @@
     MASKWRIGHT_DATA=path python recipes/ablations.py -o runs/ablations
 
 Pre-trains every network of ablations.toml with three seeds on the same text, fine-tunes each at several of its
-checkpoints on a few labelled rows, and writes results.json, table.md and accuracy.svg into the output folder, anew
+checkpoints on labelled rows, and writes results.json, table.md and accuracy.svg into the output folder, anew
 after every run. Seeds are the outer loop, so whatever is finished makes a complete table with fewer seeds. Interrupted,
 the same command goes on where it was; `--table` only writes the results of what is finished, also while another process
 is at work.
@@ -36,13 +36,15 @@ from maskwright.models.model import Model, build
 from maskwright.models.presets import preset
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.examples import Examples
-from maskwright.text.tables import Row, read_table
+from maskwright.text.corpus import read_documents
+from maskwright.text.tables import read_table
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.finetune import fit
 from maskwright.train.pretrain import pretrain
 from maskwright.train.pretrain_config import PretrainConfig
 
 HERE = Path(__file__).parent
+SET_ASIDE = 10  # every so many documents, one is for the labelled rows
 
 
 @dataclass(frozen=True)
@@ -161,30 +163,56 @@ def check_same(settings: dict[str, Any], output: Path) -> None:
 
 
 def prepare_texts(settings: dict[str, Any], output: Path) -> Task:
-    """Tokenizer, shards and labelled rows, once for all runs."""
+    """The text, its tokenizer and shards, and the labelled rows, once for all runs."""
     if "MASKWRIGHT_DATA" not in os.environ:
         raise InputError("MASKWRIGHT_DATA must name the folder of data sets.")
-    data = Path(os.environ["MASKWRIGHT_DATA"])
-    sources = [str(data / name) for name in settings["corpus"]]
-    if not (output / "text" / "tokenizer").exists():
+    text, task = output / "text", settings["task"]
+    if not (text / "dev.tsv").is_file():
+        split_text([str(Path(os.environ["MASKWRIGHT_DATA"]) / name) for name in settings["corpus"]], task, text)
+    source = [str(text / "corpus.txt")]
+    if not (text / "tokenizer").exists():
         note(f"Training a WordPiece tokenizer of {settings['vocab_size']:,} pieces.")
-        Tokenizer.train(sources, kind="wordpiece", vocab_size=settings["vocab_size"]).save(output / "text/tokenizer")
-    tokenizer = Tokenizer.load(output / "text" / "tokenizer")
-    prepare(sources, tokenizer, output / "text" / "data")
-    task = settings["task"]
-    train, dev = (
-        some_rows(data / task[name], task[f"{name}_rows"], f"ablation {name} rows") for name in ("train", "dev")
-    )
-    classification = Classification.from_rows(train, dev, multi_label=False)
-    encoded = [classification.examples(rows, tokenizer, task["max_length"]) for rows in (train, dev)]
-    return Task(classification, encoded[0], encoded[1], task)
+        Tokenizer.train(source, kind="wordpiece", vocab_size=settings["vocab_size"]).save(text / "tokenizer")
+    tokenizer = Tokenizer.load(text / "tokenizer")
+    prepare(source, tokenizer, text / "data")
+    rows = [read_table(text / f"{name}.tsv").rows for name in ("train", "dev")]
+    classification = Classification.from_rows(rows[0], rows[1], multi_label=False)
+    max_length = settings["pretraining"]["max_length"]
+    train, dev = (classification.examples(part, tokenizer, max_length) for part in rows)
+    return Task(classification, train, dev, task)
 
 
-def some_rows(table: Path, count: int, name: str) -> list[Row]:
-    """`count` rows of a table, drawn by `name`, the same in every run."""
-    rows = read_table(table).rows
-    order = generator(0, name).permutation(len(rows))[:count]
-    return [rows[index] for index in sorted(order.tolist())]
+def split_text(sources: list[str], task: dict[str, Any], folder: Path) -> None:
+    """Nine tenths of the documents to pre-train on; from the others the labelled rows, written last."""
+    documents = [document.sentences for document in read_documents(sources)]
+    kept = [sentences for number, sentences in enumerate(documents) if number % SET_ASIDE]
+    storage.write_text(folder / "corpus.txt", "\n\n".join("\n".join(sentences) for sentences in kept) + "\n")
+    rows = swapped_rows([line for sentences in documents[::SET_ASIDE] for line in sentences], task["words"])
+    cut, end = task["train_rows"], task["train_rows"] + task["dev_rows"]
+    if len(rows) < end:
+        raise InputError(
+            f"The text gives {len(rows):,} rows, and {end:,} are asked for: lower train_rows and dev_rows."
+        )
+    for name, part in (("train", rows[:cut]), ("dev", rows[cut:end])):
+        lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in part)]
+        storage.write_text(folder / f"{name}.tsv", "\n".join(lines) + "\n")
+
+
+def swapped_rows(lines: list[str], words: int) -> list[tuple[str, str]]:
+    """Bigram shift (Conneau et al. 2018, section 2): a stretch of each line, two inner neighbours swapped in half."""
+    rng, rows = generator(0, "swapped words"), []
+    for number in rng.permutation(len(lines)).tolist():
+        line = lines[number].split()
+        if len(line) < words:
+            continue
+        start = int(rng.integers(len(line) - words + 1))
+        part, place = line[start : start + words], int(rng.integers(1, words - 2))
+        if rng.random() < 0.5:
+            rows.append((" ".join(part), "intact"))
+        elif part[place].lower() != part[place + 1].lower():
+            part[place], part[place + 1] = part[place + 1], part[place]
+            rows.append((" ".join(part), "swapped"))
+    return rows
 
 
 def run_all(parts: list[Part], task: Task, settings: dict[str, Any], output: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conventions.sources import REPOSITORY, ROOT
-from train.runs import corpus, labelled
+from train.runs import corpus
 
 SETTINGS = """
 corpus = ["corpus.txt"]
@@ -32,13 +32,11 @@ holdout = 0.15
 precision = "fp32"
 model = { num_hidden_layers = 1, hidden_size = 16, num_attention_heads = 2, intermediate_size = 16 }
 [task]
-train = "train.tsv"
-dev = "dev.tsv"
-train_rows = 16
-dev_rows = 16
+words = 4
+train_rows = 6
+dev_rows = 3
 epochs = 1
 batch_size = 8
-max_length = 12
 lr = 1e-3
 [runs."mlm"]
 [runs."left to right"]
@@ -65,9 +63,7 @@ def ablations(folder: Path, *words: str, code: int = 0) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ablations")
-    corpus(path)
-    labelled(path / "train.tsv", 40, 1)
-    labelled(path / "dev.tsv", 40, 2)
+    corpus(path, documents=90)
     (path / "settings.toml").write_text(SETTINGS, encoding="utf-8")
     return path
 
