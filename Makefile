@@ -28,7 +28,7 @@ check: $(VENV)/.dev ## lint, format and types
 bench: $(VENV)/.bench ## speed beside peers, in one run
 	$(BIN)/python benchmarks/pretrain.py
 
-reliability: $(VENV)/.test ## 200 kills of pre-training and fine-tuning runs; writes docs/reliability.md
+reliability: $(VENV)/.test ## 200 kills each of pre-training, fine-tuning and distillation; writes docs/reliability.md
 	$(BIN)/python benchmarks/reliability.py
 
 results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)

@@ -42,6 +42,13 @@ def all_estimators(folder):
     return [mw.TextClassifier(folder), mw.TextRegressor(folder), mw.Embedder(folder), mw.FillMask(folder)]
 
 
+def test_the_length_that_nobody_gave_fits_a_small_model(folder):
+    assert mw.load(folder).config.max_position_embeddings < 128
+    settings = {name: value for name, value in QUICK.items() if name != "max_length"}
+    estimator = mw.TextClassifier(folder, **{**settings, "epochs": 1}).fit(X, Y)
+    assert len(estimator.predict(["cats " * 200])) == 1
+
+
 # -- conventions ---------------------------------------------------------------------------------------------------
 
 
@@ -70,6 +77,9 @@ def test_nothing_is_read_before_fit():
         ({"batch_size": 0}, "batch_size"),
         ({"random_state": None}, "random_state"),
         ({"class_weight": "heavy"}, "class_weight"),
+        ({"class_weight": {"animals": 2.0}}, "class_weight names"),
+        ({"lr": "fast"}, "lr"),
+        ({"warmup": -0.1}, "warmup"),
         ({"precision": "int4"}, "precision"),
         ({"device": "abacus"}, "device"),
     ],
@@ -185,6 +195,8 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
         ([], [], "empty"),
         (["a", "b"], ["p", "p"], "at least two"),
         (["a", "b"], ["p", None], "no class for item 1"),
+        (["a", "b", "c"], ["p", "q", float("nan")], "no class for item 2"),
+        (["a", "b"], ["p", 1], "different types"),
         (["a", "b"], [0.5, 1.5], "TextRegressor"),
         (["a", "b"], [float("nan"), 1.0], "no class for item 0"),
         (["a", "b"], np.array(["p", 1], dtype=object), "different types"),
@@ -201,6 +213,12 @@ def test_what_cannot_be_learnt_from_is_refused_in_words(folder, x, y, words):
 def test_a_folder_without_a_classifier_is_refused_with_what_fits(folder):
     with pytest.raises(ModelFolderError, match="fill-mask"):
         mw.TextClassifier.load(folder)
+
+
+def test_a_regressor_does_not_open_a_classifier(classifier, tmp_path):
+    classifier.save(tmp_path / "classifier")
+    with pytest.raises(ModelFolderError, match="holds a classifier"):
+        mw.TextRegressor.load(tmp_path / "classifier")
 
 
 @pytest.mark.parametrize("estimator", [None, 3, {"parameters": "x"}, {"parameters": {"epochs": 2, "wheels": 4}}])

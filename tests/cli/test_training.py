@@ -45,6 +45,14 @@ def test_json_is_all_there_is_on_standard_output(trained: Path):
     assert Path(found["report"]).is_file()
 
 
+def test_rows_with_one_label_each_can_be_multi_label_all_the_same(trained: Path):
+    words = ["finetune", "classification", "--model", "a/model", "--train", "train.tsv", "--epochs", "1"]
+    done = maskwright(*words, "--max-length", "24", "--multi-label", "-o", "several", cwd=trained)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((trained / "several" / "model" / "maskwright.json").read_text())
+    assert facts["multi_label"] is True
+
+
 def test_the_network_can_be_set_key_by_key(trained: Path):
     (trained / "net.toml").write_text('[model]\nhidden_size = 64\npositions = "none"\n')
     words = ["--set", "positions=relative_key_value", "--set", "gated=true", "--config", "net.toml", "--print-config"]
@@ -117,10 +125,13 @@ def test_bad_usage_is_one_sentence_and_exit_two(trained: Path, words: list[str],
 
 
 def test_the_recipe_of_a_file_with_flags_over_it(trained: Path):
-    (trained / "recipe.toml").write_text('corpus = ["corpus.txt"]\noutput = "y"\nsteps = 7\nseed = 3\n')
-    done = maskwright("pretrain", "--config", "recipe.toml", "--seed", "0", "--print-config", "--json", cwd=trained)
+    (trained / "recipe.toml").write_text(
+        'corpus = ["corpus.txt"]\noutput = "y"\nsteps = 7\nseed = 3\nprecision = "fp32"\n'
+    )
+    words = ["--seed", "0", "--precision", "auto", "--print-config", "--json"]
+    done = maskwright("pretrain", "--config", "recipe.toml", *words, cwd=trained)
     found = json.loads(done.stdout)
-    assert (found["steps"], found["seed"]) == (7, 0)
+    assert (found["steps"], found["seed"], found["precision"]) == (7, 0, "auto")
     assert not (trained / "y").exists()
 
 

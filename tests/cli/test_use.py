@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import sys
 import tracemalloc
 
@@ -161,6 +163,52 @@ def test_a_bad_row_on_standard_input_leaves_no_file(maskwright, models, tmp_path
     code, _, err = maskwright("predict", models / "tickets", "--input", "-", "--output", tmp_path / "out.jsonl")
     assert code == 2 and "standard input:2" in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("command", "name"), [("predict", "texts.jsonl"), ("embed", "texts.jsonl")])
+def test_results_do_not_take_the_place_of_the_texts(maskwright, models, tmp_path, command, name):
+    path = tmp_path / name
+    path.write_text('{"text": "cats"}\n')
+    code, _, err = maskwright(command, models / "tickets", "--input", path, "--output", path)
+    assert code == 2
+    assert "--output is the file that --input reads" in err
+    assert path.read_text() == '{"text": "cats"}\n'
+
+
+def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp_path, monkeypatch):
+    (tmp_path / "texts.txt").write_text("cats\ndogs\n")
+
+    def stream(self, rows, batch_tokens=None):
+        yield next(iter(rows)), {"label": "Billing"}
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("maskwright.inference.predict.Predictor.stream", stream)
+    words = ("--input", tmp_path / "texts.txt", "--output", tmp_path / "answers.jsonl")
+    code, _, _ = maskwright("predict", models / "tickets", *words)
+    assert code == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+def test_unknown_tokens_are_told(maskwright, models):
+    _, _, err = maskwright("predict", models / "tickets", "cats \N{GRINNING FACE}")
+    assert "tokens are unknown" in err
+    assert "warning" not in err
+    _, _, err = maskwright("predict", models / "tickets", "\N{GRINNING FACE}", "--quiet")
+    assert "warning: 1 of 3 tokens are unknown" in err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_gets_valid_json_and_tables(models, monkeypatch, encoding):
+    for words in (["--json"], []):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "argv", ["maskwright", "predict", str(models / "tickets"), "caf\u00e9 \u732b", *words])
+        with pytest.raises(SystemExit) as exit_of_program:
+            main()
+        stream.flush()
+        assert not exit_of_program.value.code
+        shown = stream.buffer.getvalue().decode(encoding)
+        assert not words or json.loads(shown)["text"] == "caf\u00e9 \u732b"
 
 
 def test_a_long_table_comes_in_parts(maskwright, models, tmp_path, monkeypatch):

@@ -15,6 +15,8 @@ FORBIDDEN = re.compile(
     r"(?<!safetensors\.)torch\.(load|save)\b|pickle|extractall|tarfile|yaml\.|shell=True|(?<![\w.])eval\(|(?<![\w.])exec\(|trust_remote_code|"
     r"np\.random\.(seed|rand|shuffle|permutation)|random\.seed"
 )
+# The one reader of pickles lists their instructions with `pickletools`, which runs nothing of them. Nobody loads one.
+EXCEPTIONS = {"hub.foreign.description": ("pickletools",)}
 WRITES = re.compile(r"""\.write_(text|bytes)\(|open\([^)]*["'][rwax]?[wax]b?\+?["']""")
 SHAPE = re.compile(r"\[[a-z0-9_ ,+*|./-]+\]|`Batch`|Batch")
 
@@ -69,6 +71,8 @@ def test_forbidden_calls_are_absent(module: str):
     code = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     code = re.sub(r'""".*?"""', "", code, flags=re.DOTALL)
     code = re.sub(r'"[^"\n]*"|\'[^\'\n]*\'', lambda match: match[0] if len(match[0]) < 6 else '""', code)
+    for allowed in EXCEPTIONS.get(module, ()):
+        code = re.sub(rf"\b{allowed}\b", "", code)
     found = FORBIDDEN.search(code)
     assert not found, f"{module} uses {found[0] if found else ''}"
     if module != "core.storage":
@@ -76,6 +80,16 @@ def test_forbidden_calls_are_absent(module: str):
         assert not writes, (
             f"{module} writes on its own ({writes[0] if writes else ''}): core.storage is the only writer"
         )
+
+
+def test_the_exceptions_are_used_and_used_in_one_way():
+    """Of `pickletools` nothing but the listing of instructions."""
+    calls = [
+        ast.unparse(node)
+        for node in ast.walk(modules()["hub.foreign.description"])
+        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("pickletools")
+    ]
+    assert set(EXCEPTIONS) == {"hub.foreign.description"} and calls == ["pickletools.genops"]
 
 
 def test_no_exception_is_swallowed_in_silence():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from maskwright.core import config
@@ -23,6 +24,9 @@ class Sample:
     tokenizer: Path | None = None
     quick: bool = False
     model: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        config.fit_types(self)
 
 
 def test_a_table_of_the_flags_changes_single_keys_of_the_files_table(tmp_path: Path):
@@ -73,6 +77,19 @@ def test_a_round_trip_through_toml_changes_nothing():
 def test_wrong_settings_are_named(values: dict[str, object], message: str):
     with pytest.raises(ConfigError, match=message):
         config.from_dict(Sample, {"corpus": ["a"], "output": "b", **values})
+
+
+def test_a_config_made_in_python_is_brought_to_its_types():
+    made = Sample("corpus.txt", "runs/a", steps=np.int64(3), lr=1, tokenizer="tok")  # type: ignore[arg-type]
+    assert made == Sample(("corpus.txt",), Path("runs/a"), steps=3, lr=1.0, tokenizer=Path("tok"))
+    assert type(made.steps) is int and type(made.lr) is float
+    assert Sample([Path("a"), "b"], Path("x")).corpus == ("a", "b")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [{"steps": "3"}, {"corpus": [1]}, {"output": None}, {"lr": "fast"}, {"quick": 1}])
+def test_a_wrong_type_is_named_whoever_makes_the_config(wrong: dict[str, object]):
+    with pytest.raises(ConfigError, match=f"Setting '{next(iter(wrong))}'"):
+        Sample(**{"corpus": ("a",), "output": Path("b"), **wrong})  # type: ignore[arg-type]
 
 
 def test_missing_settings_are_named():

@@ -142,7 +142,7 @@ def test_a_second_process_is_refused_and_a_killed_holder_leaves_no_lock(tmp_path
     held, leave = context.Event(), context.Event()
     holder = context.Process(target=_hold, args=(str(tmp_path), held, leave))
     holder.start()
-    assert held.wait(20)
+    assert held.wait(60)
     with pytest.raises(RunError, match=f"process {holder.pid}"), storage.lock(tmp_path):
         pass
     holder.kill()

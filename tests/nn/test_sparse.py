@@ -163,6 +163,17 @@ def test_training_keeps_no_weights_and_no_gathered_keys():
     assert sum(one.numel() * one.element_size() for one in kept) < 4 * seen  # what the weights alone would take
 
 
+@pytest.mark.parametrize("rule", [*RULES, PublishedBigBird(5, 1)], ids=str)
+def test_training_goes_on_after_use(rule):
+    """What inference asked for first is kept, and serves training as well."""
+    rule = replace(rule, block_size=5)  # of no other test
+    qkv, runs = pack([33], 2), [Run(0, 1, 33)]
+    with torch.inference_mode():
+        attend_sparse(qkv.clone(), runs, 2, rule)
+    attend_sparse(qkv.requires_grad_(), runs, 2, rule)[0].sum().backward()
+    assert bool(qkv.grad.any())
+
+
 @pytest.mark.parametrize("rule", RULES, ids=str)
 @pytest.mark.parametrize("budget", [1, 3000])
 def test_working_in_parts_changes_nothing(monkeypatch, rule, budget):

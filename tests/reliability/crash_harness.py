@@ -25,6 +25,8 @@ from typing import Any
 import torch
 
 from maskwright.core import progress, storage
+from maskwright.train.distill import distill
+from maskwright.train.distill_config import DistillConfig
 from maskwright.train.finetune import finetune
 from maskwright.train.finetune_config import FinetuneConfig
 from maskwright.train.pretrain import pretrain
@@ -141,7 +143,25 @@ def finetune_run(folder: Path) -> Callable[[Path], None]:
     return run
 
 
-RUNS = {"pretrain": pretrain_run, "finetune": finetune_run}
+def distill_run(folder: Path) -> Callable[[Path], None]:
+    """A student of a classifier, which is trained first, in a process of its own."""
+    teach = finetune_run(folder)
+    if not (folder / "teacher").exists() and finish(spawn(teach, folder / "teacher", None)):
+        sys.exit(f"the teacher failed: {(folder / 'error.txt').read_text()}")
+
+    def run(output: Path) -> None:
+        distill(
+            DistillConfig(
+                teacher=str(folder / "teacher" / "model"), train=folder / "train.tsv", dev=folder / "dev.tsv",
+                output=output, layers=1, epochs=3, lr=1e-3, batch_size=16, accumulation=2, max_length=24,
+                checkpoint_every=4, log_every=2, prune_heads=0.5,
+            )
+        )  # fmt: skip
+
+    return run
+
+
+RUNS = {"pretrain": pretrain_run, "finetune": finetune_run, "distill": distill_run}
 
 
 def fingerprint(output: Path) -> dict[str, str]:

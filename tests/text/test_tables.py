@@ -163,6 +163,8 @@ def test_other_names_are_given_by_a_mapping(tmp_path):
     table = read_table(path, columns={"text": "body", "label": "y"})
     assert [(row.text, row.label) for row in table.rows] == [("first", "1"), ("second", "0")]
     assert read_table(path, columns={"label": "y"}).rows[0].text == "other"
+    with pytest.raises(InputError, match="no column 'nope': the columns are"):
+        read_table(path, columns={"text": "body", "label": "nope"})
     rows = read_table(write(tmp_path, "a.jsonl", '{"y": 1, "body": "first"}\n'), columns={"text": "body", "label": "y"})
     assert rows.rows[0].label == "1"
 

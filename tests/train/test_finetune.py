@@ -135,6 +135,7 @@ def test_several_labels_a_row(tmp_path: Path):
     [
         (["a cat\tanimal"] * 20, "only the label 'animal'"),
         (["a cat\tanimal", "\tplace", "a tree\t"] * 7, "bad rows"),
+        (["\N{GRINNING FACE}\tglad", "\N{CRYING FACE}\tsad"] * 7, "has no token of the texts"),
     ],
 )
 def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path: Path, rows: list[str], message: str):
@@ -143,6 +144,19 @@ def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path: Path, ro
     with pytest.raises(InputError, match=message):
         finetune(finetuning(tmp_path, train=path, dev=path))
     assert not (tmp_path / "tuned").exists()
+
+
+def test_dev_rows_of_one_class_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "dev.tsv"
+    config = finetuning(tmp_path, epochs=1)
+    path.write_text("text\tlabel\n" + "the old cat was here\tanimal\n" * 4)
+    finetune(config)
+    assert "All dev rows have the label 'animal'" in capsys.readouterr().err
+
+
+def test_a_tokenizer_beside_a_model_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="--tokenizer goes with --preset"):
+        finetuning(tmp_path, preset=None, model="some/model")
 
 
 def test_a_dev_label_that_training_does_not_know_is_named_with_its_line(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ import torch
 
 import maskwright as mw
 from maskwright.core import storage
-from maskwright.core.errors import CorruptFileError, InputError, RunError, StorageError, TrainingError
-from maskwright.train import loop
+from maskwright.core.errors import CorruptFileError, InputError, RowErrors, RunError, StorageError, TrainingError
+from maskwright.train import loop, pretrain_report
+from maskwright.train.finetune import finetune
 from maskwright.train.interrupt import Interrupted, StopRequest
 from maskwright.train.pretrain import first_batch, pretrain
-from train.runs import corpus, pretraining
+from maskwright.train.report import Facts, MaskExample
+from train.runs import corpus, finetuning, pretraining
 
 
 def records(run: Path) -> list[dict[str, float]]:
@@ -174,6 +177,77 @@ def test_a_corpus_without_text_is_refused_and_leaves_nothing(tmp_path: Path, con
     with pytest.raises(InputError, match=message):
         pretrain(pretraining(tmp_path, corpus=(str(bad),)))
     assert not (tmp_path / "run").exists()
+
+
+def test_bad_rows_are_left_out_of_tokenizer_and_shards(tmp_path: Path):
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(corpus(tmp_path).read_bytes() + b"\nnot \xff text\n")
+    with pytest.raises(RowErrors, match="not valid UTF-8"):
+        first_batch(pretraining(tmp_path, corpus=(str(bad),)))
+    assert first_batch(pretraining(tmp_path, corpus=(str(bad),), skip_bad_rows=True))
+
+
+def test_standard_input_trains_what_the_same_file_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from_file = pretrain(pretraining(tmp_path, steps=2))
+    piped = replace(pretraining(tmp_path, steps=2), corpus=("-",), output=tmp_path / "piped")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "corpus.txt").read_bytes())))
+    first_batch(piped)
+    monkeypatch.setattr("sys.stdin", None)  # a later start of the same run needs it no more
+    digests = [storage.sha256(result.model / "model.safetensors") for result in (from_file, pretrain(piped))]
+    assert digests[0] == digests[1]
+
+
+def test_bad_text_on_standard_input_is_told_as_such_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"fine\nbad \xff\n")))
+    with pytest.raises(RowErrors, match="standard input:2"):
+        pretrain(pretraining(tmp_path, corpus=("-",)))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path: Path):
+    first_batch(pretraining(tmp_path))
+    path = tmp_path / "faces.txt"
+    path.write_text("\N{GRINNING FACE} \N{CRYING FACE}\n\n" * 12)
+    config = pretraining(
+        tmp_path, corpus=str(path), tokenizer=tmp_path / "run" / "tokenizer", output=tmp_path / "faces"
+    )
+    with pytest.raises(InputError, match="knows no token of the corpus"):
+        pretrain(config)
+    assert not (tmp_path / "faces").exists()
+
+
+def test_the_page_hides_whole_words_of_one_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    shown: list[MaskExample] = []
+    monkeypatch.setattr(pretrain_report, "MaskExamples", lambda examples, note: shown.extend(examples) or Facts({}))
+    pretrain(pretraining(tmp_path, vocab_size=140, steps=2))
+    words = set(corpus(tmp_path).read_text().split())
+    assert shown
+    for example in shown:
+        assert example.answer in words
+        assert not {"[CLS]", "[SEP]", "[MASK]"} & set(f"{example.before} {example.after}".split())
+        assert example.rank is not None
+        assert len(example.guesses) == 5
+
+
+def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
+    run = tmp_path / "run"
+    first_batch(pretraining(tmp_path))
+    again = pretraining(tmp_path, tokenizer=run / "tokenizer")
+    with pytest.raises(RunError, match="'tokenizer' reads"):
+        pretrain(again, restart=True)
+    assert (run / "tokenizer" / "tokenizer.json").is_file()
+
+
+def test_a_run_of_another_kind_is_called_so(tmp_path: Path):
+    first_batch(pretraining(tmp_path))
+    with pytest.raises(RunError, match="holds a pre-training run, not a fine-tuning run"):
+        finetune(finetuning(tmp_path, output=tmp_path / "run"))
+
+
+def test_a_path_of_bytes_that_are_no_text_is_a_sentence(tmp_path: Path):
+    with pytest.raises(InputError, match="'output'.*not UTF-8"):
+        pretrain(pretraining(tmp_path, output=tmp_path / "\udcff"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "corpus.txt"]
 
 
 def test_the_audit_shows_each_position_and_each_pair(tmp_path: Path):

@@ -38,7 +38,7 @@ def test_it_learns_and_says_so_beside_the_unigram_baseline(run: PretrainResult):
     lines = [json.loads(line) for line in (run.output / "metrics.jsonl").read_text().splitlines()]
     assert lines[0]["clm_loss"] > run.scores["clm_loss"] and "eval_clm_accuracy" in lines[-1]
     report = run.report.read_text()
-    assert "Guessed next tokens" in report and "fill-mask" not in report
+    assert "Guessed next words" in report and "fill-mask" not in report
 
 
 def test_its_folder_is_a_decoder_whose_perplexity_is_evaluated(run: PretrainResult):

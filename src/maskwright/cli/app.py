@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from .. import __version__
 from ..core import progress
 from ..core.errors import MaskwrightError
-from . import distill, embed, evaluate, fill_mask, finetune, next_sentence, predict, presets, pretrain, tokenizer
+from . import (
+    convert,
+    distill,
+    embed,
+    evaluate,
+    fill_mask,
+    finetune,
+    next_sentence,
+    predict,
+    presets,
+    pretrain,
+    tokenizer,
+)
+from .common import show_any_text
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
@@ -34,6 +49,7 @@ for name, command, panel in (
     ("fill-mask", fill_mask.fill_mask, "Use"),
     ("next-sentence", next_sentence.next_sentence, "Use"),
     ("embed", embed.embed, "Use"),
+    ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
 ):
     app.command(name, rich_help_panel=panel)(command)
@@ -54,6 +70,11 @@ def _root(
     pass
 
 
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM as Ctrl-C: what is half written is removed on the way out."""
+    raise KeyboardInterrupt
+
+
 def _say(message: Warning | str, *place: Any) -> None:
     """A warning of the library in the form of our own, without the line of code that raised it."""
     progress.warn(str(message))
@@ -62,10 +83,14 @@ def _say(message: Warning | str, *place: Any) -> None:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 our failure, 2 bad input or usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
+    show_any_text()
     if not debug:
         warnings.showwarning = _say  # type: ignore[assignment]
     try:
+        signal.signal(signal.SIGTERM, _interrupt)  # training, while it runs, saves at both signals instead
         app()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except MaskwrightError as error:
         if debug:
             raise

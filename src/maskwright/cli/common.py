@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +38,17 @@ DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute
 PrecisionOption = Annotated[
     Precision, typer.Option("--precision", help="Number format; auto takes bf16 where the processor has it.")
 ]
+RecipeDeviceOption = Annotated[
+    Device | None, typer.Option("--device", help="Where to compute.  [default: auto]", show_default=False)
+]
+RecipePrecisionOption = Annotated[
+    Precision | None,
+    typer.Option(
+        "--precision",
+        help="Number format; auto takes bf16 where the processor has it.  [default: auto]",
+        show_default=False,
+    ),
+]
 ThreadsOption = Annotated[
     int | None,
     typer.Option("--threads", min=1, help="Processor threads.  [default: all]", show_default=False),
@@ -70,9 +82,21 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+def show_any_text() -> None:
+    """From now on a character that standard output or standard error cannot show is replaced, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def print_json(value: Any) -> None:
-    """One JSON object (or value) on a line of standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=_to_json) + "\n")
+    """One JSON object (or value) on a line of standard output; what its encoding does not have is escaped."""
+    line = json.dumps(value, ensure_ascii=False, default=_to_json)
+    try:
+        line.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        line = json.dumps(value, default=_to_json)
+    sys.stdout.write(line + "\n")
 
 
 def print_text(text: str) -> None:

@@ -23,7 +23,7 @@ from .common import (
     print_text,
     set_threads,
 )
-from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
+from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, refuse_same_file, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..core.progress import Track
@@ -87,6 +87,7 @@ def embed(
         raise ConfigError("Give either texts or --input FILE.")
     if output is not None and output.suffix.lower() not in (".npy", ".jsonl"):
         raise ConfigError(f"{output} has an unknown ending: vectors are written as .npy or .jsonl.")
+    refuse_same_file(input, output)
     set_threads(threads)
     given: list[Text] = list(texts or [])
     if input is not None:

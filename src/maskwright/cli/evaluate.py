@@ -112,6 +112,7 @@ def _score_rows(
         "loss": evaluation.loss,
         "skipped": table.num_skipped,
         "truncated": examples.num_truncated,
+        "unknown_tokens": examples.counts.unknown_tokens,
     }
     if errors:
         result["errors"] = worst_errors(task, examples, evaluation.logits, errors)

@@ -10,10 +10,10 @@ import typer
 from .common import (
     ColumnsOption,
     DebugFlag,
-    DeviceOption,
     JsonFlag,
-    PrecisionOption,
     QuietFlag,
+    RecipeDeviceOption,
+    RecipePrecisionOption,
     SeedOption,
     SkipBadRowsFlag,
     ThreadsOption,
@@ -67,9 +67,12 @@ def finetune(
         bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
     ] = False,
     class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
+    multi_label: Annotated[
+        bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
+    ] = False,
     seed: SeedOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
+    device: RecipeDeviceOption = None,
+    precision: RecipePrecisionOption = None,
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     tensorboard: TensorBoardFlag = False,

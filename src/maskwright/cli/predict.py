@@ -25,7 +25,15 @@ from .common import (
     print_text,
     set_threads,
 )
-from .using import BatchTokensOption, InputOption, MaxLengthOption, stream_rows, warn_of_cuts, warn_of_skipped
+from .using import (
+    BatchTokensOption,
+    InputOption,
+    MaxLengthOption,
+    refuse_same_file,
+    stream_rows,
+    warn_of_cuts,
+    warn_of_skipped,
+)
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
@@ -75,6 +83,7 @@ def predict(
         raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
     if output is not None and trace:
         raise ConfigError("--trace shows its result; leave --output out.")
+    refuse_same_file(input, output)
     set_threads(threads)
     from ..inference.answers_file import check_output, write_answers
 

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from .common import DebugFlag, JsonFlag, print_json, print_table
+from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table
 
 
 def presets(
     vocab_size: Annotated[int, typer.Option(help="Vocabulary size for the parameter counts.")] = 30522,
     json: JsonFlag = False,
+    quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
     """List the presets with their exact parameter counts.

@@ -9,10 +9,10 @@ import typer
 
 from .common import (
     DebugFlag,
-    DeviceOption,
     JsonFlag,
-    PrecisionOption,
     QuietFlag,
+    RecipeDeviceOption,
+    RecipePrecisionOption,
     SeedOption,
     SkipBadRowsFlag,
     ThreadsOption,
@@ -90,8 +90,8 @@ def pretrain(
     checkpoint_every: Annotated[int | None, typer.Option(help="Steps between checkpoints.")] = None,
     keep: Annotated[int | None, typer.Option(help="Checkpoints that stay.")] = None,
     seed: SeedOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
+    device: RecipeDeviceOption = None,
+    precision: RecipePrecisionOption = None,
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     keep_duplicates: Annotated[bool, typer.Option("--keep-duplicates", help="Keep repeated documents.")] = False,

@@ -156,6 +156,7 @@ def decode(
     ids: Annotated[list[int], typer.Argument(help="Token ids.")],
     keep_special: Annotated[bool, typer.Option(help="Show special tokens too.")] = False,
     json: JsonFlag = False,
+    quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
     """Turn ids back into text.
@@ -186,6 +187,7 @@ def explain(
     encode: Annotated[str | None, typer.Option(help="Words to encode with the merges (bpe).", metavar="WORD,…")] = None,
     candidates: Annotated[int, typer.Option(min=1, help="Pairs to show for each merge.")] = 5,
     json: JsonFlag = False,
+    quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
     """Show every merge with the counts (or scores) that chose it and those that it changed.

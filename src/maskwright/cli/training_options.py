@@ -39,8 +39,8 @@ RestartFlag = Annotated[bool, typer.Option("--restart", help="Discard what the r
 def load_recipe(cls: type[Config], path: Path | None, flags: Mapping[str, Any]) -> Config:
     """The recipe of a file and of the flags that were given.
 
-    flags: the command's parameters; those that are no setting of `cls`, and those left at None, False, "auto" or empty,
-    do not count. Raises ConfigError.
+    flags: the command's parameters; those that are no setting of `cls`, and those left at None, False or empty, do not
+    count. Raises ConfigError.
     """
     settings = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     given = {name: value for name, value in flags.items() if name in settings and _is_given(value)}
@@ -57,4 +57,4 @@ def print_recipe(recipe: Any, json: bool) -> None:
 
 def _is_given(value: Any) -> bool:
     """Whether a parameter was set; 0 is a value and counts."""
-    return value is not None and value is not False and value not in ("auto", [], {})
+    return value is not None and value is not False and value not in ([], {})

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..core.progress import warn
+from ..core.errors import ConfigError
+from ..core.progress import note, warn
 from .common import parse_columns
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ def stream_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = Fa
     return RowStream(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
 
 
+def refuse_same_file(input: Path | None, output: Path | None) -> None:
+    """Raise ConfigError when the results would take the place of the texts they are made from."""
+    if input is not None and output is not None and output.exists() and input.exists() and output.samefile(input):
+        raise ConfigError(f"--output is the file that --input reads, {input}: choose another name for the results.")
+
+
 def warn_of_skipped(rows: RowStream) -> None:
     """Tell how many bad rows were left out, after the last one was read."""
     if rows.num_skipped:
@@ -52,6 +59,8 @@ def warn_of_skipped(rows: RowStream) -> None:
 
 
 def warn_of_cuts(counts: TextCounts) -> None:
-    """Tell how many texts were too long for the model."""
-    if counts.cut_texts:
+    """Tell how many texts were too long for the model, and how many tokens its vocabulary does not have."""
+    if counts.cut_texts or counts.all_unknown:
         warn(counts.note())
+    elif counts.unknown_tokens:
+        note(counts.note())

@@ -1,12 +1,14 @@
 """Configuration: frozen dataclasses, filled from a TOML file and then from overrides; unknown keys are errors.
 
-A config class checks its own values in `__post_init__`, so one that exists is valid.
+A config class checks its own values in `__post_init__`, first their types with `fit_types`, so one that exists is
+valid, whoever made it: a file, the command line or a caller in Python.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import numbers
 import tomllib
 import types
 import typing
@@ -18,6 +20,13 @@ from .errors import ConfigError
 from .storage import read_bytes
 
 Config = TypeVar("Config")
+_MISFIT = object()
+_CONVERTED: dict[Any, tuple[type, ...]] = {  # type of a setting -> what may be given for it
+    str: (str, Path),
+    Path: (str, Path),
+    float: (numbers.Real,),
+    int: (numbers.Integral,),
+}
 
 
 def load(cls: type[Config], path: Path | str | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -104,6 +113,16 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def fit_types(config: Any) -> None:
+    """Bring every field of a frozen dataclass to the type it declares; for the head of `__post_init__`.
+
+    A path may be given as text, a list of texts as one text. Raises ConfigError for a setting that does not fit.
+    """
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        object.__setattr__(config, field.name, _fit(field.name, getattr(config, field.name), hints[field.name]))
+
+
 def check(condition: bool, message: str) -> None:
     """Raise ConfigError(message) unless `condition` holds; for `__post_init__`."""
     if not condition:
@@ -122,21 +141,9 @@ def _fit(name: str, value: Any, hint: Any) -> Any:
     """Bring `value` to the type that `hint` names, or raise ConfigError."""
     options = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
     for option in options:
-        origin = typing.get_origin(option) or option
-        if origin is Any or (value is None and option is type(None)):
-            return value
-        if origin is typing.Literal and value in typing.get_args(option):
-            return value
-        if origin in (tuple, list) and isinstance(value, (list, tuple)):
-            return origin(value)
-        if origin is Path and isinstance(value, (str, Path)):
-            return Path(value)
-        if origin is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-        if origin is int and isinstance(value, bool):
-            continue
-        if isinstance(origin, type) and isinstance(value, origin):
-            return value
+        fitted = _fit_one(name, value, option)
+        if fitted is not _MISFIT:
+            return fitted
     allowed = [option for option in options if option is not type(None)]
     names = " or ".join(
         " | ".join(map(repr, typing.get_args(option)))
@@ -145,3 +152,21 @@ def _fit(name: str, value: Any, hint: Any) -> Any:
         for option in allowed
     )
     raise ConfigError(f"Setting '{name}' is {value!r}; it must be {names}.")
+
+
+def _fit_one(name: str, value: Any, option: Any) -> Any:
+    """`value` as one of the types of a setting, or _MISFIT."""
+    origin = typing.get_origin(option) or option
+    if origin is Any or (value is None and option is type(None)):
+        return value
+    if origin is typing.Literal:
+        return value if value in typing.get_args(option) else _MISFIT
+    if origin in (tuple, list) and isinstance(value, (str, Path, list, tuple)):
+        items = [value] if isinstance(value, (str, Path)) else value
+        kind = next(iter(typing.get_args(option)), Any)
+        return origin(_fit(name, item, kind) for item in items)
+    if isinstance(value, bool):
+        return value if origin is bool else _MISFIT
+    if origin in _CONVERTED:
+        return origin(value) if isinstance(value, _CONVERTED[origin]) else _MISFIT
+    return value if isinstance(origin, type) and isinstance(value, origin) else _MISFIT

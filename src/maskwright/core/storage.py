@@ -80,8 +80,13 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_json(path: Path | str, value: Any) -> None:
-    """Write JSON atomically, indented, with a final newline."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    """Write JSON atomically, indented, with a final newline; half of a surrogate pair (in a file name) is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError:
+        data = (json.dumps(value, indent=2) + "\n").encode("ascii")
+    write_bytes(path, data)
 
 
 @contextmanager

@@ -26,7 +26,8 @@ class Batch:
     input_ids: int64 [tokens]; cu_seqlens: int32 [sequences + 1], where each sequence begins (and the end), on
     the CPU; position_ids: int64 [tokens]; token_type_ids: int64 [tokens], or None where all are 0; places: int64
     [tokens], where each token stands in its text, or None where that is its place in the sequence (it is not where
-    tokens before it were dropped); labels: what a loss needs, by name:
+    tokens before it were dropped); distances: for each sequence int64 [length, length], how far each key is from each
+    query, where something else than places says it (data/parses.py), or None; labels: what a loss needs, by name:
         "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64 [labels] (their right ids),
         "clm_positions" and "clm" the same, at the token before the one to guess;
         "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences,
@@ -39,6 +40,7 @@ class Batch:
     token_type_ids: Tensor | None = None
     labels: Mapping[str, Tensor] = field(default_factory=dict)
     places: Tensor | None = None
+    distances: tuple[Tensor, ...] | None = None
 
     @classmethod
     def from_sequences(
@@ -107,6 +109,7 @@ class Batch:
             position_ids=move(self.position_ids),
             token_type_ids=None if self.token_type_ids is None else move(self.token_type_ids),
             places=None if self.places is None else move(self.places),
+            distances=None if self.distances is None else tuple(map(move, self.distances)),
             labels={name: move(value) for name, value in self.labels.items()},
         )
 

@@ -35,7 +35,7 @@ class TextClassifier(ClassifierMixin, FineTuned):
         epochs: int = 3,
         lr: float = 5e-5,
         batch_size: int = 32,
-        max_length: int = 128,
+        max_length: int | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
@@ -62,7 +62,7 @@ class TextClassifier(ClassifierMixin, FineTuned):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts and their classes. Raises InputError for what cannot be learnt from."""
         self._check()
-        texts, gold = as_texts(X), np.asarray(y)
+        texts, gold = as_texts(X), _as_array(y)
         check_lengths(texts, gold)
         is_multi = gold.ndim == 2
         if is_multi:
@@ -102,6 +102,8 @@ class TextClassifier(ClassifierMixin, FineTuned):
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, Mapping):
+            strange = [name for name in self.class_weight if name not in self.classes_.tolist()]
+            check(not strange, f"class_weight names {strange[:3]!r}; the classes are {self.classes_.tolist()[:10]!r}.")
             return [float(self.class_weight.get(name, 1.0)) for name in self.classes_.tolist()]
         check(
             self.class_weight == "balanced", f"class_weight is {self.class_weight!r}; it is 'balanced', a dict or None."
@@ -121,6 +123,14 @@ class TextClassifier(ClassifierMixin, FineTuned):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _as_array(y: Any) -> np.ndarray:
+    """y as an array; a list of texts and a missing value stays both, where numpy would make the text 'nan' of it."""
+    if isinstance(y, (list, tuple)) and any(isinstance(label, str) for label in y):
+        y = np.array(y, dtype=object)
+        return y if any(not isinstance(label, str) for label in y.tolist()) else y.astype(str)
+    return np.asarray(y)
 
 
 def _known(labels: np.ndarray) -> np.ndarray:

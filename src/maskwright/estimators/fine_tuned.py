@@ -27,12 +27,16 @@ from ..train.finetune import fit, has_new_head
 ModelSource = str | Path | Model
 
 
+DEFAULT_LENGTH = 128  # as `maskwright finetune`
+
+
 class FineTuned(BaseEstimator):
     """What the fine-tuned estimators share: starting from a model, training, folders.
 
     model: a model folder, a name of the hub, or a Model with a tokenizer, which is copied; epochs, lr, batch_size,
-    max_length (tokens), warmup (share of the steps), weight_decay: of the training; freeze_encoder: train the pooler
-    and the head only; random_state: names every random draw; device, precision: as on the command line.
+    max_length (tokens; None for 128, or as many as the model takes where that is fewer), warmup (share of the steps),
+    weight_decay: of the training; freeze_encoder: train the pooler and the head only; random_state: names every random
+    draw; device, precision: as on the command line.
     """
 
     _heads: tuple[str, ...] = ("classification", "regression")
@@ -44,7 +48,7 @@ class FineTuned(BaseEstimator):
         epochs: int = 3,
         lr: float = 5e-5,
         batch_size: int = 32,
-        max_length: int = 128,
+        max_length: int | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
@@ -67,11 +71,9 @@ class FineTuned(BaseEstimator):
     def _fit(self, texts: Sequence[Any], task: SequenceTask, targets: Sequence[Any]) -> None:
         """Train the head, and the encoder unless frozen, on texts with the targets of `task`."""
         model, is_new_head = self._start(task)
-        examples = tokenize_rows(
-            rows_of(texts), tokenizer_of(model), room_of(model, self.max_length), task.as_targets(targets)
-        )
+        examples = tokenize_rows(rows_of(texts), tokenizer_of(model), self._room(model), task.as_targets(targets))
         if examples.num_truncated:
-            warn(f"{examples.counts.note()} Raise max_length (now {self.max_length}) to keep them whole.")
+            warn(f"{examples.counts.note()} Raise max_length (now {self._room(model)}) to keep them whole.")
         if is_new_head:
             task.prime(model, examples)
         self.fit_result_ = fit(
@@ -112,19 +114,29 @@ class FineTuned(BaseEstimator):
         """Raise ConfigError for a parameter that is out of range."""
         for name in ("epochs", "batch_size", "max_length"):
             value = getattr(self, name)
+            if value is None and name == "max_length":
+                continue
             check(
                 isinstance(value, int | np.integer) and int(value) >= 1, f"{name} is {value!r}; it must be 1 or more."
             )
-        check(bool(self.lr > 0), f"lr is {self.lr!r}; it must be above 0.")
+        for name, least in (("lr", "above 0"), ("warmup", "0 or more"), ("weight_decay", "0 or more")):
+            value = getattr(self, name)
+            fits = isinstance(value, int | float | np.number) and bool(value > 0 if least == "above 0" else value >= 0)
+            check(fits, f"{name} is {value!r}; it must be a number, {least}.")
         check(
             isinstance(self.random_state, int | np.integer),
             f"random_state is {self.random_state!r}; it must be a whole number, which names every random draw.",
         )
 
+    def _room(self, model: Model) -> int:
+        """Tokens that a text may have."""
+        most = min(DEFAULT_LENGTH, room_of(model))
+        return most if self.max_length is None else room_of(model, int(self.max_length))
+
     def _logits(self, X: Any) -> Tensor:  # noqa: N803 - scikit-learn's name
         """float32 [texts, labels]."""
         check_is_fitted(self, "model_")
-        predictor = Predictor(self.model_, self.task_, self.max_length)
+        predictor = Predictor(self.model_, self.task_, self._room(self.model_))
         logits = predictor.logits(as_texts(X))
         if predictor.counts.cut_texts:
             warn(predictor.counts.note())
@@ -136,7 +148,7 @@ class FineTuned(BaseEstimator):
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "model"}
         facts = {
             **self.task_.to_json(),
-            "max_length": int(self.max_length),
+            "max_length": self._room(self.model_),
             "estimator": {"name": type(self).__name__, "parameters": _plain(parameters), **self._own_facts()},
         }
         save_model(self.model_, folder, facts=facts)

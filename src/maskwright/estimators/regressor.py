@@ -19,6 +19,8 @@ class TextRegressor(RegressorMixin, FineTuned):
     Parameters as those of FineTuned. `score` is R squared, as everywhere in scikit-learn. After fit: model_, task_.
     """
 
+    _heads = ("regression",)
+
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts and numbers. Raises InputError for targets that are not finite numbers."""
         self._check()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -24,13 +25,14 @@ _FILE_NAME = re.compile(
     r"txt|xml|xz|yaml|yml|zip|zst)",
     re.IGNORECASE,
 )
-_WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt"]
+_WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model"]
 _UNWANTED = ["onnx/*", "openvino/*", "coreml/*"]
 
 
-def find_folder(name: str | Path) -> tuple[Path, Path]:
+def find_folder(name: str | Path, also: Sequence[str] = ()) -> tuple[Path, Path]:
     """The folder that `name` means, and the folder inside which its files really lie.
 
+    also: patterns of further files to fetch, where it is a name of the hub.
     Raises MissingFileError when there is none, MissingExtraError when it could be fetched but the extra is missing.
     """
     folder = Path(name)
@@ -40,7 +42,7 @@ def find_folder(name: str | Path) -> tuple[Path, Path]:
         raise ModelFolderError(f"{folder} is a file: give the model folder that it lies in.")
     if isinstance(name, Path) or not is_hub_name(name):
         raise MissingFileError(f"{name} does not exist: give a model folder, or the name of a model of the hub.")
-    folder = _download(name)
+    folder = _download(name, also)
     return folder, folder.parent.parent  # snapshots/REVISION links into blobs/ beside it
 
 
@@ -56,7 +58,7 @@ def is_hub_name(name: str) -> bool:
     return not _FILE_NAME.fullmatch(name) and (len(path.parts) == 1 or not path.parent.is_dir())
 
 
-def _download(name: str) -> Path:
+def _download(name: str, also: Sequence[str]) -> Path:
     try:
         from huggingface_hub import constants, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -67,7 +69,7 @@ def _download(name: str) -> Path:
     try:
         found = snapshot_download(
             name,
-            allow_patterns=_WANTED,
+            allow_patterns=[*_WANTED, *also],
             ignore_patterns=_UNWANTED,
             etag_timeout=CONNECT_SECONDS,
             local_files_only=not answers,

@@ -16,6 +16,7 @@ from ..core import storage
 from ..core.errors import CorruptFileError, ModelFolderError
 from ..models.model import Model
 from ..text.tokenizer import Tokenizer
+from ..text.tokenizer_files import MAIN_FILES
 from . import config_file, weights
 from .assemble import Checkpoint, LoadReport, assemble, plan_head
 from .card import model_card
@@ -29,7 +30,6 @@ __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "ve
 
 FACTS = "maskwright.json"
 STORED = "stored"
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
 def load_model(
@@ -60,7 +60,7 @@ def load_model(
             stored = replace_fields(stored, architecture=stored.family.guess_class(checkpoint.stored))
         plan = plan_head(stored, stored.head() if head == STORED else head, labels, checkpoint)
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
-    if any((folder / file_name).is_file() for file_name in _TOKENIZER_FILES):
+    if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
     model.sentence = declared if model.head_name is None else None
     return model.train(False), report
@@ -106,6 +106,13 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
     return facts
 
 
+def complete_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a new maskwright.json: `facts`, the format, and the versions that wrote it."""
+    packages = ("maskwright", "torch", "safetensors", "tokenizers")
+    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
+    return {"format": 1, "version": versions["maskwright"]} | dict(facts) | {"versions": versions}
+
+
 def verify(folder: Path) -> None:
     """Compare a folder that we wrote with its manifest. Raises CorruptFileError naming the file that changed."""
     if (folder / FACTS).is_file():
@@ -141,12 +148,10 @@ def _problem_type(model: Model, facts: Mapping[str, Any]) -> str | None:
 
 
 def _facts(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
-    packages = ("maskwright", "torch", "safetensors", "tokenizers")
-    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
-    own: dict[str, Any] = {"format": 1, "version": versions["maskwright"], "head": model.head_name}
+    own: dict[str, Any] = {"head": model.head_name}
     if model.labels:
         own["labels"] = list(model.labels)
-    return own | dict(facts) | {"versions": versions}
+    return complete_facts(own | dict(facts))
 
 
 def _tokenizer(folder: Path, vocab_size: int) -> Tokenizer:

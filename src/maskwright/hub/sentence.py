@@ -63,6 +63,17 @@ def network_folder(folder: Path) -> Path:
     return inside(folder, paths[0]) if paths and paths[0] else folder
 
 
+def module_folders(folder: Path) -> list[Path]:
+    """The folders below `folder` that modules.json names, one for each step that has files of its own.
+
+    Raises InputError for a path that leads out of the folder.
+    """
+    if not (folder / MODULES).is_file():
+        return []
+    paths = [str(module.get("path") or "") for _, module in _modules(folder)]
+    return [inside(folder, path) for path in paths if path]
+
+
 def declaration_files(declared: Declared, hidden_size: int, max_length: int) -> dict[str, Any]:
     """The files, by path below the folder and content as JSON, that `declared_by` reads back.
 

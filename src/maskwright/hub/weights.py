@@ -19,7 +19,9 @@ from ..core.errors import CorruptFileError, ModelFolderError
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+BIN = "pytorch_model.bin"
+BIN_INDEX = "pytorch_model.bin.index.json"
+UNSAFE = (BIN_INDEX, "*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 HEADER_LIMIT_BYTES = 100_000_000
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 
@@ -73,30 +75,45 @@ def _weight_files(folder: Path, root: Path) -> list[Path]:
     if (folder / FILE).is_file():
         return [folder / FILE]
     if (folder / INDEX).is_file():
-        return _shards(folder, root)
-    unsafe = sorted(file.name for pattern in UNSAFE for file in folder.glob(pattern))
+        return sorted(read_index(folder / INDEX, root))
+    unsafe = unsafe_files(folder)
     if unsafe:
+        what = folder if unsafe[0].name in (BIN, BIN_INDEX) else unsafe[0]
         raise ModelFolderError(
-            f"{folder} holds its weights as a pickle ({unsafe[0]}), which can run code when it is opened: get the "
-            f"model with {FILE} instead."
+            f"{folder} holds its weights as a pickle ({unsafe[0].name}), which can run code when it is opened: run "
+            f"maskwright convert {what} -o OUT, which reads it safely, and use OUT."
         )
-    raise ModelFolderError(f"{folder} has no {FILE}: the weights are missing.")
+    raise ModelFolderError(
+        f"{folder} has no {FILE}: the weights are missing. (A model that comes as {BIN} alone is made readable by "
+        "maskwright convert.)"
+    )
 
 
-def _shards(folder: Path, root: Path) -> list[Path]:
-    index = storage.read_json(folder / INDEX)
-    files = index.get("weight_map") if isinstance(index, dict) else None
+def unsafe_files(folder: Path) -> list[Path]:
+    """Files that may hold weights as pickles, the most likely first."""
+    found = [file for pattern in UNSAFE for file in sorted(folder.glob(pattern)) if file.is_file()]
+    return sorted(found, key=lambda file: file.name not in (BIN, BIN_INDEX))
+
+
+def read_index(index: Path, root: Path) -> dict[Path, set[str]]:
+    """The files that an index of shards names, and the tensors in each. root: where they may really lie.
+
+    Raises CorruptFileError for an index that says nothing or names what is not there, ModelFolderError for a name that
+    leads out of the folder.
+    """
+    content = storage.read_json(index)
+    files = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(files, dict) or not files or not all(isinstance(name, str) for name in files.values()):
-        raise CorruptFileError(f"{folder / INDEX} does not say which tensor is in which file: fetch it again.")
-    paths = []
-    for name in sorted(set(files.values())):
-        path = folder / name
+        raise CorruptFileError(f"{index} does not say which tensor is in which file: fetch it again.")
+    shards: dict[Path, set[str]] = {}
+    for tensor, name in files.items():
+        path = index.parent / name
         if Path(name).name != name or not path.resolve().is_relative_to(root.resolve()):
-            raise ModelFolderError(f"{folder / INDEX} names '{name}', which lies outside the folder: refused.")
-        if not path.is_file():
-            raise CorruptFileError(f"{path} is missing: {INDEX} names it. Fetch or copy it again.")
-        paths.append(path)
-    return paths
+            raise ModelFolderError(f"{index} names '{name}', which lies outside the folder: refused.")
+        if path not in shards and not path.is_file():
+            raise CorruptFileError(f"{path} is missing: {index.name} names it. Fetch or copy it again.")
+        shards.setdefault(path, set()).add(tensor)
+    return shards
 
 
 def _check_file(path: Path) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 import torch
 
+from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..nn.attention import Executor, attend
 from ..nn.relative import RelativePositions, attend_relative
@@ -106,15 +107,21 @@ def executors(
 
 
 def _causal_executor(relative: RelativePositions | None, batch: Batch) -> Executor:
+    if relative is None and batch.distances is not None:
+        raise ConfigError("A pack with distances of its own goes with relative positions.")
     if relative is None:
         return partial(attend, causal=True)
-    return partial(attend_relative, relative=relative, positions=batch.places, causal=True)
+    return partial(attend_relative, relative=relative, positions=batch.places, distances=batch.distances, causal=True)
 
 
 def _executor(
     rule: AttentionRule | None, relative: RelativePositions | None, batch: Batch, row_length: int | None
 ) -> Executor | None:
     places = batch.places
+    if batch.distances is not None:
+        if relative is None or rule is not None:
+            raise ConfigError("A pack with distances of its own goes with relative positions and attention to all.")
+        return partial(attend_relative, relative=relative, distances=batch.distances)
     if rule is None:
         return None if relative is None else partial(attend_relative, relative=relative, positions=places)
     if isinstance(rule, PublishedBigBird):

@@ -165,12 +165,14 @@ def attend_relative(
     dropout_probability: float = 0.0,
     want_weights: bool = False,
     positions: Tensor | None = None,
+    distances: Sequence[Tensor] | None = None,
     causal: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attend inside each sequence of a pack, with relative positions; the explicit way.
 
     qkv: float [tokens, 3 * hidden]; runs: cover every token once, in order; positions: int64 [tokens], the place of
-    each token in its sequence, where they do not stand side by side (None: they do); causal: no token sees a later one.
+    each token in its sequence, where they do not stand side by side (None: they do); distances: int64 [length, length]
+    of each sequence, queries first, where they are not those of places at all; causal: no token sees a later one.
     Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order.
     """
     hidden = qkv.shape[1] // 3
@@ -181,20 +183,23 @@ def attend_relative(
         pieces += [(min(most, run.count - done), run.length) for done in range(0, run.count, most)]
     sizes = [count * length for count, length in pieces]
     places = [None] * len(pieces) if positions is None else positions.split(sizes)
+    given = iter(distances or ())
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     for part, place, (count, length) in zip(qkv.split(sizes), places, pieces, strict=True):
         heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
-        distances = None if place is None else _distances(place.view(count, length))
+        between = None if place is None else _distances(place.view(count, length))
+        if distances is not None:
+            between = torch.stack([next(given) for _ in range(count)]).unsqueeze(1)  # [count, 1, length, length]
         query = query * scale
-        scores = query @ key.mT + relative.score_terms(query, key, scale, distances, slice(None))
+        scores = query @ key.mT + relative.score_terms(query, key, scale, between, slice(None))
         if causal:
             hide_later(scores)
         piece_weights = torch.softmax(scores, dim=-1)  # [count, heads, length, length]
         dropped = dropout(piece_weights, dropout_probability)
         context = dropped @ value
-        more = relative.context_terms(dropped, distances)
+        more = relative.context_terms(dropped, between)
         context = context if more is None else context + more
         if want_weights:
             weights += piece_weights.unbind()

@@ -140,32 +140,38 @@ def random_only(block_size: int = 64, random_blocks: int = 3, seed: int = 0, lay
     return BlockSparse(block_size, None, 0, 0, random_blocks, seed, layer)
 
 
+# Patterns are kept, so they must be tensors that training can use even if inference asked for them first.
+
+
 @lru_cache(maxsize=512)
 def _block_sparse(rule: BlockSparse, num_blocks: int, num_heads: int) -> BlockPattern:
-    sees = _window(num_blocks, rule.window_blocks) | _global(num_blocks, rule.first_blocks, rule.last_blocks)
-    extra = None
-    if rule.random_blocks:
-        extra = keyed_random_blocks(~sees, num_heads, rule.random_blocks, rule.seed, rule.layer)
-    return BlockPattern.from_map(sees[None], rule.block_size, extra=extra)
+    with torch.inference_mode(False):
+        sees = _window(num_blocks, rule.window_blocks) | _global(num_blocks, rule.first_blocks, rule.last_blocks)
+        extra = None
+        if rule.random_blocks:
+            extra = keyed_random_blocks(~sees, num_heads, rule.random_blocks, rule.seed, rule.layer)
+        return BlockPattern.from_map(sees[None], rule.block_size, extra=extra)
 
 
 @lru_cache(maxsize=512)
 def _sliding_window(rule: SlidingWindow, num_blocks: int) -> BlockPattern:
     reach = -(-rule.half_width // rule.block_size)
-    return BlockPattern.from_map(_window(num_blocks, reach)[None], rule.block_size, half_width=rule.half_width)
+    with torch.inference_mode(False):
+        return BlockPattern.from_map(_window(num_blocks, reach)[None], rule.block_size, half_width=rule.half_width)
 
 
 @lru_cache(maxsize=512)
 def _published(rule: PublishedBigBird, num_blocks: int, num_heads: int) -> BlockPattern:
-    sees = _window(num_blocks, 1) | _global(num_blocks, 1, 1)
-    if rule.is_training:
-        extra = published_random_blocks(
-            num_blocks, rule.block_size, rule.random_blocks, num_heads, rule.max_position_embeddings, rule.layer
-        )
-    else:
-        extra = torch.zeros(1, num_blocks, rule.random_blocks, dtype=torch.int64)
-        extra[:, [0, -1]] = EMPTY
-    return BlockPattern.from_map(sees[None], rule.block_size, extra=extra)
+    with torch.inference_mode(False):
+        sees = _window(num_blocks, 1) | _global(num_blocks, 1, 1)
+        if rule.is_training:
+            extra = published_random_blocks(
+                num_blocks, rule.block_size, rule.random_blocks, num_heads, rule.max_position_embeddings, rule.layer
+            )
+        else:
+            extra = torch.zeros(1, num_blocks, rule.random_blocks, dtype=torch.int64)
+            extra[:, [0, -1]] = EMPTY
+        return BlockPattern.from_map(sees[None], rule.block_size, extra=extra)
 
 
 def _window(num_blocks: int, reach: int | None) -> Tensor:

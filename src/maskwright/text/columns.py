@@ -49,12 +49,10 @@ class Columns:
 
 
 def is_header(cells: Sequence[str], mapping: Mapping[str, str] | None) -> bool:
-    """Whether the first row names columns: it holds all names of `mapping`, or a recognised one."""
-    plain = [cell.strip() for cell in cells]
-    named = [name for name in (mapping or {}).values() if not name.isdecimal()]
-    if named:
-        return all(_has(plain, name) for name in named)
-    return any(cell.casefold() in KNOWN_NAMES for cell in plain)
+    """Whether the first row names columns: `mapping` has names, or the row holds a recognised one."""
+    if any(not str(name).strip().isdecimal() for name in (mapping or {}).values()):
+        return True
+    return any(cell.strip().casefold() in KNOWN_NAMES for cell in cells)
 
 
 def with_header(

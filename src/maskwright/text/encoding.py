@@ -213,14 +213,21 @@ class TextCounts:
     cut_texts: int = 0
     cut_tokens: int = 0
     unknown_tokens: int = 0
+    special_tokens: int = 0
 
-    def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0) -> None:
-        """Count one text (or pair) of `tokens` kept tokens."""
+    def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0, special_tokens: int = 0) -> None:
+        """Count one text (or pair) of `tokens` kept tokens, of which `special_tokens` frame it."""
         self.texts += 1
         self.tokens += tokens
         self.cut_texts += cut_tokens > 0
         self.cut_tokens += cut_tokens
         self.unknown_tokens += unknown_tokens
+        self.special_tokens += special_tokens
+
+    @property
+    def all_unknown(self) -> bool:
+        """Whether there were texts, and nothing in them is in the vocabulary."""
+        return 0 < self.unknown_tokens == self.tokens - self.special_tokens
 
     def note(self) -> str:
         """One sentence on what was cut or not known; empty when nothing was."""

@@ -130,6 +130,8 @@ def file_format(path: Path | str, default: str | None = None) -> str:
     Raises InputError for an ending that is known not to be readable, or unknown where there is no default.
     """
     suffix = _bare_suffix(path)
+    if default is None and str(path) == STDIN:
+        raise InputError("Standard input has no name that tells its format: give a file with labelled rows.")
     if suffix in FORMATS:
         return FORMATS[suffix]
     if suffix in _REFUSED:

@@ -193,7 +193,7 @@ class Tokenizer(Vocabulary):
             all_types.append(types)
             if counts is not None:
                 unknown = 0 if self.unk_id is None else ids.count(self.unk_id)
-                counts.add(len(ids), sum(lengths) - sum(kept), unknown)
+                counts.add(len(ids), sum(lengths) - sum(kept), unknown, template.num_special)
         return all_ids, all_types
 
     def batch(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ..core import storage
 from ..core.errors import CorruptFileError, MissingFileError, ModelFolderError
 from .merges_files import MERGES, PAIRS, byte_level_backend, frame_as_roberta
+from .sentencepiece_files import NAMES as SENTENCEPIECE
+from .sentencepiece_files import sentencepiece_backend
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
@@ -21,6 +23,7 @@ TOKENIZER = "tokenizer.json"
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
+MAIN_FILES = (TOKENIZER, VOCABULARY, PAIRS, *SENTENCEPIECE)  # the first that is there is read
 LIMIT_BYTES = 256 << 20
 # The order in which missing special tokens get their ids, and the usual names of each role.
 ROLES = {
@@ -35,12 +38,12 @@ _WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u200
 
 
 def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
-    """The library's tokenizer and its configuration, from a folder or one of its two main files."""
+    """The library's tokenizer and its configuration, from a folder or one of its main files."""
     path = Path(path)
     if not path.exists():
         raise MissingFileError(f"{path} does not exist: give a tokenizer folder, a tokenizer.json or a vocab.txt.")
     if path.is_dir():
-        main = next((path / name for name in (TOKENIZER, VOCABULARY, PAIRS) if (path / name).is_file()), None)
+        main = next((path / name for name in MAIN_FILES if (path / name).is_file()), None)
         if main is None:
             raise ModelFolderError(f"{path} holds no tokenizer: neither {TOKENIZER} nor {VOCABULARY} is there.")
     else:
@@ -53,6 +56,9 @@ def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
         return byte_level_backend(main, config, tokens), config
     if main.suffix == ".json":
         return _from_json(main, config), config
+    if main.suffix == ".model":
+        named = {role: _content(config.get(f"{role}_token")) for role in (*ROLES, "bos", "eos")}
+        return sentencepiece_backend(main, config, named), config
     return _from_vocabulary(main, config), config
 
 

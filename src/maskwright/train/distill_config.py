@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.config import check
+from ..core.config import check, fit_types
 from ..objectives.distillation import Mix
 from .finetune_config import FinetuneConfig
 from .optimizer import Schedule
@@ -67,6 +67,7 @@ class DistillConfig:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
 
     def __post_init__(self) -> None:
+        fit_types(self)
         check(
             bool(self.corpus) != (self.train is not None),
             "Give either text (for a pre-trained teacher) or --train with labelled rows (for a fine-tuned one).",

@@ -172,6 +172,17 @@ class Bench:
                     f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to "
                     f"{config.max_length} tokens."
                 )
+            counts = examples.counts
+            if counts.unknown_tokens:
+                note(f"{name}: {counts.unknown_tokens:,} of {counts.tokens:,} tokens are unknown to the vocabulary.")
+        if self.train.counts.all_unknown:
+            raise InputError(
+                f"The model's vocabulary has no token of the texts of {config.train}, so there is nothing to learn: "
+                "use a model that was trained on such text."
+            )
+        labels = {row.label for row in self.data.dev}
+        if len(labels) == 1:
+            warn(f"All dev rows have the label '{labels.pop()}', so the dev scores say little.")
 
     def run_seed(self, run: RunFolder, seed: int) -> Seed:
         """Train one seed in its own folder, or read what it found when it is finished."""

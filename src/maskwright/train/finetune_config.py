@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import registry
-from ..core.config import check
+from ..core.config import check, fit_types
 from .optimizer import Schedule
 
 
@@ -54,6 +54,7 @@ class FinetuneConfig:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
 
     def __post_init__(self) -> None:
+        fit_types(self)
         known = registry.names("task")
         check(self.task in known, registry.unknown_name("task", self.task, known))
         check(
@@ -63,6 +64,10 @@ class FinetuneConfig:
         check(
             self.preset is None or self.tokenizer is not None,
             f"--preset {self.preset} starts from scratch and needs --tokenizer, the folder of a saved tokenizer.",
+        )
+        check(
+            self.tokenizer is None or self.preset is not None,
+            "--tokenizer goes with --preset (from scratch); a model folder has a tokenizer of its own.",
         )
         for name in ("epochs", "batch_size", "accumulation", "seeds", "log_every"):
             check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")

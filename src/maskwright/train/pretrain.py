@@ -17,7 +17,7 @@ from torch import nn
 from ..core import registry
 from ..core.config import to_dict
 from ..core.errors import InputError
-from ..core.progress import note
+from ..core.progress import note, warn
 from ..data.prepare import prepare
 from ..data.shards import TokenShards
 from ..hub.folders import save_model
@@ -32,6 +32,7 @@ from ..objectives.stream import split_documents
 from ..text.tokenizer import Tokenizer
 from .health import Baseline, Verdict, judge, unigram_baseline
 from .loop import LoopSettings, train
+from .piped import keep_piped, told_as_piped
 from .pretrain_config import PretrainConfig
 from .pretrain_job import HeldOut, PretrainJob, Probe
 from .pretrain_report import write_pretrain_report
@@ -39,6 +40,7 @@ from .probe import is_labelled, linear_probe
 from .run import RunFolder, open_run
 
 GENERATOR = "generator"  # the folder beside a discriminator's files
+MANY_UNKNOWN = 0.05  # share of the tokens; a tokenizer that fits its text is far below
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,16 @@ class Workshop:
     def __init__(self, config: PretrainConfig, run: RunFolder, device: torch.device) -> None:
         self.config, self.run, self.device = config, run, device
         self.title = self.title or config.preset
-        self.tokenizer = self._tokenizer()
-        self.network = self._network()
-        self.shards = self._shards(config.corpus, "data")
-        self.objective = self._objective()
-        self.training, self.held_out = self._split()
-        self.baseline = self._baseline()
+        self.corpus = keep_piped(config.corpus, run.path, "corpus")
+        self.eval = keep_piped(config.eval, run.path, "eval")
+        with told_as_piped((*config.corpus, *config.eval), (*self.corpus, *self.eval)):
+            self.tokenizer = self._tokenizer()
+            self.network = self._network()
+            self.shards = self._shards(self.corpus, "data")
+            self._check_vocabulary()
+            self.objective = self._objective()
+            self.training, self.held_out = self._split()
+            self.baseline = self._baseline()
 
     def job(self) -> PretrainJob:
         """The job of this run, at its first step."""
@@ -202,7 +208,7 @@ class Workshop:
         config, own = self.config, self.run.path / "tokenizer"
         if config.tokenizer is not None:
             return Tokenizer.load(config.tokenizer)
-        prepared = _prepared(config.corpus)
+        prepared = _prepared(self.corpus)
         if prepared is not None:
             raise InputError(
                 f"{prepared} holds token ids: give the tokenizer that made them, as in "
@@ -211,10 +217,11 @@ class Workshop:
         if not own.exists():
             note(f"Training a WordPiece tokenizer of {config.vocab_size:,} pieces.")
             trained = Tokenizer.train(
-                list(config.corpus),
+                list(self.corpus),
                 kind="wordpiece",
                 vocab_size=config.vocab_size,
                 lowercase=config.lowercase,
+                skip_bad_rows=config.skip_bad_rows,
             )
             trained.save(own)
         return Tokenizer.load(own)
@@ -230,6 +237,16 @@ class Workshop:
             skip_bad_rows=self.config.skip_bad_rows,
             keep_duplicates=self.config.keep_duplicates,
         )
+
+    def _check_vocabulary(self) -> None:
+        """Raise InputError when the tokenizer knows nothing of the text; warn when it misses a good part."""
+        unknown, tokens = self.shards.counts["unknown_tokens"], self.shards.counts["tokens"]
+        if unknown == tokens:
+            raise InputError(
+                "The tokenizer knows no token of the corpus: train one on this text (leave --tokenizer out)."
+            )
+        if unknown > MANY_UNKNOWN * tokens:
+            warn(f"{unknown:,} of {tokens:,} tokens of the corpus are unknown to the tokenizer: train one on it.")
 
     def _objective(self) -> MaskedLanguageModelling:
         config, tokenizer = self.config, self.tokenizer
@@ -256,7 +273,7 @@ class Workshop:
     def _split(self) -> tuple[np.ndarray, HeldOut | None]:
         """The documents to train on, and what is held out: the --eval text, or a share of the corpus."""
         config = self.config
-        texts = [source for source in config.eval if not is_labelled(source)]
+        texts = [source for source in self.eval if not is_labelled(source)]
         lengths = self.shards.document_lengths()
         if texts:
             shards, training = self._shards(texts, "eval-data"), np.arange(len(lengths))
@@ -291,7 +308,7 @@ class Workshop:
     def _probes(self) -> list[Probe]:
         return [
             linear_probe(source, self.tokenizer, self.config.max_length, self.config.seed, self.device)
-            for source in self.config.eval
+            for source in self.eval
             if is_labelled(source)
         ]
 

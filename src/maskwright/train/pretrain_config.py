@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import registry
-from ..core.config import check
+from ..core.config import check, fit_types
 from .optimizer import Schedule, warmup_steps
 
 
@@ -66,6 +66,7 @@ class PretrainConfig:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
 
     def __post_init__(self) -> None:
+        fit_types(self)
         check(bool(self.corpus), "Setting 'corpus' is empty: name at least one text file, folder or glob.")
         known = registry.names("objective")
         check(self.objective in known, registry.unknown_name("objective", self.objective, known))

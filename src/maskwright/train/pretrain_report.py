@@ -6,11 +6,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from ..models.attending import pattern_of, rule_of
 from ..models.config import ModelConfig
 from .health import PAIRS, WORDS, Baseline, Verdict, words_part
+from .mask_examples import mask_examples, next_examples
 from .pretrain_job import PretrainJob
 from .report import (
     Chart,
@@ -20,7 +20,6 @@ from .report import (
     Figure,
     Health,
     KeyFigures,
-    MaskExample,
     MaskExamples,
     NextSteps,
     Report,
@@ -35,12 +34,7 @@ from .run import RunFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..data.batch import Batch
 
-EXAMPLES = 8
-GUESSES = 5
-CONTEXT_TOKENS = 12
-_GAPS = {"mlm": "Filled masks", "clm": "Guessed next tokens"}
 MAPS = 4
 
 
@@ -70,7 +64,7 @@ def write_pretrain_report(
         ),
         _curves(run.records(), baseline),
         seen_blocks(job.objective.kept(job.model).config, recipe["max_length"]),
-        MaskExamples(mask_examples(job), _GAPS[part], f"Places of {where}."),
+        _guesses(job, where),
         NextSteps(_next_steps(model, job)),
     ]
     report = Report(
@@ -92,58 +86,10 @@ def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
     return steps
 
 
-@torch.inference_mode()
-def mask_examples(job: PretrainJob) -> list[MaskExample]:
-    """One place for each of some sequences, with the model's guesses: one that was really replaced by [MASK], or, of a
-    left-to-right model, what follows the first tokens.
-    """
-    if job.held_out is not None:
-        batch = job.held_out.batches[-1].to(job.device)
-    else:
-        batch = job.micro_batches(0)[0]
-    tokenizer, guesser, part = job.tokenizer, job.objective.guesser(job.model), job.objective.words
-    hidden = guesser.encode(batch).hidden  # [tokens, hidden]
-    examples = []
-    for sequence, label in _first_gaps(batch, part, tokenizer.mask_id):
-        position, answer = int(batch.labels[f"{part}_positions"][label]), int(batch.labels[part][label])
-        share = guesser.mlm_logits(hidden[position : position + 1]).float().softmax(-1)[0]  # [vocab]
-        best = share.topk(GUESSES)
-        start, stop = batch.cu_seqlens[sequence].item(), batch.cu_seqlens[sequence + 1].item()
-        place = position if part == "mlm" else position + 1
-        seen_until = stop if part == "mlm" else place
-        before = batch.input_ids[max(start, place - CONTEXT_TOKENS) : place].tolist()
-        after = batch.input_ids[place + 1 : min(seen_until, place + 1 + CONTEXT_TOKENS)].tolist()
-        examples.append(
-            MaskExample(
-                before=tokenizer.decode(before, skip_special_tokens=False),
-                after=tokenizer.decode(after, skip_special_tokens=False),
-                guesses=[
-                    (tokenizer.id_to_token(index), value)
-                    for index, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-                ],
-                answer=tokenizer.id_to_token(answer),
-                rank=int((share > share[answer]).sum()) + 1,
-                probability=float(share[answer]),
-            )
-        )
-    return examples
-
-
-def _first_gaps(batch: Batch, part: str, mask_id: int) -> list[tuple[int, int]]:
-    """(sequence, number of the label) of the first place to show in each of some sequences, spread over the batch.
-
-    That is its first [MASK], or the first label that has some tokens before it.
-    """
-    positions = batch.labels[f"{part}_positions"].cpu()
-    owner = torch.searchsorted(batch.cu_seqlens.long(), positions, right=True) - 1
-    if part == "mlm":
-        is_shown = (batch.input_ids[batch.labels["mlm_positions"]] == mask_id).cpu()
-    else:
-        is_shown = positions - batch.cu_seqlens.long()[owner] >= CONTEXT_TOKENS
-    firsts = {int(owner[label]): label for label in reversed(is_shown.nonzero().flatten().tolist())}
-    sequences = sorted(firsts)
-    chosen = np.linspace(0, len(sequences) - 1, min(EXAMPLES, len(sequences))).round().astype(int)
-    return [(sequences[place], firsts[sequences[place]]) for place in chosen.tolist()]
+def _guesses(job: PretrainJob, where: str) -> MaskExamples:
+    if job.objective.words == "clm":
+        return MaskExamples(next_examples(job), "Guessed next words", f"What follows the beginnings of {where}.")
+    return MaskExamples(mask_examples(job), note=f"One word hidden at a time in {where}.")
 
 
 def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:

@@ -23,12 +23,13 @@ import torch
 from .. import __version__
 from ..core import config as configuration
 from ..core import storage
-from ..core.errors import MissingFileError, RunError
+from ..core.errors import InputError, MissingExtraError, MissingFileError, RunError
 from ..core.progress import note
 from .events import EventFile
 
 RESULT = "result.json"
 _DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
+_KINDS = {"teacher": "a distillation", "objective": "a pre-training run", "task": "a fine-tuning run"}
 
 
 class RunFolder:
@@ -83,9 +84,11 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
     """Hold the run folder `path` for `recipe`: new, continued, or finished.
 
     recipe: plain values, as `core.config.to_dict` gives. Raises RunError when another process holds the folder, when
-    it holds a run with other settings (each difference is named), or something that is no run. Input that is refused
-    (InputError, ModelFolderError, MissingFileError) before the first step leaves no folder behind.
+    it holds a run with other settings (each difference is named), or something that is no run, or when a restart would
+    discard what the recipe reads. Input that is refused (InputError, ModelFolderError, MissingFileError,
+    MissingExtraError) before the first step leaves no folder behind.
     """
+    _refuse_half_characters(recipe)
     if path.is_file():
         raise RunError(f"{path} is a file: give a folder for the run.")
     if path.is_dir() and not (path / "config.toml").exists() and any(map(_is_foreign, path.iterdir())):
@@ -93,6 +96,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
     with storage.lock(path):
         storage.remove_leftovers(path)
         if restart:
+            _refuse_own_inputs(path, recipe)
             _clear(path)
         is_new = not (path / "config.toml").exists()
         if is_new:
@@ -105,7 +109,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
         _add_events(run)
         try:
             yield run
-        except (ValueError, MissingFileError):
+        except (ValueError, MissingFileError, MissingExtraError):
             if is_new and not run.metrics_path.exists():
                 _remove(path)  # the input was refused before anything was learnt: leave nothing half done
             raise
@@ -124,12 +128,42 @@ def _check_same(path: Path, recipe: dict[str, Any]) -> None:
     for name in _DECIDES_NO_NUMBER:
         old.pop(name, None)
         new.pop(name, None)
+    kinds = [next((_KINDS[key] for key in _KINDS if key in known), "another run") for known in (old, new)]
+    if kinds[0] != kinds[1]:
+        raise RunError(
+            f"{path} holds {kinds[0]}, not {kinds[1]}: choose another -o folder, or --restart to discard what is there."
+        )
     differing = configuration.differences(old, new)
     if differing:
         raise RunError(
             f"{path} holds a run with other settings: {'; '.join(differing)}. Use the same settings to go on with it, "
             "another -o folder for a new run, or --restart to discard it and start over."
         )
+
+
+def _refuse_own_inputs(path: Path, recipe: dict[str, Any]) -> None:
+    """Raise RunError when a restart would discard a file that the recipe reads."""
+    root = path.resolve()
+    for name, value in recipe.items():
+        for entry in value if isinstance(value, list) else [value]:
+            if name == "output" or not isinstance(entry, str) or not (found := Path(entry).resolve()).exists():
+                continue
+            if found.is_relative_to(root):
+                raise RunError(
+                    f"--restart would discard {path}, and '{name}' reads {entry} in it: choose another -o folder."
+                )
+
+
+def _refuse_half_characters(recipe: dict[str, Any]) -> None:
+    """Raise InputError for a setting that config.toml cannot hold: a file name of bytes that are no UTF-8."""
+    for name, value in recipe.items():
+        try:
+            repr(value).encode("utf-8")
+            str(value).encode("utf-8")
+        except UnicodeEncodeError:
+            raise InputError(
+                f"Setting '{name}' ({value!a}) holds bytes that are not UTF-8: rename the file or folder."
+            ) from None
 
 
 def _clear(path: Path) -> None:

@@ -1,0 +1,98 @@
+"""A SentencePiece model (Kudo and Richardson 2018): its pieces, their scores and kinds, the table of its normaliser.
+
+The file is a Protocol Buffers message, `sentencepiece_model.proto`, of which five fields are needed. A small reader
+takes them, so that no library of that name, and no version of protobuf, has to be there.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core import storage
+from ..core.errors import CorruptFileError, ModelFolderError
+
+LIMIT_BYTES = 256 << 20
+CONTROL, USER_DEFINED = 3, 4
+_NORMAL = 1
+_UNIGRAM = 1
+
+
+@dataclass
+class Pieces:
+    """What the file holds: pieces as (text, score), kinds of pieces, the table of its normaliser (may be empty)."""
+
+    vocab: list[tuple[str, float]] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    charsmap: bytes = b""
+    model_type: int = _UNIGRAM
+
+
+def read_pieces(path: Path) -> Pieces:
+    """Read a SentencePiece model. Raises CorruptFileError for another file, ModelFolderError if it is no Unigram."""
+    data = storage.read_bytes(path, LIMIT_BYTES)
+    pieces = Pieces()
+    try:
+        for number, value in _fields(memoryview(data)):
+            if number == 1:
+                _add_piece(pieces, dict(_fields(value)))
+            elif number == 2:
+                pieces.model_type = dict(_fields(value)).get(3, _UNIGRAM)
+            elif number == 3:
+                pieces.charsmap = bytes(dict(_fields(value)).get(2, b""))
+    except (ValueError, TypeError, struct.error) as error:
+        raise CorruptFileError(f"{path} is no SentencePiece model ({error}): restore it from its source.") from None
+    if not pieces.vocab:
+        raise CorruptFileError(f"{path} is no SentencePiece model (it has no pieces): restore it from its source.")
+    if pieces.model_type != _UNIGRAM:
+        raise ModelFolderError(f"{path} is a SentencePiece model of another kind than Unigram, which is not supported.")
+    return pieces
+
+
+def _add_piece(pieces: Pieces, values: dict[int, Any]) -> None:
+    text, score = str(values[1], "utf-8") if 1 in values else "", values.get(2, 0.0)
+    if not math.isfinite(score):
+        raise ValueError(f"the score of piece {len(pieces.vocab)} is no number")
+    pieces.vocab.append((text, score))
+    pieces.kinds.append(values.get(3, _NORMAL))
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field of a message: a whole number, a float, or the bytes of what is inside."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _varint(data, place)
+            yield key >> 3, value
+        elif kind == 2:
+            length, place = _varint(data, place)
+            if place + length > len(data):
+                raise ValueError("it is cut off")
+            yield key >> 3, data[place : place + length]
+            place += length
+        elif kind in (1, 5):
+            width, form = (8, "<d") if kind == 1 else (4, "<f")
+            yield key >> 3, struct.unpack_from(form, data, place)[0]
+            place += width
+        else:
+            raise ValueError(f"a field of kind {kind}")
+
+
+def _varint(data: memoryview, place: int) -> tuple[int, int]:
+    """A whole number in groups of seven bits, and the place behind it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            raise ValueError("it is cut off")
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+    raise ValueError("a number without end")

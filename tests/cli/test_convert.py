@@ -1,0 +1,82 @@
+"""`maskwright convert` on the command line, and every other command that meets a folder which it is for."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from hub.bin_samples import attacks, contained, saved
+from hub.folder_tools import foreign, tensors
+from inference.samples import tiny
+from maskwright.cli import main
+
+
+@pytest.fixture
+def maskwright(monkeypatch, capsys):
+    """Run a command; returns its exit code, standard output and standard error."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
+        with pytest.raises(SystemExit) as exit_of_program:
+            main()
+            sys.exit(0)
+        captured = capsys.readouterr()
+        return exit_of_program.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A pre-trained model with its tokenizer, whose weights are a pickle."""
+    folder = tmp_path / "old"
+    tiny("pretraining").save(folder)
+    foreign(folder)
+    (folder / "pytorch_model.bin").write_bytes(saved(tensors(folder)))
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def test_the_folder_that_convert_writes_is_used_at_once(maskwright, old, tmp_path):
+    code, out, err = maskwright("convert", old, "-o", tmp_path / "new", "--json")
+    found = json.loads(out)
+    assert code == 0 and "can execute nothing" in err
+    assert found["files"] == ["model.safetensors"] and found["dtypes"] == {"float32": found["num_tensors"]}
+    code, out, _ = maskwright("fill-mask", tmp_path / "new", "the [MASK] sat", "--json")
+    assert code == 0 and json.loads(out)["masks"]
+
+
+def test_the_result_is_told_in_words(maskwright, old, tmp_path):
+    code, out, err = maskwright("convert", old, "-o", tmp_path / "new", "--quiet")
+    assert code == 0 and err == "" and "float32" in out and str(tmp_path / "new") in out
+
+
+def test_a_hostile_file_ends_with_exit_code_two_and_one_sentence(maskwright, old, tmp_path):
+    canary = tmp_path / "canary"
+    (old / "pytorch_model.bin").write_bytes(contained(attacks(str(canary))["os.system"], "zip"))
+    code, out, err = maskwright("convert", old, "-o", tmp_path / "new", "--quiet")
+    assert code == 2 and out == "" and err.startswith("error: ") and err.count("\n") == 1
+    assert "posix.system" in err and not canary.exists() and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "{old}", "a text"),
+        ("fill-mask", "{old}", "a [MASK]"),
+        ("embed", "{old}", "a text", "--json"),
+        ("next-sentence", "{old}", "a", "b"),
+        ("evaluate", "{old}", "{rows}"),
+        ("finetune", "classification", "--model", "{old}", "--train", "{rows}", "-o", "{out}"),
+        ("distill", "--teacher", "{old}", "--train", "{rows}", "-o", "{out}"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_other_command_points_to_convert(maskwright, old, tmp_path, words):
+    rows = tmp_path / "rows.tsv"
+    rows.write_text("text\tlabel\n" + "a text\tyes\nanother\tno\n" * 10)
+    places = {"old": old, "rows": rows, "out": tmp_path / "run"}
+    code, _, err = maskwright(*(word.format(**places) for word in words))
+    assert code == 2 and f"run maskwright convert {old} -o OUT" in err
