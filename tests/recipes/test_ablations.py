@@ -30,7 +30,13 @@ log_every = 1
 checkpoint_every = 2
 holdout = 0.15
 precision = "fp32"
-model = { num_hidden_layers = 1, hidden_size = 16, num_attention_heads = 2, intermediate_size = 16 }
+[pretraining.model]
+num_hidden_layers = 1
+hidden_size = 16
+num_attention_heads = 2
+intermediate_size = 16
+pooling = "mean"
+classifier_act = "tanh"
 [task]
 words = 4
 train_rows = 6
@@ -41,6 +47,8 @@ lr = 1e-3
 [runs."mlm"]
 [runs."left to right"]
 objective = "clm"
+[runs."mlm+nsp"]
+objective = "mlm+nsp"
 [comparisons]
 objective = ["mlm", "left to right"]
 """
@@ -71,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
     said = ablations(folder, "--seeds", "1")
-    assert "[1/2] seed 0, mlm" in said and "table.md" in said
+    assert "[1/3] seed 0, mlm" in said and "table.md" in said
     first = folder / "out/seed-0/mlm/result.json"
     made = first.stat().st_mtime_ns
     ablations(folder, "--seeds", "2")
@@ -79,6 +87,7 @@ def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
     results = json.loads((folder / "out/results.json").read_text())
     assert {name: [one["seed"] for one in seeds] for name, seeds in results["runs"].items()} == {
         "mlm": [0, 1],
+        "mlm+nsp": [0, 1],
         "left to right": [0, 1],
     }
     assert list(results["runs"]["mlm"][0]["accuracy"]) == ["0", "2", "4"]
@@ -92,7 +101,7 @@ def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
 @pytest.mark.slow
 def test_the_plan_is_said_and_other_settings_are_refused(folder: Path):
     said = ablations(folder, "--dry-run", "--seeds", "2")
-    assert len(said.splitlines()) == 4 and "seed 1, left to right: bert-tiny, clm, 4 steps, 512 tokens" in said
+    assert len(said.splitlines()) == 6 and "seed 1, left to right: bert-tiny, clm, 4 steps, 512 tokens" in said
     (folder / "out").mkdir(exist_ok=True)
     (folder / "out/settings.json").write_text(json.dumps({"vocab_size": 5}))
     assert "other settings" in ablations(folder, code=2)
