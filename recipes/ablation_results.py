@@ -203,10 +203,11 @@ def crossing(results: Results) -> str:
         said = (
             f"They change places without an order: left-to-right is ahead at {len(behind)} of {len(steps)} checkpoints"
         )
+    if len(seeds) == 1:
+        return f"{said}, with one seed, which says nothing of the noise."
     how = f"at {', '.join(f'{step:,}' for step in clear)}" if clear else "at none"
-    doubt = "" if len(seeds) > 1 else " With one seed nothing is known of the noise."
     error = f"The gap is above twice its standard error {how} of {len(steps)} checkpoints."
-    return f"{said} ({len(seeds)} seeds). {error}{doubt}"
+    return f"{said} ({len(seeds)} seeds). {error}"
 
 
 def error_of(one: Spread, other: Spread, seeds: int) -> float:
