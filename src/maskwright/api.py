@@ -45,6 +45,7 @@ __all__ = [
 
 ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa")  # heads that answer for texts or words
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
+WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 
 
 def load(
