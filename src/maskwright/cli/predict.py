@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..tasks.base import AnyRow
     from ..text.row_stream import RowStream
-    from ..text.tagged import Sentence
 
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
 
@@ -119,9 +118,7 @@ def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
 
 
 def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> Sequence[AnyRow] | RowStream:
-    """The sentences of a file of words or the questions of a SQuAD file, held as a whole; or the texts of any other, read
-    as they are needed.
-    """
+    """Sentences of a file of words or questions of a SQuAD file, held as a whole; or texts of any other, as needed."""
     from ..text.files import bare_suffix
     from ..text.squad import read_questions
     from ..text.tagged import is_tagged, read_tagged

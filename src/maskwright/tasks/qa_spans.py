@@ -105,31 +105,44 @@ def _window_spans(
     own = values[first : first + len(spans)].astype(np.float64)  # [context tokens, 2]
     scores = span_scores(own[:, 0], own[:, 1], spans[:, 1] > spans[:, 0], max_answer_tokens)
     flat = scores.ravel()
+    edges = _edges(spans, context)
     num_valid = int(np.isfinite(flat).sum())
     count, places = min(best, num_valid), {}
     while count:
         # Several tokens may stand for one character, so that different spans of tokens are one piece of text.
         cutoff = np.partition(flat, len(flat) - count)[len(flat) - count]
         chosen = np.flatnonzero(flat >= cutoff)  # all that tie with the last one
-        places = _as_characters(chosen, flat[chosen], spans, scores.shape[1], context)
+        places = _as_characters(chosen, flat[chosen], edges, scores.shape[1], best)
         if len(places) >= best or len(chosen) >= num_valid:
             break
         count = min(2 * count, num_valid)
     yield from places.items()
 
 
+def _edges(spans: np.ndarray, context: str) -> np.ndarray:
+    """Where a span that begins, or ends, at each token does so without white space: int64 [tokens, 2]."""
+    edges = spans.astype(np.int64)
+    for token, (start, end) in enumerate(spans.tolist()):
+        while start < len(context) and context[start].isspace():
+            start += 1  # noqa: PLW2901
+        while end > 0 and context[end - 1].isspace():
+            end -= 1  # noqa: PLW2901
+        edges[token] = start, end
+    return edges
+
+
 def _as_characters(
-    chosen: np.ndarray, scores: np.ndarray, spans: np.ndarray, lengths: int, context: str
+    chosen: np.ndarray, scores: np.ndarray, edges: np.ndarray, lengths: int, best: int
 ) -> dict[tuple[int, int], float]:
-    """Different pieces of the context and their best scores, without white space at their ends."""
-    starts, ends = chosen // lengths, chosen // lengths + chosen % lengths
-    places: dict[tuple[int, int], float] = {}
-    for start, end, score in zip(spans[starts, 0].tolist(), spans[ends, 1].tolist(), scores.tolist(), strict=True):
-        text = context[start:end]
-        begin, last = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
-        if begin < last and score > places.get((begin, last), -np.inf):
-            places[begin, last] = score
-    return places
+    """The `best` different pieces of the context with their best scores, earlier and shorter ones first where equal."""
+    starts = edges[chosen // lengths, 0]
+    ends = edges[chosen // lengths + chosen % lengths, 1]
+    order = np.lexsort((ends, starts, -scores))
+    order = order[starts[order] < ends[order]]
+    pairs = np.stack([starts[order], ends[order]], axis=1)  # [spans, 2]
+    first = np.sort(np.unique(pairs, axis=0, return_index=True)[1])[:best]
+    values = scores[order][first].tolist()
+    return {(start, end): score for (start, end), score in zip(pairs[first].tolist(), values, strict=True)}
 
 
 def _ranked(places: dict[tuple[int, int], float], null: float, context: str, best: int) -> Found:
