@@ -37,7 +37,7 @@ class QuestionAnswerer(FineTuned):
             _question(number, pair, gold) for number, (pair, gold) in enumerate(zip(pairs, y, strict=True), start=1)
         ]
         task = QuestionAnswering.from_rows(rows)
-        model, _ = self._start(task)  # type: ignore[arg-type]
+        model, _ = self._start(task)
         examples = task.examples(rows, tokenizer_of(model), self._room(model))
         self.fit_result_ = fit(
             model,
@@ -52,7 +52,7 @@ class QuestionAnswerer(FineTuned):
             warmup_share=self.warmup,
             weight_decay=self.weight_decay,
         )
-        self.model_, self.task_ = model, task  # type: ignore[assignment]
+        self.model_, self.task_ = model, task
         return self
 
     def answer(self, X: Any, top_k: int = 1) -> list[Answer]:  # noqa: N803
