@@ -48,7 +48,9 @@ def test_every_word_is_judged_once_at_its_first_piece_in_windows_that_fit(rows, 
 
 def test_a_word_longer_than_a_window_is_judged_and_nothing_is_cut():
     tok = tokenizer()
-    letter = next(token[2] for token in tok.tokens if len(token) == 3 and token.startswith("##") and token[2] in tok.tokens)
+    letter = next(
+        token[2] for token in tok.tokens if len(token) == 3 and token.startswith("##") and token[2] in tok.tokens
+    )
     long = letter * 40
     examples = window_sentences([sentence(f"a {long} b")], tok, 8)
     assert len(examples) > 1
