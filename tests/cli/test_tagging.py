@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from cli.test_use import lines_of, maskwright  # noqa: F401
+from cli.test_use import lines_of
 from inference.samples import tiny
 from maskwright.tasks import Tagging
 
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["ner", "crf"])
-def test_entities_have_places_in_the_text(maskwright, folder, name):  # noqa: F811
+def test_entities_have_places_in_the_text(maskwright, folder, name):
     code, out, _ = maskwright("predict", folder / name, TEXT, "  ", "--json")
     answers = lines_of(out)
     assert code == 0
@@ -40,7 +40,7 @@ def test_entities_have_places_in_the_text(maskwright, folder, name):  # noqa: F8
     assert (answers[1]["tokens"], answers[1]["entities"]) == ([], [])
 
 
-def test_words_of_a_file_keep_their_gold_tags_and_long_sentences_are_whole(maskwright, folder):  # noqa: F811
+def test_words_of_a_file_keep_their_gold_tags_and_long_sentences_are_whole(maskwright, folder):
     code, out, err = maskwright("predict", folder / "ner", "--input", folder / "rows.conll", "--json")
     answers = lines_of(out)
     assert (code, [len(answer["tags"]) for answer in answers]) == (0, [2, 60, 1])
@@ -48,14 +48,14 @@ def test_words_of_a_file_keep_their_gold_tags_and_long_sentences_are_whole(maskw
     assert "cut" not in err
 
 
-def test_one_sentence_is_tagged_alike_from_a_file_and_from_a_text(maskwright, folder, tmp_path):  # noqa: F811
+def test_one_sentence_is_tagged_alike_from_a_file_and_from_a_text(maskwright, folder, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"tokens": ["the", "cat", "sat", "."]}) + "\n")
     _, of_file, _ = maskwright("predict", folder / "ner", "--input", tmp_path / "a.jsonl", "--json")
     _, of_text, _ = maskwright("predict", folder / "ner", "the cat sat.", "--json")
     assert lines_of(of_file)[0]["tags"] == lines_of(of_text)[0]["tags"]
 
 
-def test_tables_and_other_files(maskwright, folder, tmp_path):  # noqa: F811
+def test_tables_and_other_files(maskwright, folder, tmp_path):
     for name in ("ner", "pos"):
         code, out, _ = maskwright("predict", folder / name, TEXT)
         assert code == 0
@@ -68,7 +68,7 @@ def test_tables_and_other_files(maskwright, folder, tmp_path):  # noqa: F811
     assert all(entity["text"] in TEXT for entity in json.loads(row["entities"]))
 
 
-def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):  # noqa: F811
+def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
     code, out, err = maskwright("evaluate", folder / "ner", folder / "rows.conll", "--json", "--errors", "1")
     result = json.loads(out)
     assert (code, result["task"], result["examples"]) == (0, "tagging", 3)
@@ -79,7 +79,7 @@ def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):  # noqa: F
     assert (code, "entity_f1" in out) == (0, True)
 
 
-def test_unknown_tags_stop_an_evaluation_or_are_left_out_when_asked(maskwright, folder, tmp_path):  # noqa: F811
+def test_unknown_tags_stop_an_evaluation_or_are_left_out_when_asked(maskwright, folder, tmp_path):
     path = tmp_path / "bad.conll"
     path.write_text("a\tB-ORG\n\nb\tO\n\nc\n")
     code, _, err = maskwright("evaluate", folder / "ner", path)
@@ -95,6 +95,6 @@ def test_unknown_tags_stop_an_evaluation_or_are_left_out_when_asked(maskwright, 
         ((TEXT, "--pair", TEXT), "this is a pair"),
     ],
 )
-def test_what_a_tagger_does_not_do_is_one_sentence(maskwright, folder, words, sentence):  # noqa: F811
+def test_what_a_tagger_does_not_do_is_one_sentence(maskwright, folder, words, sentence):
     code, _, err = maskwright("predict", folder / "ner", *words)
     assert (code, sentence in err) == (2, True)
