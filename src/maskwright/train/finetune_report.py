@@ -135,14 +135,15 @@ def _data(bench: Bench) -> list[Block]:
         total = sum(counts.values())
         bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
         blocks.append(Bars(bars, title="Classes in the training rows"))
+    sequences = "windows" if isinstance(bench.task, Tagging) else "rows"
     counts_by_length, edges = np.histogram(train.lengths, bins=min(30, max(int(train.lengths.max()), 2)))
     blocks.append(
         Histogram(
             edges.tolist(),
             counts_by_length.tolist(),
-            title="Length of the training rows",
+            title=f"Length of the training {sequences}",
             x_label="tokens",
-            y_label="rows",
+            y_label=sequences,
             marks={"max_length": bench.config.max_length},
         )
     )
