@@ -54,7 +54,7 @@ def write_finetune_report(
     """Write report.html of a run. evaluation: on the dev rows, of the model that the run ends with."""
     metric = result["main_metric"]
     deviation = result["deviation"][metric] if len(seeds) > 1 else None
-    dev = "rows set aside from the training file" if result["dev_from_train"] else "the dev rows"
+    dev = "rows set aside from the training file" if result["dev_from_train"] else "dev rows"
     over = f" over {len(seeds)} seeds" if len(seeds) > 1 else ""
     simple, words = _baseline(bench)
     headline = (
