@@ -39,7 +39,8 @@ def classifier(folder):
 
 
 def all_estimators(folder):
-    return [mw.TextClassifier(folder), mw.TextRegressor(folder), mw.Embedder(folder), mw.FillMask(folder)]
+    classes = (mw.TextClassifier, mw.TextRegressor, mw.TokenTagger, mw.Embedder, mw.FillMask)
+    return [cls(folder) for cls in classes]
 
 
 def test_the_length_that_nobody_gave_fits_a_small_model(folder):
@@ -52,7 +53,7 @@ def test_the_length_that_nobody_gave_fits_a_small_model(folder):
 # -- conventions ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("index", range(5))
 def test_parameters_are_stored_as_given_and_can_be_cloned(folder, index):
     estimator = all_estimators(folder)[index]
     name = type(estimator).__name__
@@ -313,3 +314,39 @@ def test_masks_are_filled_and_scored(folder):
     assert filler.fill("one [MASK]")[0].text == "one [MASK]"
     with pytest.raises(InputError, match="pairs"):
         filler.fill([("a [MASK]", "b")])
+
+
+# -- TokenTagger ---------------------------------------------------------------------------------------------------
+
+
+SENTENCES = [["the", "cat", "sat"], ["rain", "fell"], ["dogs", "chase", "cats"]] * 6
+TAGS = [["O", "B-X", "O"], ["B-X", "O"], ["B-X", "O", "B-X"]] * 6
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
+    tagger = mw.TokenTagger(folder, **{**QUICK, "epochs": 25, "lr": 1e-3}, crf=crf).fit(SENTENCES, TAGS)
+    assert tagger.score(SENTENCES, TAGS) > 0.9
+    assert tagger.classes_ == ["O", "B-X", "I-X"]
+    tagger.save(tmp_path / "saved")
+    again = mw.TokenTagger.load(tmp_path / "saved")
+    assert again.crf is crf
+    assert again.predict(SENTENCES) == tagger.predict(SENTENCES)
+    assert again.entities(["rain fell."])[0][0]["text"] == "rain"
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([["a", "b"]], [["O"]], "2 words and 1 tags"),
+        ([["a", ""]], [["O", "O"]], "where a word is needed"),
+        (["a b"], ["O O"], "is no list of tags"),
+        ([3], [["O"]], "neither a list of words nor a text"),
+        ("a b", [["O"]], "list of lists of words"),
+        ([["a"]], "O", "a list of tags for each sentence"),
+        ([["a"]], [["O"], ["O"]], "as many"),
+    ],
+)
+def test_a_tagger_refuses_what_it_cannot_use(folder, X, y, message):  # noqa: N803
+    with pytest.raises(InputError, match=message):
+        mw.TokenTagger(folder, **QUICK).fit(X, y)

@@ -266,8 +266,8 @@ def test_without_architectures_the_tensors_tell_the_head(head, tmp_path):
 
 def test_a_class_without_a_head_of_ours_gives_its_encoder_only_when_asked(tmp_path):
     make().save(tmp_path / "m")
-    folder = foreign(tmp_path / "m", settings={"architectures": ["BertLMHeadModel"]})
-    with pytest.raises(ModelFolderError, match=r"BertLMHeadModel.*classification"):
+    folder = foreign(tmp_path / "m", settings={"architectures": ["BertForPuzzles"]})
+    with pytest.raises(ModelFolderError, match=r"BertForPuzzles.*classification"):
         load_model(folder)
     assert load_model(folder, head=None)[0].head_name is None
     assert load_model(folder, head="classification")[0].head_name == "classification"

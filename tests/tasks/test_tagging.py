@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.samples import TEXTS, tokenizer
+from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
+from maskwright.hub.folders import load_model
 from maskwright.tasks import Tagging, task_from_json
 from maskwright.tasks.errors import worst_errors
 from maskwright.tasks.tagged_examples import window_sentences
@@ -48,7 +49,9 @@ def test_every_word_is_judged_once_at_its_first_piece_in_windows_that_fit(rows, 
 
 def test_a_word_longer_than_a_window_is_judged_and_nothing_is_cut():
     tok = tokenizer()
-    letter = next(token[2] for token in tok.tokens if len(token) == 3 and token.startswith("##") and token[2] in tok.tokens)
+    letter = next(
+        token[2] for token in tok.tokens if len(token) == 3 and token.startswith("##") and token[2] in tok.tokens
+    )
     long = letter * 40
     examples = window_sentences([sentence(f"a {long} b")], tok, 8)
     assert len(examples) > 1
@@ -189,3 +192,20 @@ def test_a_pair_of_texts_is_refused():
     task = Tagging(["O", "B-X"])
     with pytest.raises(InputError, match="this is a pair"):
         task.unlabelled(rows_of([("a", "b")]), tokenizer(), 16, counts=window_counts())
+
+
+def test_a_crf_loaded_with_its_labels_in_another_order_scores_the_same(tmp_path):
+    labels, other = ["O", "B-X", "I-X"], ["I-X", "O", "B-X"]
+    model = tiny("tagging-crf", labels=labels)
+    with torch.no_grad():
+        for parameter in model.head.crf.parameters():
+            parameter.normal_()
+    model.save(tmp_path / "m", facts=Tagging(labels, crf=True).to_json())
+    loaded, report = load_model(tmp_path / "m", "tagging-crf", labels=other)
+    assert not report.new
+    rows = [sentence("the cat sat on the mat", "O B-X O O O O")]
+    first, second = (
+        task.logits(network, task.examples(rows, tokenizer()))
+        for task, network in ((Tagging(labels, crf=True), model), (Tagging(other, crf=True), loaded))
+    )
+    torch.testing.assert_close(first[:, [labels.index(label) for label in other]], second)

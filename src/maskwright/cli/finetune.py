@@ -110,10 +110,11 @@ def finetune(
     set_threads(threads)
     from ..train.finetune import finetune as run_finetuning
 
-    _show_result(run_finetuning(recipe, restart=restart), json)
+    test = "test.conll" if recipe.task == "tagging" else "test.tsv"
+    _show_result(run_finetuning(recipe, restart=restart), json, test)
 
 
-def _show_result(result: FinetuneResult, json: bool) -> None:
+def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
     if json:
         print_json(
             {
@@ -139,4 +140,4 @@ def _show_result(result: FinetuneResult, json: bool) -> None:
     else:
         print_metrics(result.mean)
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    print_text(f"next:   maskwright evaluate {result.model} test.tsv")
+    print_text(f"next:   maskwright evaluate {result.model} {test}")

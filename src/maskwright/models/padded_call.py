@@ -227,6 +227,13 @@ def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, 
     return words + cross_entropy(logits[field], second.reshape(-1), argument)
 
 
+def _next_labels(labels: Tensor, keep: Tensor) -> Tensor:
+    """What each column is to guess: the label of the next one. labels: int [batch, seq]; keep: bool [batch, seq]."""
+    following = torch.full_like(labels, IGNORED)
+    following[:, :-1] = labels[:, 1:]
+    return following.masked_fill(~keep, IGNORED)
+
+
 def _chain_loss(head: TokenCrfHead, logits: Tensor, labels: Tensor) -> Tensor:
     """Mean over labelled tokens of what each row's chain of them costs. logits: float [batch, seq, labels]; labels:
     int [batch, seq].
@@ -234,11 +241,6 @@ def _chain_loss(head: TokenCrfHead, logits: Tensor, labels: Tensor) -> Tensor:
     check_labels(labels, logits.shape[-1], "labels")
     is_judged = labels != IGNORED
     lengths = [length for length in is_judged.sum(dim=1).tolist() if length]
+    if not lengths:
+        raise InputError(f"labels hold nothing but {IGNORED}: a loss needs one that counts.")
     return head.crf.losses(logits[is_judged], labels[is_judged].long(), lengths).sum() / sum(lengths)
-
-
-def _next_labels(labels: Tensor, keep: Tensor) -> Tensor:
-    """What each column is to guess: the label of the next one. labels: int [batch, seq]; keep: bool [batch, seq]."""
-    following = torch.full_like(labels, IGNORED)
-    following[:, :-1] = labels[:, 1:]
-    return following.masked_fill(~keep, IGNORED)

@@ -56,7 +56,7 @@ def write_finetune_report(
     """Write report.html of a run. evaluation: on the dev rows, of the model that the run ends with."""
     metric = result["main_metric"]
     deviation = result["deviation"][metric] if len(seeds) > 1 else None
-    dev = "rows set aside from the training file" if result["dev_from_train"] else "the dev rows"
+    dev = "rows set aside from the training file" if result["dev_from_train"] else "dev rows"
     over = f" over {len(seeds)} seeds" if len(seeds) > 1 else ""
     simple, words = _baseline(bench)
     headline = (
@@ -141,14 +141,15 @@ def _data(bench: Bench) -> list[Block]:
         total = sum(counts.values())
         bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
         blocks.append(Bars(bars, title="Classes in the training rows"))
+    sequences = "windows" if isinstance(bench.task, Tagging) else "rows"
     counts_by_length, edges = np.histogram(train.lengths, bins=min(30, max(int(train.lengths.max()), 2)))
     blocks.append(
         Histogram(
             edges.tolist(),
             counts_by_length.tolist(),
-            title="Length of the training rows",
+            title=f"Length of the training {sequences}",
             x_label="tokens",
-            y_label="rows",
+            y_label=sequences,
             marks={"max_length": bench.config.max_length},
         )
     )

@@ -1,0 +1,92 @@
+"""A tagging run as a user meets it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import maskwright as mw
+from maskwright.core import storage
+from maskwright.core.errors import ConfigError, RowErrors
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.finetune import finetune
+from maskwright.train.finetune_config import FinetuneConfig
+
+PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
+
+
+def tagged(path: Path, rows: int, seed: int) -> Path:
+    """Sentences of a person and a place, three columns; every fifth begins an entity with I-."""
+    rng = random.Random(seed)
+    blocks = []
+    for number in range(rows):
+        place = rng.choice(PLACES).split()
+        words = [(rng.choice(PEOPLE), "I-PER" if number % 5 == 0 else "B-PER"), ("is", "O"), ("in", "O")]
+        words += [(word, "I-LOC" if index else "B-LOC") for index, word in enumerate(place)]
+        words += [(word, "O") for word in rng.choice(["now .", "and then here .", "."]).split()]
+        blocks.append("\n".join(f"{word}\tX\t{tag}" for word, tag in words))
+    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return path
+
+
+def tagging(folder: Path, **changes) -> FinetuneConfig:
+    if not (folder / "tok").exists():
+        texts = ["Anna Bob Karl is in Rome New York Paris now and then here ."] * 3
+        Tokenizer.train_from_iterator(iter(texts), kind="wordpiece", vocab_size=90).save(folder / "tok")
+    settings = {
+        "task": "tagging",
+        "train": tagged(folder / "train.conll", 48, 1),
+        "dev": tagged(folder / "dev.conll", 16, 2),
+        "output": folder / "tuned",
+        "preset": "bert-tiny",
+        "tokenizer": folder / "tok",
+        "epochs": 8,
+        "lr": 3e-3,
+        "batch_size": 8,
+        "max_length": 10,
+        "precision": "fp32",
+    }
+    return FinetuneConfig(**{**settings, **changes})
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path, capsys, crf):
+    result = finetune(tagging(tmp_path, crf=crf))
+    assert result.mean["entity_f1"] > 0.9
+    told = capsys.readouterr().err
+    assert "train tags are not spelt as BIO" in told
+    assert "windows of at most 10 tokens" in told
+    tagger = mw.TokenTagger.load(result.model)
+    assert tagger.predict([["Anna", "is", "in", "New", "York"]]) == [["B-PER", "O", "O", "B-LOC", "I-LOC"]]
+    assert [entity["text"] for entity in tagger.entities(["Bob is in  New York."])[0]] == ["Bob", "New York"]
+    facts = storage.read_json(result.model / "maskwright.json")
+    assert (facts["task"], facts["scheme"], facts["crf"]) == ("tagging", "BIO", crf)
+    page = result.report.read_text(encoding="utf-8")
+    for part in ("Scores by type of entity", "Entities in the training rows", "each word&#x27;s commonest tag", "LOC"):
+        assert part in page or part.replace("&#x27;", "'") in page, part
+
+
+def test_part_of_speech_tags_are_scored_by_word(tmp_path: Path):
+    rows = "the\tDET\ncat\tNOUN\nis\tVERB\n\ncat\tNOUN\nthe\tDET\n"
+    path = tmp_path / "pos.conll"
+    path.write_text("\n".join([rows] * 12), encoding="utf-8")
+    Tokenizer.train_from_iterator(iter(["the cat is"] * 3), kind="wordpiece", vocab_size=40).save(tmp_path / "tok")
+    result = finetune(tagging(tmp_path, train=path, dev=None, epochs=4, seeds=2))
+    assert result.main_metric == "accuracy"
+    assert set(result.mean) == {"loss", "accuracy", "macro_f1"}
+    assert result.mean["accuracy"] > 0.9
+
+
+def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path: Path):
+    config = tagging(tmp_path)
+    config.dev.write_text("Anna\tX\tB-ORG\nis\tX\tO\n", encoding="utf-8")
+    with pytest.raises(RowErrors, match=r"dev\.conll:1.*B-ORG"):
+        finetune(config)
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_a_crf_is_for_tagging(tmp_path: Path):
+    with pytest.raises(ConfigError, match="'crf' is for tagging"):
+        tagging(tmp_path, task="classification", crf=True)
