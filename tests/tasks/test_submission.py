@@ -9,7 +9,7 @@ import pytest
 
 from maskwright.core.errors import InputError
 from maskwright.tasks.submission import GLUE_PARTS, submission_table, write_submission
-from maskwright.text.glue import TASKS, read_glue
+from maskwright.text.glue import TASKS, glue_files, read_glue
 
 ANSWERS = {part: list(TASKS[facts.task].labels) or [2.5, 0] for part, facts in GLUE_PARTS.items()}
 
@@ -21,6 +21,15 @@ def numbered(answers):
 def test_the_eleven_files_are_those_that_the_leaderboard_names():
     names = "AX CoLA MNLI-m MNLI-mm MRPC QNLI QQP RTE SST-2 STS-B WNLI"
     assert sorted(facts.file for facts in GLUE_PARTS.values()) == [f"{name}.tsv" for name in names.split()]
+
+
+@pytest.mark.parametrize("part", GLUE_PARTS)
+def test_every_part_answers_a_file_that_can_be_found(tmp_path, part):
+    facts = GLUE_PARTS[part]
+    name = "diagnostic" if part == "AX" else facts.split
+    (tmp_path / facts.task).mkdir()
+    (tmp_path / facts.task / f"{name}.tsv").touch()
+    assert glue_files(tmp_path, facts.task)[facts.split].stem == name
 
 
 def test_a_file_has_two_columns_and_keeps_the_order():
@@ -71,7 +80,10 @@ def test_the_archive_holds_the_files_and_nothing_else(tmp_path):
 def test_the_same_predictions_give_the_same_bytes(tmp_path):
     parts = {part: numbered(answers) for part, answers in ANSWERS.items()}
     one = write_submission(tmp_path / "a", parts).archive.read_bytes()
-    assert write_submission(tmp_path / "b", dict(reversed(parts.items()))).archive.read_bytes() == one
+    other = write_submission(tmp_path / "b", dict(reversed(parts.items()))).archive
+    assert other.read_bytes() == one
+    with zipfile.ZipFile(other) as archive:
+        assert {entry.date_time[0] for entry in archive.infolist()} == {1980}
 
 
 def test_what_is_missing_and_what_is_short_is_said(tmp_path):

@@ -20,11 +20,12 @@ from ..text.glue import glue_task
 
 @dataclass(frozen=True)
 class Part:
-    """file: its name; task: the one whose labels it has; num_rows: of the test set, as it was given out."""
+    """file: its name; task, split: the test file it answers; num_rows: of that, as it was given out."""
 
     file: str
     task: str
     num_rows: int
+    split: str = "test"
 
 
 GLUE_PARTS = {
@@ -33,8 +34,8 @@ GLUE_PARTS = {
     "MRPC": Part("MRPC.tsv", "MRPC", 1725),
     "STS-B": Part("STS-B.tsv", "STS-B", 1379),
     "QQP": Part("QQP.tsv", "QQP", 390_965),
-    "MNLI-m": Part("MNLI-m.tsv", "MNLI", 9796),
-    "MNLI-mm": Part("MNLI-mm.tsv", "MNLI", 9847),
+    "MNLI-m": Part("MNLI-m.tsv", "MNLI", 9796, "test_matched"),
+    "MNLI-mm": Part("MNLI-mm.tsv", "MNLI", 9847, "test_mismatched"),
     "QNLI": Part("QNLI.tsv", "QNLI", 5463),
     "RTE": Part("RTE.tsv", "RTE", 3000),
     "WNLI": Part("WNLI.tsv", "WNLI", 146),

@@ -196,6 +196,7 @@ class _Places:
 
     @property
     def width(self) -> int:
+        """Columns that a row must have."""
         return len(self.names)
 
 
