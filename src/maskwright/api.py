@@ -43,6 +43,7 @@ __all__ = [
 
 ANSWERING = ("classification", "regression")  # heads that answer for whole texts
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
+WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 
 
 def load(

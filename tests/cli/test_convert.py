@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
 from hub.bin_samples import attacks, contained, saved
 from hub.folder_tools import foreign, tensors
 from inference.samples import tiny
-from maskwright.cli import main
-
-
-@pytest.fixture
-def maskwright(monkeypatch, capsys):
-    """Run a command; returns its exit code, standard output and standard error."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_of_program:
-            main()
-            sys.exit(0)
-        captured = capsys.readouterr()
-        return exit_of_program.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

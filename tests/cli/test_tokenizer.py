@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from maskwright.cli import main
 from maskwright.text.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS, KINDS, lecture_corpus
 
@@ -20,33 +19,24 @@ def corpus(tmp_path):
 
 
 @pytest.fixture
-def maskwright(monkeypatch, capsys):
-    """Run a command; returns its exit code, standard output and standard error."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["maskwright", "tokenizer", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_of_program:
-            main()
-            sys.exit(0)
-        out, err = capsys.readouterr()
-        return exit_of_program.value.code, out, err
-
-    return run
+def command(maskwright):
+    """Run `maskwright tokenizer ...`; returns what `maskwright` does."""
+    return lambda *words: maskwright("tokenizer", *words)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_train_writes_a_folder_and_prints_its_facts(maskwright, corpus, tmp_path, kind):
-    code, out, _ = maskwright("train", "--kind", kind, "--vocab-size", 300, "-o", tmp_path / "tok", corpus, "--json")
+def test_train_writes_a_folder_and_prints_its_facts(command, corpus, tmp_path, kind):
+    code, out, _ = command("train", "--kind", kind, "--vocab-size", 300, "-o", tmp_path / "tok", corpus, "--json")
     facts = json.loads(out)
     tokenizer = Tokenizer.load(tmp_path / "tok")
     assert (code, facts["kind"], facts["vocab_size"]) == (0, kind, tokenizer.vocab_size)
     assert tokenizer.kind == kind and facts["texts"] == len(CORPUS) * 3
 
 
-def test_training_twice_into_one_folder_is_refused_and_changes_nothing(maskwright, corpus, tmp_path):
-    maskwright("train", "--kind", "word", "-o", tmp_path / "tok", corpus)
+def test_training_twice_into_one_folder_is_refused_and_changes_nothing(command, corpus, tmp_path):
+    command("train", "--kind", "word", "-o", tmp_path / "tok", corpus)
     before = {path.name: path.read_bytes() for path in (tmp_path / "tok").iterdir()}
-    code, _, err = maskwright("train", "--kind", "char", "-o", tmp_path / "tok", corpus)
+    code, _, err = command("train", "--kind", "char", "-o", tmp_path / "tok", corpus)
     assert code == 2 and "not empty" in err
     assert {path.name: path.read_bytes() for path in (tmp_path / "tok").iterdir()} == before
 
@@ -59,64 +49,64 @@ def test_training_twice_into_one_folder_is_refused_and_changes_nothing(maskwrigh
         (("--kind", "byte-bpe", "--limit-alphabet", 3), "takes no limit_alphabet"),
     ],
 )
-def test_settings_that_cannot_be_leave_no_folder(maskwright, corpus, tmp_path, words, message):
-    code, out, err = maskwright("train", "-o", tmp_path / "tok", corpus, *words)
+def test_settings_that_cannot_be_leave_no_folder(command, corpus, tmp_path, words, message):
+    code, out, err = command("train", "-o", tmp_path / "tok", corpus, *words)
     assert code == 2 and message in err and not out
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]
 
 
-def test_bad_rows_are_listed_or_skipped_and_counted(maskwright, tmp_path):
+def test_bad_rows_are_listed_or_skipped_and_counted(command, tmp_path):
     path = tmp_path / "rows.jsonl"
     rows = ['{"text": "the old man"}', '{"other": 1}', "no json", '{"text": "the road"}']
     path.write_text("\n".join(rows), encoding="utf-8")
-    code, _, err = maskwright("train", "--kind", "word", "-o", tmp_path / "tok", path)
+    code, _, err = command("train", "--kind", "word", "-o", tmp_path / "tok", path)
     assert code == 2 and "rows.jsonl:2" in err and "rows.jsonl:3" in err and not (tmp_path / "tok").exists()
-    code, out, _ = maskwright("train", "--kind", "word", "-o", tmp_path / "tok", path, "--skip-bad-rows", "--json")
+    code, out, _ = command("train", "--kind", "word", "-o", tmp_path / "tok", path, "--skip-bad-rows", "--json")
     assert code == 0 and json.loads(out)["skipped_rows"] == 2
     assert Tokenizer.load(tmp_path / "tok").facts["skipped_rows"] == 2
 
 
-def test_encode_and_decode_give_what_python_gives(maskwright, corpus, tmp_path):
-    maskwright("train", "--vocab-size", 200, "-o", tmp_path / "tok", corpus)
+def test_encode_and_decode_give_what_python_gives(command, corpus, tmp_path):
+    command("train", "--vocab-size", 200, "-o", tmp_path / "tok", corpus)
     tokenizer = Tokenizer.load(tmp_path / "tok")
     words = ("encode", tmp_path / "tok", "The oldest man", "walked zzz☃", "--max-length", 7)
-    code, out, _ = maskwright(*words, "--json")
+    code, out, _ = command(*words, "--json")
     expected = tokenizer("The oldest man", "walked zzz☃", max_length=7)
     found = json.loads(out)
     assert code == 0 and found["ids"] == expected.ids and found["num_truncated"] == expected.num_truncated > 0
     assert [tuple(place) for place in found["offsets"]] == expected.offsets
-    _, out, err = maskwright(*words)
+    _, out, err = command(*words)
     assert "[CLS]" in out and "0-3" in out and f"Left out: {expected.num_truncated}" in err
-    _, out, _ = maskwright("encode", tmp_path / "tok", "unlearned", "--marks", "left")
+    _, out, _ = command("encode", tmp_path / "tok", "unlearned", "--marks", "left")
     assert "## " in out and out.replace("## ", "").strip() == "unlearned"
     ids = [str(id) for id in tokenizer("the oldest man").ids]
-    assert maskwright("decode", tmp_path / "tok", *ids)[1] == "the oldest man\n"
-    assert json.loads(maskwright("decode", tmp_path / "tok", *ids, "--keep-special", "--json")[1])["text"].endswith(
+    assert command("decode", tmp_path / "tok", *ids)[1] == "the oldest man\n"
+    assert json.loads(command("decode", tmp_path / "tok", *ids, "--keep-special", "--json")[1])["text"].endswith(
         "[SEP]"
     )
-    code, _, err = maskwright("decode", tmp_path / "tok", "99999")
+    code, _, err = command("decode", tmp_path / "tok", "99999")
     assert code == 2 and "not in the vocabulary" in err
 
 
-def test_explain_prints_the_lectures_steps(maskwright):
+def test_explain_prints_the_lectures_steps(command):
     words = ("explain", "--kind", "bpe", "--words", "old:7,older:3,finest:9,lowest:4", "--merges", 5)
-    code, out, _ = maskwright(*words, "--encode", "oldest,estimate")
+    code, out, _ = command(*words, "--encode", "oldest,estimate")
     assert code == 0 and "Merges in order: es, est, est</w>, ol, old" in out
     assert "e                16 - 13 = 3" in out and "-> old est</w>" in out and "est i m a t e </w>" in out
-    found = json.loads(maskwright(*words, "--json")[1])
+    found = json.loads(command(*words, "--json")[1])
     assert [merge["merged"] for merge in found["merges"]] == ["es", "est", "est</w>", "ol", "old"]
     assert list(found["symbols"].values()) == [23, 14, 14, 10, 16, 3, 9, 9, 9, 13, 13, 4]
-    scored = json.loads(maskwright(*words[:2], "wordpiece-score", *words[3:], "--json")[1])
+    scored = json.loads(command(*words[:2], "wordpiece-score", *words[3:], "--json")[1])
     assert (scored["merges"][0]["merged"], scored["merges"][0]["score"]) == ("lo", 0.25)
-    code, _, err = maskwright("explain", "--words", "old")
+    code, _, err = command("explain", "--words", "old")
     assert code == 2 and "WORD:COUNT" in err
 
 
-def test_compare_prints_every_kind(maskwright, corpus):
-    found = json.loads(maskwright("compare", corpus, "--vocab-size", 300, "--json", "--quiet")[1])
+def test_compare_prints_every_kind(command, corpus):
+    found = json.loads(command("compare", corpus, "--vocab-size", 300, "--json", "--quiet")[1])
     assert [measures["name"] for measures in found["measures"]] == list(found_kinds())
     assert all(0 <= measures["unk_rate"] <= 1 for measures in found["measures"])
-    code, out, _ = maskwright("compare", corpus, "--vocab-size", 60, "--kind", "word", "--kind", "char")
+    code, out, _ = command("compare", corpus, "--vocab-size", 60, "--kind", "word", "--kind", "char")
     assert code == 0 and "every tenth document was held out" in out
 
 
@@ -126,10 +116,10 @@ def found_kinds() -> tuple[str, ...]:
     return KINDS
 
 
-def test_standard_input_is_a_corpus(maskwright, monkeypatch, tmp_path):
+def test_standard_input_is_a_corpus(command, monkeypatch, tmp_path):
     import io
 
     data = "\n".join(lecture_corpus()).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-    code, out, _ = maskwright("train", "--kind", "bpe", "--merges", 5, "-o", tmp_path / "tok", "-", "--json")
+    code, out, _ = command("train", "--kind", "bpe", "--merges", 5, "-o", tmp_path / "tok", "-", "--json")
     assert code == 0 and json.loads(out)["words"] == 23

@@ -35,21 +35,6 @@ def models(tmp_path_factory):
     return root
 
 
-@pytest.fixture
-def maskwright(monkeypatch, capsys):
-    """Run a command; returns its exit code, standard output and standard error."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_of_program:
-            main()
-            sys.exit(0)
-        captured = capsys.readouterr()
-        return exit_of_program.value.code or 0, captured.out, captured.err
-
-    return run
-
-
 def lines_of(out):
     return [json.loads(line) for line in out.splitlines()]
 

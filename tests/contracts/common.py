@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -26,9 +27,14 @@ SMALL: dict[str, Any] = {
 ROWS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15], [16, 17, 18, 19, 20, 21, 22], [23, 24]]
 
 
+def fitting(config: ModelConfig, head: str | None) -> ModelConfig:
+    """The configuration, made causal for the head that guesses next tokens."""
+    return replace(config, attention="causal", full_attention_every=0) if head == "clm" else config
+
+
 def lively(config: ModelConfig, head: str | None = None, **options: Any) -> Model:
     """A model in evaluation mode whose every parameter is drawn at a spread of 0.2, with a tokenizer."""
-    model = build(config, head, **options).eval()
+    model = build(fitting(config, head), head, **options).eval()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in model.parameters():

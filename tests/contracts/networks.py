@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from contracts.common import ROWS, SMALL, close, documentation, documented, every_parameter_learns, lively
+from contracts.common import ROWS, SMALL, close, documentation, documented, every_parameter_learns, fitting, lively
 from maskwright.core import registry
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
@@ -81,6 +81,7 @@ def travels(model: Model, folder: Path) -> None:
 
 def repeats(config: ModelConfig, head: str | None) -> None:
     """The seed decides the weights; a draw elsewhere decides nothing in use, and a named draw repeats in training."""
+    config = fitting(config, head)
     first, again, other = (build(config, head, seed=seed) for seed in (1, 1, 2))
     for (name, one), same, changed in zip(
         first.named_parameters(), again.parameters(), other.parameters(), strict=True

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from inference.samples import tiny, tokenizer
-from maskwright.core.errors import InputError
+from maskwright.api import open_mask_filler
+from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.inference.fill_mask import MaskFiller
+from maskwright.models.model import build
 
 TEXTS = [
     "the [MASK] sat on the mat .",
@@ -118,3 +121,13 @@ def test_a_result_is_json(filler):
 def test_what_cannot_be_filled_is_refused_in_words(filler, texts, options, words):
     with pytest.raises(InputError, match=words):
         filler.fill(texts, **options)
+
+
+def test_a_left_to_right_model_is_refused_in_words(tmp_path):
+    model = build(replace(tiny().config, attention="causal"), "clm")
+    model.tokenizer = tokenizer()
+    with pytest.raises(InputError, match="left-to-right"):
+        MaskFiller(model)
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelFolderError, match="left-to-right language model, and this needs"):
+        open_mask_filler(str(tmp_path / "m"))

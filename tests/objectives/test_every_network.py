@@ -45,7 +45,7 @@ def made(name, config):
     return MaskedDistillation(objective_of("mlm").recipe, teacher, Mix(), student), student
 
 
-@pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd", "distill"])
+@pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd", "clm", "distill"])
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: "-".join(map(str, network.values())))
 def test_the_loss_of_every_part_falls(name, network):
     """A small batch by heart, in 15 steps."""

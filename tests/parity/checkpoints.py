@@ -101,6 +101,9 @@ LABELS = {
 }
 
 
+DECODER = {"clm": {"is_decoder": True, "use_cache": False}}
+
+
 def their_class(name: str, head: str | None) -> type:
     """transformers' class for a head."""
     found = family_named(name).class_of(head)
@@ -109,7 +112,7 @@ def their_class(name: str, head: str | None) -> type:
 
 def checkpoint(name: str, head: str | None, seed: int = 0, **settings: Any):
     """A model of transformers whose every parameter, norms and biases too, is drawn at a spread of 0.25."""
-    known = SMALL | SPECIAL.get(name, {}) | LABELS.get(head or "", {}) | settings
+    known = SMALL | SPECIAL.get(name, {}) | LABELS.get(head or "", {}) | DECODER.get(head or "", {}) | settings
     their_config = transformers.AutoConfig.for_model(name, **known)
     their_config._attn_implementation = "eager"
     model = their_class(name, head)(their_config).eval()
@@ -159,10 +162,14 @@ def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dic
     words.view(-1, ids.shape[-1])[0, 0] = 5
     of_rows = torch.randint(0, 2, (len(ids),), generator=generator)
     starts, ends = torch.tensor([3, 0, 7, 9, 99, 2]), torch.tensor([5, 19, 0, 9, 4, 0])
+    before = torch.zeros_like(mask)
+    before[..., 1:] = mask[..., :-1]
+    following = words.masked_fill(before == 0, -100)  # theirs guesses a label at a dropped token too
     second = "sentence_order_label" if name == "albert" else "next_sentence_label"
     return {
         None: {},
         "mlm": {"labels": words},
+        "clm": {"labels": following},
         "nsp": {"labels": of_rows},
         "rtd": {"labels": (torch.rand(ids.shape, generator=generator) < 0.3).long()},
         "pretraining": {"labels": words, second: of_rows},

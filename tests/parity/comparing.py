@@ -10,7 +10,7 @@ from maskwright.hub.family import family_named
 
 VIEWS = {"output_hidden_states": True, "output_attentions": True}
 OF_TOKENS = ("last_hidden_state", "prediction_logits")
-TOKEN_LOGITS = ("mlm", "tagging", "rtd")
+TOKEN_LOGITS = ("mlm", "clm", "tagging", "rtd")
 
 
 def largest(ours, theirs, mask=None) -> float:

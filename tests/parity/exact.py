@@ -1,6 +1,7 @@
-"""ModernBERT of transformers in float64: it turns queries and keys, soft-maxes and takes the loss of words in float32.
+"""transformers in float64. ModernBERT turns queries and keys, soft-maxes and takes the loss of words in float32.
 
-A token that sees nothing becomes nan there, for the lowest float64 is no float32. Here those steps keep the dtype.
+A token that sees nothing becomes nan there, for the lowest float64 is no float32. Causal models take their loss in
+float32. Here those steps keep the dtype.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from unittest.mock import patch
 
 import torch
 from torch import nn
+from transformers import BertLMHeadModel
 from transformers.models.modernbert import modeling_modernbert as room
 
 
@@ -42,9 +44,18 @@ def loss_of_words(logits, labels, vocab_size, **_):
     return nn.functional.cross_entropy(logits.view(-1, vocab_size), labels.view(-1))
 
 
+def loss_of_next_words(logits, labels, vocab_size, **_):
+    """Mean cross-entropy of each label at the column before it."""
+    return nn.functional.cross_entropy(logits[:, :-1].reshape(-1, vocab_size), labels[:, 1:].reshape(-1))
+
+
 @contextmanager
 def exact(name: str) -> Iterator[None]:
     """While it lasts, transformers computes `name` in one dtype throughout."""
+    if name == "bert":
+        with patch.object(BertLMHeadModel, "loss_function", staticmethod(loss_of_next_words)):
+            yield
+        return
     if name != "modernbert":
         yield
         return

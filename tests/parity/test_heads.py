@@ -21,6 +21,7 @@ AUTO = {
     "mlm": transformers.AutoModelForMaskedLM,
     "pretraining": transformers.AutoModelForPreTraining,
     "rtd": transformers.AutoModelForPreTraining,
+    "clm": transformers.AutoModelForCausalLM,
     "nsp": transformers.AutoModelForNextSentencePrediction,
     "classification": transformers.AutoModelForSequenceClassification,
     "tagging": transformers.AutoModelForTokenClassification,
@@ -32,7 +33,8 @@ FIRST = {name: next(key for key, config in PRESETS.items() if config.family == n
 
 @pytest.mark.parametrize("name, head", [(name, head) for name in HEADS for head in HEADS[name] if head in AUTO])
 def test_auto_classes_find_what_is_built_here(name, head, tmp_path):
-    build(preset(FIRST[name], **SMALL), head).save(tmp_path / "m")
+    causal = {"attention": "causal"} if head == "clm" else {}
+    build(preset(FIRST[name], **SMALL, **causal), head).save(tmp_path / "m")
     model, facts = AUTO[head].from_pretrained(tmp_path / "m", output_loading_info=True)
     assert type(model) is their_class(name, head)
     assert not facts["missing_keys"] and not facts["unexpected_keys"]

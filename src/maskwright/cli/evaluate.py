@@ -51,7 +51,7 @@ def evaluate(
     """Score a model. Metrics are fractions; with two classes, f1 is that of the second.
 
     A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet), a pre-trained one on text, which is
-    masked as in training.
+    masked, or guessed token by token, as in training.
 
     Examples:
 
@@ -62,9 +62,9 @@ def evaluate(
         maskwright evaluate runs/a/model held-out.txt
     """
     set_threads(threads)
-    from ..api import ANSWERING, MASKED, open_model, predictor_of
+    from ..api import ANSWERING, WORDY, open_model, predictor_of
 
-    loaded = open_model(model, (*ANSWERING, *MASKED, "rtd"), device, precision)
+    loaded = open_model(model, (*ANSWERING, *WORDY), device, precision)
     if loaded.head_name not in ANSWERING:
         result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
     else:

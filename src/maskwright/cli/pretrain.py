@@ -47,9 +47,16 @@ FATE_STYLES = {
     "random": "bold magenta",
     "replaced": "bold magenta",
     "kept": "bold yellow",
+    "next": "",
     "": "",
 }
-FATES = {"masked": "masked", "random": "random", "replaced": "replaced by the generator", "kept": "unchanged"}
+FATES = {
+    "masked": "masked",
+    "random": "random",
+    "replaced": "replaced by the generator",
+    "kept": "unchanged",
+    "next": "to be guessed from those before",
+}
 
 
 def pretrain(
@@ -59,7 +66,7 @@ def pretrain(
     output: OutputOption = None,
     preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
     network: SetOption = None,
-    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop or rtd.")] = None,
+    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd or clm.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
     ] = None,
@@ -167,7 +174,7 @@ def _print_audit(sequences: list[AuditedSequence]) -> None:
         line = Text(f"example {number}{_pair(sequence)}\n", style="bold")
         for token in sequence.tokens:
             counts[token.fate] = counts.get(token.fate, 0) + 1
-            shown = token.shown if not token.fate else f"{token.shown}<-{token.original}"
+            shown = token.shown if token.fate in ("", "next") else f"{token.shown}<-{token.original}"
             line.append(shown, style=FATE_STYLES[token.fate]).append(" ")
         console.print(line, "")
     total = sum(counts.values())
@@ -208,7 +215,7 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    if "rtd_accuracy" in result.scores:
+    if "mlm_accuracy" not in result.scores or "rtd_accuracy" in result.scores:
         print_text(f"next:   maskwright finetune classification --model {result.model} --train train.tsv -o runs/task")
     else:
         print_text(f'next:   maskwright fill-mask {result.model} "your text with one [MASK] ."')

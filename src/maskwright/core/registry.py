@@ -27,6 +27,7 @@ TABLE: dict[str, dict[str, str]] = {
         "mlm+nsp": "maskwright.objectives.pretraining:MaskedLanguageModellingAndNextSentence",
         "mlm+sop": "maskwright.objectives.pretraining:MaskedLanguageModellingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
+        "clm": "maskwright.objectives.causal:NextTokenPrediction",
     },
     "task": {
         "classification": "maskwright.tasks.classification:Classification",
@@ -34,6 +35,7 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
+        "clm": "maskwright.models.pretraining_heads:CausalLanguageModelHead",
         "nsp": "maskwright.models.pretraining_heads:NextSentenceHead",
         "pretraining": "maskwright.models.pretraining_heads:PretrainingHead",
         "rtd": "maskwright.models.pretraining_heads:ReplacedTokenHead",

@@ -29,6 +29,7 @@ class Batch:
     tokens before it were dropped); distances: for each sequence int64 [length, length], how far each key is from each
     query, where something else than places says it (data/parses.py), or None; labels: what a loss needs, by name:
         "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64 [labels] (their right ids),
+        "clm_positions" and "clm" the same, at the token before the one to guess;
         "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences,
         num_labels].
     """
@@ -89,6 +90,11 @@ class Batch:
     def first_tokens(self) -> Tensor:
         """Index of each sequence's first token in the pack: int64 [sequences]."""
         return self.cu_seqlens[:-1].long().to(self.input_ids.device)
+
+    @cached_property
+    def last_tokens(self) -> Tensor:
+        """Index of each sequence's last token in the pack: int64 [sequences]. Sequences must not be empty."""
+        return self.cu_seqlens[1:].long().to(self.input_ids.device) - 1
 
     def with_labels(self, **labels: Tensor) -> Batch:
         """The same pack with these labels added."""

@@ -11,6 +11,7 @@ from .family import Family
 _TITLES = {
     None: "A text encoder",
     "mlm": "A masked language model",
+    "clm": "A left-to-right language model",
     "nsp": "A next-sentence model",
     "pretraining": "A pre-trained encoder (masked words and sentence pairs)",
     "rtd": "A replaced-token detector",

@@ -74,7 +74,9 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelFolderError(
             f"{path}: problem_type is {problem_type!r}; it must be one of {', '.join(PROBLEM_TYPES)}."
         )
-    return FolderConfig(family, config, _architecture(path, values), _labels(path, values), problem_type)
+    architecture = _architecture(path, values)
+    _check_direction(path, family, config, architecture)
+    return FolderConfig(family, config, architecture, _labels(path, values), problem_type)
 
 
 def write_config(
@@ -116,6 +118,17 @@ def _architecture(path: Path, values: dict[str, Any]) -> str | None:
     if not isinstance(names, list) or not isinstance(names[0], str):
         raise ModelFolderError(f"{path}: architectures must be a list of class names, not {names!r}.")
     return names[0]
+
+
+def _check_direction(path: Path, family: Family, config: ModelConfig, architecture: str | None) -> None:
+    """Of published networks only the class that guesses next tokens is causal, and it always is."""
+    decoder = family.class_of("clm")
+    if not family.encoder or decoder is None:
+        return
+    if config.judges_last and architecture != decoder:
+        raise ModelFolderError(f"{path}: is_decoder is true, which is supported for {decoder} alone.")
+    if architecture == decoder and not config.judges_last:
+        raise ModelFolderError(f"{path}: a {decoder} guesses next tokens, so is_decoder must be true.")
 
 
 def _labels(path: Path, values: dict[str, Any]) -> tuple[str, ...]:

@@ -73,8 +73,8 @@ class Family:
 
     def describes(self, config: ModelConfig, head: str | None) -> bool:
         """Whether transformers has a class that computes what `config` with `head` does."""
-        if self.class_of(head) is None:
-            return False
+        if self.class_of(head) is None or (config.judges_last and head != "clm"):
+            return False  # published decoders have no pooler, and those of BERT would judge the first token
         again = self.to_ours(self.to_theirs(config))
         return all(getattr(config, name) == again.get(name, default) for name, default in _DEFAULTS.items())
 
@@ -125,7 +125,7 @@ class Family:
 
         The last two may be one. None where `head` predicts no words.
         """
-        if head not in ("mlm", "pretraining") or not self.encoder:
+        if head not in ("mlm", "clm", "pretraining") or not self.encoder:
             return None
         inside = "head.predictions." if head == "pretraining" else "head."
         weight, bias = (self.their_names(inside + name, head)[0] for name in ("decoder", "bias"))

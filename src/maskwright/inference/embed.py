@@ -84,6 +84,10 @@ class TextEncoder:
         self.tokenizer = tokenizer_of(model)
         self.layers = choose_layers(layers, model.config.num_hidden_layers)
         self.pooling = check_pooling(pooling)
+        if pooling == "cls" and model.config.judges_last:
+            raise ConfigError(
+                "The first token of a left-to-right model sees only itself: take pooling 'mean' or 'max'."
+            )
         self.normalize = normalize
         self.max_length = room_of(model, max_length)
         self.size = self.layers.size(model.config.hidden_size)

@@ -65,6 +65,11 @@ class MaskFiller:
     """Fills the masks of texts with a masked language model. Each mask is judged with the others still masked."""
 
     def __init__(self, model: Model) -> None:
+        if model.config.judges_last:
+            raise InputError(
+                "This is a left-to-right model: it sees nothing of what follows a mask. Fill masks with a masked "
+                "language model (pretrain --objective mlm)."
+            )
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
         if self.tokenizer.mask_id is None:

@@ -19,6 +19,7 @@ from ..core.progress import note, track
 from ..core.randomness import generator as draws_of
 from ..data.prepare import prepare
 from ..models.model import Model
+from ..objectives.causal import NextTokenPrediction
 from ..objectives.masking import Masker
 from ..objectives.pretraining import (
     MaskedLanguageModelling,
@@ -37,8 +38,9 @@ SEQUENCES = 32  # of one batch
 
 @dataclass(frozen=True)
 class TextScore:
-    """examples: sequences scored; metrics: mlm_accuracy, perplexity, and of a model with such a head nsp_accuracy,
-    sop_accuracy, or rtd_accuracy with rtd_baseline, what calling every token original gets.
+    """examples: sequences scored; metrics: mlm_accuracy (clm_accuracy of a left-to-right model), perplexity, and of a
+    model with such a head nsp_accuracy, sop_accuracy, or rtd_accuracy with rtd_baseline, what calling every token
+    original gets.
     """
 
     examples: int
@@ -54,12 +56,13 @@ def score_text(
     seed: int = 0,
     skip_bad_rows: bool = False,
 ) -> TextScore:
-    """Score a masked language model, or a pre-trained one with both heads, on text that it has not seen.
+    """Score a language model, masked (with or without pairs) or left-to-right, on text that it has not seen.
 
     A detector of replaced tokens needs the `generator` that replaces them; mlm_accuracy and perplexity are then the
     generator's.
     sources: as for pre-training; max_length: tokens of an example, pairs included; seed: names examples and masks.
-    `perplexity` is exp of the mean cross-entropy at the selected positions, 15 % of the tokens. Raises InputError for
+    `perplexity` is exp of the mean cross-entropy at the selected positions, 15 % of the tokens (all of a left-to-right
+    model). Raises InputError for
     text that is too short, and what reading it raises.
     """
     tokenizer = tokenizer_of(model)
@@ -124,6 +127,8 @@ def _objective(model: Model, max_length: int) -> MaskedLanguageModelling:
     recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, max_length, short_share=0.0)
     if model.head_name == "rtd":
         return ReplacedTokenDetection(recipe)
+    if model.head_name == "clm":
+        return NextTokenPrediction(recipe)
     if model.head_name == "pretraining" and model.config.pair_objective == "sop":
         return MaskedLanguageModellingAndSentenceOrder(recipe)
     if model.head_name == "pretraining":
@@ -132,11 +137,12 @@ def _objective(model: Model, max_length: int) -> MaskedLanguageModelling:
 
 
 def _metrics(sums: Mapping[str, float]) -> dict[str, float]:
-    if not sums.get("mlm labels"):
-        raise InputError("The text holds nothing to mask: give text with at least one word that the tokenizer knows.")
+    words = "clm" if sums.get("clm labels") else "mlm"
+    if not sums.get(f"{words} labels"):
+        raise InputError("The text holds nothing to guess: give text with at least one word that the tokenizer knows.")
     metrics = {
-        "mlm_accuracy": sums["mlm correct"] / sums["mlm labels"],
-        "perplexity": math.exp(min(sums["mlm loss"] / sums["mlm labels"], 700.0)),
+        f"{words}_accuracy": sums[f"{words} correct"] / sums[f"{words} labels"],
+        "perplexity": math.exp(min(sums[f"{words} loss"] / sums[f"{words} labels"], 700.0)),
     }
     for part in ("nsp", "sop", "rtd"):
         if sums.get(f"{part} labels"):

@@ -9,7 +9,7 @@ import torch
 
 from ..core.errors import ConfigError
 from ..data.batch import Batch
-from ..nn.attention import Executor
+from ..nn.attention import Executor, attend
 from ..nn.relative import RelativePositions, attend_relative
 from ..nn.rotary import Angles, attend_rotary, rotary_angles
 from ..nn.sparse import attend_sparse, pattern_for
@@ -19,9 +19,9 @@ from .config import ModelConfig
 
 
 def rule_of(config: ModelConfig, depth: int, training: bool) -> AttentionRule | None:
-    """The rule of the layer at `depth`, counted from 0; None where all see all."""
+    """The sparse rule of the layer at `depth`, counted from 0; None where all see all, or all that came before."""
     every = config.full_attention_every
-    if config.attention == "full" or (every and depth % every == 0):
+    if config.attention in ("full", "causal") or (every and depth % every == 0):
         return None
     if config.attention == "window":
         return SlidingWindow(config.window_size // 2)
@@ -94,12 +94,24 @@ def executors(
     relatives: what relative positions add in each layer; row_length: of the padded rows that the pack came from.
     """
     found = []
+    one: Executor | None
     for depth, (relative, angles) in enumerate(zip(relatives, angles_of(config, batch, dtype), strict=True)):
-        one = _executor(rule_of(config, depth, training), relative, batch, row_length)
+        if config.attention == "causal":
+            one = _causal_executor(relative, batch)
+        else:
+            one = _executor(rule_of(config, depth, training), relative, batch, row_length)
         if angles is not None:
             one = partial(attend_rotary, angles=angles, executor=one)
         found.append(one)
     return found
+
+
+def _causal_executor(relative: RelativePositions | None, batch: Batch) -> Executor:
+    if relative is None and batch.distances is not None:
+        raise ConfigError("A pack with distances of its own goes with relative positions.")
+    if relative is None:
+        return partial(attend, causal=True)
+    return partial(attend_relative, relative=relative, positions=batch.places, distances=batch.distances, causal=True)
 
 
 def _executor(

@@ -45,7 +45,7 @@ CHOICES = {
         "relative_key_query",
         "none",
     ),
-    "attention": ("full", "window", "global", "big_bird", "big_bird_published"),
+    "attention": ("full", "causal", "window", "global", "big_bird", "big_bird_published"),
     "norm": ("post", "pre"),
     "embedding_dropout": ("after", "before"),
     "residual_dropout": ("both", "attention", "ffn", "inner"),
@@ -99,9 +99,10 @@ class ModelConfig:
     Layers. num_hidden_groups: sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
     None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
     added in every layer (MPNet): rows of that table, 0 for none. attention: who sees whom. "full": all see all;
-    "window": tokens at most window_size / 2 away; "global": the first and the last of the blocks of block_size see
-    all and are seen by all; "big_bird": those, a window of three blocks, and random_blocks further ones that
-    attention_seed draws; "big_bird_published": as transformers runs it, its full attention for short rows included.
+    "causal": each sees itself and those before it, and heads on whole sequences judge the last token; "window": tokens
+    at most window_size / 2 away; "global": the first and the last of the blocks of block_size see all and are seen by
+    all; "big_bird": those, a window of three blocks, and random_blocks further ones that attention_seed draws;
+    "big_bird_published": as transformers runs it, its full attention for short rows included.
     full_attention_every: n lets layers 0, n, 2n, ... attend fully; 0 none. rotary_local_theta: the base of the other
     layers, None for the same. norm: "post" after each addition, "pre" before each part and once at the end;
     first_norm: whether a pre-norm network has one before the first attention. gated: the feed-forward network
@@ -267,6 +268,10 @@ class ModelConfig:
             f"positions '{self.positions}' and relative_buckets are two kinds of distances: take one.",
         )
         check(
+            self.attention != "causal" or not self.full_attention_every,
+            "full_attention_every lets tokens see later ones, which causal attention is there to prevent: set it to 0.",
+        )
+        check(
             _is_count(self.attention_seed) and abs(self.attention_seed) < 2**63,
             f"attention_seed is {self.attention_seed!r}; it must be a whole number.",
         )
@@ -280,6 +285,11 @@ class ModelConfig:
     def table_size(self) -> int:
         """Width of the word table."""
         return self.embedding_size or self.hidden_size
+
+    @property
+    def judges_last(self) -> bool:
+        """Whether heads on whole sequences judge the last token: under causal attention the first sees only itself."""
+        return self.attention == "causal"
 
     @property
     def position_offset(self) -> int:

@@ -132,7 +132,7 @@ class Model(nn.Module):
         )
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """One vector per sequence: tanh(W h + b) of its first token. hidden: [tokens, hidden] of `encode`.
+        """One vector per sequence: tanh(W h + b) of the token that is judged. hidden: [tokens, hidden] of `encode`.
 
         Returns float [sequences, hidden]. Raises InputError for a sequence without tokens and a model without
         pooler.
@@ -141,7 +141,7 @@ class Model(nn.Module):
             raise InputError("This model has no pooler: load it with a head that judges whole sequences.")
         _check_no_empty(batch)
         # One vector per sequence costs nothing: in the dtype of the weights its scores are not rounded to bfloat16.
-        return self.encoder.pool(hidden[batch.first_tokens].to(self.word_embeddings.dtype))
+        return self.encoder.pool(hidden[self._judged(batch)].to(self.word_embeddings.dtype))
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
@@ -157,7 +157,8 @@ class Model(nn.Module):
         return logits
 
     def first(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """What a head on whole sequences judges: pooled vectors where it needs them, else first tokens or means.
+        """What a head on whole sequences judges: pooled vectors where it needs them, else first tokens or means
+        (last tokens under causal attention).
 
         hidden: [tokens, hidden] of `encode`. Returns float [sequences, hidden]. Raises InputError as `pool` does.
         """
@@ -167,7 +168,11 @@ class Model(nn.Module):
         hidden = hidden.to(self.word_embeddings.dtype)
         if getattr(self.head, "takes_mean", False):
             return mean_of(hidden, batch)
-        return hidden[batch.first_tokens]
+        return hidden[self._judged(batch)]
+
+    def _judged(self, batch: Batch) -> Tensor:
+        """The token of each sequence that has seen the others: int64 [sequences]."""
+        return batch.last_tokens if self.config.judges_last else batch.first_tokens
 
     def logits(self, batch: Batch) -> Tensor:
         """Logits of a pack: [sequences, num_labels] by a sequence head, 2 columns for next sentence, 1 for choices;

@@ -84,20 +84,23 @@ def encode_onlookers(encoder: Transformer, rows: PaddedRows, encoded: Encoded, b
     depths = zip(encoder.in_order, encoded.hidden_states[:-1], encoder.relatives, angles, their_angles, strict=True)
     for depth, (layer, hidden, relative, own_turn, their_turn) in enumerate(depths):
         rule = rule_of(config, depth, encoder.training)
+        causal = config.attention == "causal"
         looked, first = [], 0
         for part, span, far in zip(token.split(tokens.lengths), spans, distances, strict=True):
             mine = slice(first, first + len(part))
             first = mine.stop
-            sight = Sight(relative, far, _cut(own_turn, mine), _cut(their_turn, span), *_view(rule, far, seq))
+            sight = Sight(relative, far, _cut(own_turn, mine), _cut(their_turn, span), *_view(rule, causal, far, seq))
             looked.append(layer.look(part, hidden[span], sight))
         token = torch.cat(looked)
     return encoder.finish(token)
 
 
-def _view(rule: AttentionRule | None, distances: Tensor, seq: int) -> tuple[Tensor | None, str]:
+def _view(rule: AttentionRule | None, causal: bool, distances: Tensor, seq: int) -> tuple[Tensor | None, str]:
     """What a dropped token sees under a rule, as transformers has it: bool [onlookers, length] or None for all, and
     what it gets where it sees nothing. distances: int64 [onlookers, length].
     """
+    if causal:
+        return distances <= 0, "mean"
     if isinstance(rule, SlidingWindow):
         return distances.abs() <= rule.half_width, "mean"
     if isinstance(rule, PublishedBigBird) and not rule.is_full_at(seq):

@@ -16,7 +16,13 @@ from .onlookers import Onlookers, encode_onlookers, onlookers
 from .output import ModelOutput
 from .padded import PaddedRows
 from .pooling import mean_of
-from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
+from .pretraining_heads import (
+    CausalLanguageModelHead,
+    MaskedLanguageModelHead,
+    NextSentenceHead,
+    PretrainingHead,
+    ReplacedTokenHead,
+)
 from .questions import forbid, in_question
 from .transformer import Encoded
 
@@ -51,9 +57,12 @@ class _Vectors:
     kept: Tensor  # [tokens, hidden]
     beside: Onlookers
     dropped: Tensor  # [onlookers, hidden]
+    judges_last: bool = False
 
     def first(self) -> Tensor:
-        """Of column 0 of each packed row, kept or not: float [sequences, hidden]."""
+        """Of column 0 of each packed row, kept or not; of its last token if judges_last: float [sequences, hidden]."""
+        if self.judges_last:
+            return self.kept[self.rows.batch.last_tokens]
         first = self.kept[self.rows.batch.first_tokens]
         at_start = self.beside.columns == 0
         return first.index_copy(0, self.beside.sequence[at_start], self.dropped[at_start])
@@ -62,7 +71,8 @@ class _Vectors:
         """What a head without a pooler judges: float [sequences, hidden]."""
         if head.takes_mean:
             return mean_of(self.kept, self.rows.batch)
-        return self.kept[self.rows.batch.first_tokens] if head.first_kept else self.first()
+        is_kept = head.first_kept and not self.judges_last
+        return self.kept[self.rows.batch.first_tokens] if is_kept else self.first()
 
     def columns(self, values: Tensor, beside: Tensor) -> Tensor:
         """[tokens, ...] and [onlookers, ...] to [batch, seq, ...]."""
@@ -82,7 +92,7 @@ def padded_call(
     config = model.config
     rows = PaddedRows(*inputs, position_offset=config.position_offset, minds_columns=minds_columns(config))
     model.check(rows.batch)
-    beside = onlookers(rows, _columns_read(model), whole_rows=config.attention == "window")
+    beside = onlookers(rows, _columns_read(model), whole_rows=config.attention in ("window", "causal"))
     if len(beside):
         model.check(beside.tokens)
     encoded = model.encode(
@@ -91,7 +101,8 @@ def padded_call(
         attentions=attentions,
         row_length=rows.keep.shape[1],
     )
-    vectors = _Vectors(rows, encoded.hidden, beside, encode_onlookers(model.encoder, rows, encoded, beside))
+    dropped = encode_onlookers(model.encoder, rows, encoded, beside)
+    vectors = _Vectors(rows, encoded.hidden, beside, dropped, config.judges_last)
     pooled = model.encoder.pool(vectors.first()) if model.has_pooler else None
     logits = _logits(model, vectors, pooled, question)
     if choices:
@@ -126,6 +137,8 @@ def _columns_read(model: Model) -> int | None:
     """How many of the first columns the head reads whether they are kept or not; None for all."""
     if isinstance(model.head, SpanHead):
         return None
+    if model.config.judges_last:
+        return 0
     if isinstance(model.head, FirstTokenHead) and (model.head.takes_mean or model.head.first_kept):
         return 0
     return 1 if model.has_pooler or isinstance(model.head, FirstTokenHead) else 0
@@ -191,7 +204,10 @@ def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, 
         raise InputError(f"labels have shape {list(labels.shape)}; input_ids have {list(rows.keep.shape)}.")
     if isinstance(model.head, ReplacedTokenHead):
         return replaced_token_loss(logits["logits"][rows.keep], labels[rows.keep])
-    labels = labels.masked_fill(~rows.keep, IGNORED).reshape(-1)  # [batch * seq]
+    labels = labels.masked_fill(~rows.keep, IGNORED)
+    if isinstance(model.head, CausalLanguageModelHead):
+        labels = _next_labels(labels, rows.keep)
+    labels = labels.reshape(-1)  # [batch * seq]
     if not isinstance(model.head, PretrainingHead):
         return cross_entropy(logits["logits"].flatten(0, 1), labels, "labels")
     field, argument = SECOND_HEAD[model.config.pair_objective]
@@ -200,3 +216,10 @@ def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, 
         return None
     words = cross_entropy(logits["prediction_logits"].flatten(0, 1), labels, "labels")
     return words + cross_entropy(logits[field], second.reshape(-1), argument)
+
+
+def _next_labels(labels: Tensor, keep: Tensor) -> Tensor:
+    """What each column is to guess: the label of the next one. labels: int [batch, seq]; keep: bool [batch, seq]."""
+    following = torch.full_like(labels, IGNORED)
+    following[:, :-1] = labels[:, 1:]
+    return following.masked_fill(~keep, IGNORED)

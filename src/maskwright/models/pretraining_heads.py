@@ -1,4 +1,4 @@
-"""Heads of pre-training: masked words, sentence pairs, replaced tokens.
+"""Heads of pre-training: masked words, next words, sentence pairs, replaced tokens.
 
 Devlin et al. 2018, section 3.1 (masked words, next sentence); Lan et al. 2020, section 3.1 (sentence order);
 Clark et al. 2020, section 2 (replaced tokens).
@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..core.config import check
 from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm, Linear
@@ -43,6 +44,20 @@ class MaskedLanguageModelHead(nn.Module):
         hidden = self.norm(self.act(self.dense(hidden)))
         decoder = word_embeddings if self.decoder is None else self.decoder
         return F.linear(hidden, decoder.to(hidden.dtype), self.bias.to(hidden.dtype))
+
+
+class CausalLanguageModelHead(MaskedLanguageModelHead):
+    """Which token comes next? The head of masked words, read at the token before (Radford et al. 2018, equation 1).
+
+    Raises ConfigError for a network whose tokens see later ones: they would see the answer.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        check(
+            config.attention == "causal",
+            f"Guessing the next token needs attention 'causal', and this network's is '{config.attention}'.",
+        )
+        super().__init__(config)
 
 
 class NextSentenceHead(nn.Module):

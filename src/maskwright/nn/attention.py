@@ -48,25 +48,37 @@ def self_attention(x: Tensor) -> Tensor:
 
 
 def scaled_dot_product(
-    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0
+    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0, causal: bool = False
 ) -> tuple[Tensor, Tensor]:
     """softmax(q k^T / sqrt(head_dim)) v, the explicit way (equation 1).
 
     query, key, value: float [..., tokens, head_dim]. Returns context [..., tokens, head_dim] and weights
     [..., tokens, tokens], each row of which sums to 1. The scale keeps the variance of a score at 1 whatever
     head_dim is. Dropout falls on the weights that multiply the values, not on those that are returned.
+    causal: no token sees a later one (section 3.2.3).
     """
     scores = (query * (1.0 / math.sqrt(query.shape[-1]))) @ key.mT  # [..., tokens, tokens]
+    if causal:
+        hide_later(scores)
     weights = torch.softmax(scores, dim=-1)
     return dropout(weights, dropout_probability) @ value, weights
 
 
-def fused_scaled_dot_product(query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0) -> Tensor:
+def hide_later(scores: Tensor) -> None:
+    """Rule out, in place, every key that stands after its query. scores: float [..., tokens, tokens]."""
+    length = scores.shape[-1]
+    is_later = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)  # [tokens, tokens]
+    scores.masked_fill_(is_later, -math.inf)
+
+
+def fused_scaled_dot_product(
+    query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0, causal: bool = False
+) -> Tensor:
     """The same context by torch's fused kernel, which never holds the weights.
 
     query, key, value: float [count, heads, length, head_dim]. Returns float [count, heads, length, head_dim].
     """
-    return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_probability)
+    return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_probability, is_causal=causal)
 
 
 def attend(
@@ -77,12 +89,14 @@ def attend(
     dropout_probability: float = 0.0,
     want_weights: bool = False,
     fused: bool | None = None,
+    causal: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attend inside each sequence of a pack.
 
     qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; runs: cover every token
-    once, in order; fused: which executor (None lets the length decide). Returns context [tokens, hidden] and,
-    if wanted, one weight tensor [heads, length, length] per sequence, in order.
+    once, in order; fused: which executor (None lets the length decide); causal: no token sees a later one of its
+    sequence. Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence,
+    in order.
     """
     hidden = qkv.shape[1] // 3
     pieces: list[tuple[int, int, bool]] = []  # count, length, fused
@@ -101,9 +115,9 @@ def attend(
         heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
         if use_fused:
-            context = fused_scaled_dot_product(query, key, value, dropout_probability)
+            context = fused_scaled_dot_product(query, key, value, dropout_probability, causal)
         else:
-            context, piece_weights = scaled_dot_product(query, key, value, dropout_probability)
+            context, piece_weights = scaled_dot_product(query, key, value, dropout_probability, causal)
             if want_weights:
                 weights += piece_weights.unbind()  # each [heads, length, length]
         contexts.append(context.transpose(1, 2).reshape(count * length, hidden))

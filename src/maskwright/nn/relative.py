@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core.config import check
-from .attention import CACHED_SCORES, Run
+from .attention import CACHED_SCORES, Run, hide_later
 from .dropout import dropout
 
 KINDS = ("key", "key_value", "key_query")
@@ -166,13 +166,14 @@ def attend_relative(
     want_weights: bool = False,
     positions: Tensor | None = None,
     distances: Sequence[Tensor] | None = None,
+    causal: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Attend inside each sequence of a pack, with relative positions; the explicit way.
 
     qkv: float [tokens, 3 * hidden]; runs: cover every token once, in order; positions: int64 [tokens], the place of
     each token in its sequence, where they do not stand side by side (None: they do); distances: int64 [length, length]
-    of each sequence, queries first, where they are not those of places at all. Returns context [tokens, hidden] and, if
-    wanted, one weight tensor [heads, length, length] per sequence, in order.
+    of each sequence, queries first, where they are not those of places at all; causal: no token sees a later one.
+    Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order.
     """
     hidden = qkv.shape[1] // 3
     scale = 1.0 / math.sqrt(hidden // num_heads)
@@ -193,6 +194,8 @@ def attend_relative(
             between = torch.stack([next(given) for _ in range(count)]).unsqueeze(1)  # [count, 1, length, length]
         query = query * scale
         scores = query @ key.mT + relative.score_terms(query, key, scale, between, slice(None))
+        if causal:
+            hide_later(scores)
         piece_weights = torch.softmax(scores, dim=-1)  # [count, heads, length, length]
         dropped = dropout(piece_weights, dropout_probability)
         context = dropped @ value

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..data.batch import Batch
 
-Fate = Literal["masked", "random", "replaced", "kept", ""]
+Fate = Literal["masked", "random", "replaced", "kept", "next", ""]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class AuditedToken:
     """One position: the token that the model sees, the right one, and what was done.
 
     fate: "masked", "random" (another token, drawn blindly), "replaced" (another token, drawn by a generator), "kept"
-    (selected and left), "" (not selected).
+    (selected and left), "next" (to be guessed from those before it), "" (not selected).
     """
 
     shown: str
@@ -35,11 +35,16 @@ class AuditedSequence:
 
 
 def audit(
-    batch: Batch, token_of: Callable[[int], str], mask_id: int | None, changed: Fate = "random"
+    batch: Batch,
+    token_of: Callable[[int], str],
+    mask_id: int | None,
+    changed: Fate = "random",
+    unchanged: Fate = "kept",
 ) -> list[AuditedSequence]:
     """Undo a masked batch: every sequence with what happened to each of its tokens.
 
-    mask_id: None where no [MASK] is shown; changed: what a selected token is that is neither a mask nor right.
+    mask_id: None where no [MASK] is shown; changed, unchanged: what a selected token is that is no mask: another one,
+    or the right one.
     """
     right = dict(zip(batch.labels["mlm_positions"].tolist(), batch.labels["mlm"].tolist(), strict=True))
     ids = batch.input_ids.tolist()
@@ -55,7 +60,7 @@ def audit(
             AuditedToken(
                 token_of(ids[place]),
                 token_of(right.get(place, ids[place])),
-                _fate(ids[place], right.get(place), mask_id, changed),
+                _fate(ids[place], right.get(place), mask_id, changed, unchanged),
                 types[place],
             )
             for place in range(start, start + length)
@@ -65,9 +70,9 @@ def audit(
     return sequences
 
 
-def _fate(shown: int, right: int | None, mask_id: int | None, changed: Fate) -> Fate:
+def _fate(shown: int, right: int | None, mask_id: int | None, changed: Fate, unchanged: Fate) -> Fate:
     if right is None:
         return ""
     if shown == mask_id:
         return "masked"
-    return "kept" if shown == right else changed
+    return unchanged if shown == right else changed

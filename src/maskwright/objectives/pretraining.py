@@ -55,13 +55,15 @@ class Recipe:
 class MaskedLanguageModelling:
     """Guess the selected tokens of one segment: [CLS] A [SEP].
 
-    name: as in the registry; head: of the model that is left in the end; parts: of the loss; num_special: special
-    tokens of an example; network_settings: fields of ModelConfig that it decides.
+    name: as in the registry; head: of the model that is left in the end; parts: of the loss; words: the part that
+    guesses tokens, labelled at "<words>_positions"; num_special: special tokens of an example; network_settings: fields
+    of ModelConfig that it decides.
     """
 
     name: ClassVar[str] = "mlm"
     head: ClassVar[str] = "mlm"
     parts: ClassVar[tuple[str, ...]] = ("mlm",)
+    words: ClassVar[str] = "mlm"
     num_special: ClassVar[int] = 2
     network_settings: ClassVar[dict[str, Any]] = {}
 
@@ -86,7 +88,7 @@ class MaskedLanguageModelling:
         return model
 
     def guesser(self, model: nn.Module) -> Model:
-        """The model that guesses masked tokens."""
+        """The model that guesses tokens."""
         return self.kept(model)
 
     # -- examples --------------------------------------------------------------------------------------------------
@@ -102,9 +104,7 @@ class MaskedLanguageModelling:
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Pack examples, shortest first, and mask them. Labels: "mlm_positions", "mlm", and of pairs "nsp" or "sop"."""
-        rows = [self._row(documents, example) for example in examples]
-        order = order_by_length([len(ids) for ids, _ in rows])
-        batch = Batch.from_sequences([rows[index][0] for index in order], [rows[index][1] for index in order])
+        batch, order = self._pack(documents, examples)
         masked = self.recipe.masker(batch.input_ids.numpy(), np.asarray(batch.lengths), rng)
         labels = {
             "mlm_positions": torch.from_numpy(masked.positions),
@@ -142,6 +142,12 @@ class MaskedLanguageModelling:
             losses[part] = F.cross_entropy(scores.float(), labels, reduction="sum")
             correct[part] = (scores.detach().argmax(dim=-1) == labels).sum()
         return Outcome(losses, self.counts(batch), correct)
+
+    def _pack(self, documents: Tokens, examples: Sequence[Example]) -> tuple[Batch, np.ndarray]:
+        """The examples as they are, shortest first, and their order: int64 [sequences]."""
+        rows = [self._row(documents, example) for example in examples]
+        order = order_by_length([len(ids) for ids, _ in rows])
+        return Batch.from_sequences([rows[index][0] for index in order], [rows[index][1] for index in order]), order
 
     def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, np.ndarray]:
         """Ids and segment types of [CLS] A [SEP], or of [CLS] A [SEP] B [SEP]."""

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+WORDS = {"mlm": "masked tokens", "clm": "next tokens"}  # what is guessed, by part
 PAIRS = {"nsp_accuracy": "sentence pairs", "sop_accuracy": "sentence orders"}
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What counting words achieves on the same masked positions: accuracy of always the commonest, cross-entropy."""
+    """What counting words achieves on the same positions, masked or next: accuracy of always the commonest,
+    cross-entropy.
+    """
 
     mlm_accuracy: float
     mlm_loss: float
@@ -35,16 +38,22 @@ def unigram_baseline(counts: np.ndarray, labels: np.ndarray, special_ids: frozen
     return Baseline(accuracy, float(-np.log(np.maximum(share[labels], 1e-12)).mean()))
 
 
+def words_part(scores: dict[str, float]) -> str:
+    """Which part of WORDS the scores have."""
+    return next(part for part in WORDS if f"{part}_accuracy" in scores)
+
+
 def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> Verdict:
     """Compare the final held-out scores with the baseline, and the last losses with those before.
 
-    scores: `mlm_accuracy`, `mlm_loss`, with pairs `nsp_accuracy` or `sop_accuracy`, with replaced tokens `rtd_accuracy`
-    and `rtd_baseline`; losses: the logged losses in order.
+    scores: `mlm_accuracy`, `mlm_loss` (or `clm_accuracy`, `clm_loss`), with pairs `nsp_accuracy` or `sop_accuracy`,
+    with replaced tokens `rtd_accuracy` and `rtd_baseline`; losses: the logged losses in order.
     """
     bad, watch, good = [], [], []
-    accuracy, gain = scores["mlm_accuracy"], baseline.mlm_loss - scores["mlm_loss"]
+    part = words_part(scores)
+    accuracy, gain = scores[f"{part}_accuracy"], baseline.mlm_loss - scores[f"{part}_loss"]
     compared = (
-        f"{100 * accuracy:.1f} % of the masked tokens right, "
+        f"{100 * accuracy:.1f} % of the {WORDS[part]} right, "
         f"{100 * baseline.mlm_accuracy:.1f} % by always the commonest token"
     )
     if gain < 0.1:

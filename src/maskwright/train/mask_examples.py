@@ -1,4 +1,4 @@
-"""Masks filled for the report: whole words of the text, one hidden in each sequence, with the model's guesses."""
+"""Guesses for the report: whole words of the text, one hidden (or to come) in each sequence."""
 
 from __future__ import annotations
 
@@ -44,6 +44,25 @@ def mask_examples(job: PretrainJob) -> list[MaskExample]:
     hidden = guesser.encode(replace(batch, input_ids=hidden_ids)).hidden[positions]  # [places, hidden]
     shares = guesser.mlm_logits(hidden).float().softmax(-1).cpu()  # [places, vocab]
     return [_example(place, ids, share, tokenizer) for place, share in zip(places, shares, strict=True)]
+
+
+@torch.inference_mode()
+def next_examples(job: PretrainJob) -> list[MaskExample]:
+    """The same for a left-to-right model: a word in the second half of each sequence, guessed from what precedes it."""
+    batch = job.held_out.batches[-1].to(job.device) if job.held_out is not None else job.micro_batches(0)[0]
+    tokenizer, guesser = job.tokenizer, job.objective.guesser(job.model)
+    ids = batch.input_ids.cpu().numpy()  # [tokens]
+    guessed = (batch.labels["clm_positions"] + 1).cpu()  # [labels]
+    edges = batch.cu_seqlens.long()
+    owner = torch.searchsorted(edges, guessed, right=True) - 1
+    is_late = 2 * (guessed - edges[owner]) >= edges[owner + 1] - edges[owner]
+    places = whole_words(ids, batch.with_labels(mlm_positions=guessed[is_late]), tokenizer)
+    if not places:
+        return []
+    before = torch.tensor([place.position - 1 for place in places], device=batch.input_ids.device)
+    shares = guesser.mlm_logits(guesser.encode(batch).hidden[before]).float().softmax(-1).cpu()  # [places, vocab]
+    seen = [replace(place, stop=place.position + 1) for place in places]
+    return [_example(place, ids, share, tokenizer) for place, share in zip(seen, shares, strict=True)]
 
 
 def whole_words(ids: np.ndarray, batch: Batch, tokenizer: Any) -> list[Place]:

@@ -25,11 +25,10 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
         vocab_size = Tokenizer.load(config.tokenizer).vocab_size
     else:
         vocab_size = config.vocab_size
-    network = preset(config.preset, vocab_size=vocab_size, **config.model)
+    objective = registry.resolve("objective", config.objective)
+    network = preset(config.preset, vocab_size=vocab_size, **{**objective.network_settings, **config.model})
     with torch.device("meta"):
-        trained = registry.resolve("objective", config.objective).make(
-            network, config.generator_share or GENERATOR_SHARE
-        )
+        trained = objective.make(network, config.generator_share or GENERATOR_SHARE)
     files = [Path(name) for name in expand(list(config.corpus), FOLDER_FORMATS)]
     return {
         "preset": config.preset,

@@ -25,7 +25,7 @@ Probe = Callable[[Model], dict[str, float]]
 
 
 class HeldOut:
-    """A fixed set of masked batches of text that training does not see.
+    """A fixed set of batches of text that training does not see.
 
     shards, documents: where the text is; examples and masks are drawn once, from `seed`.
     """
@@ -51,8 +51,8 @@ class HeldOut:
 
     @property
     def labels(self) -> np.ndarray:
-        """The right ids of all masked positions: int64 [labels]."""
-        return np.concatenate([batch.labels["mlm"].numpy() for batch in self.batches])
+        """The right ids of all tokens to guess: int64 [labels]."""
+        return np.concatenate([batch.labels[self.objective.words].numpy() for batch in self.batches])
 
     @torch.inference_mode()
     def score(self, model: nn.Module, device: torch.device) -> dict[str, float]:

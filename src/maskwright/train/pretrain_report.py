@@ -9,8 +9,8 @@ import numpy as np
 
 from ..models.attending import pattern_of, rule_of
 from ..models.config import ModelConfig
-from .health import PAIRS, Baseline, Verdict
-from .mask_examples import mask_examples
+from .health import PAIRS, WORDS, Baseline, Verdict, words_part
+from .mask_examples import mask_examples, next_examples
 from .pretrain_job import PretrainJob
 from .report import (
     Chart,
@@ -44,8 +44,9 @@ def write_pretrain_report(
     """Write report.html of a run: verdict, figures, recipe, data, curves, filled masks, what to do next."""
     recipe, facts = run.recipe, run.facts()
     where = "held-out text" if job.held_out is not None else "the training text (nothing was held out)"
+    part = words_part(scores)
     headline = (
-        f"{percent(scores['mlm_accuracy'])} of the masked tokens guessed right on {where}; always guessing the "
+        f"{percent(scores[f'{part}_accuracy'])} of the {WORDS[part]} guessed right on {where}; always guessing the "
         f"commonest token gets {percent(baseline.mlm_accuracy)}."
     )
     if "rtd_accuracy" in scores:
@@ -63,19 +64,8 @@ def write_pretrain_report(
         ),
         _curves(run.records(), baseline),
         seen_blocks(job.objective.kept(job.model).config, recipe["max_length"]),
-        MaskExamples(mask_examples(job), note=f"One word hidden at a time in {where}."),
-        NextSteps(
-            [
-                Command(
-                    f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."',
-                    "see what it learnt",
-                ),
-                Command(
-                    f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task",
-                    "teach it a task",
-                ),
-            ]
-        ),
+        _guesses(job, where),
+        NextSteps(_next_steps(model, job)),
     ]
     report = Report(
         title=f"{recipe['preset']}, {recipe['objective']}",
@@ -87,16 +77,32 @@ def write_pretrain_report(
     write_report(run.path / "report.html", report)
 
 
+def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
+    teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
+    steps = [Command(teach, "teach it a task")]
+    if job.objective.words == "mlm":
+        fill = f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."'
+        steps.insert(0, Command(fill, "see what it learnt"))
+    return steps
+
+
+def _guesses(job: PretrainJob, where: str) -> MaskExamples:
+    if job.objective.words == "clm":
+        return MaskExamples(next_examples(job), "Guessed next words", f"What follows the beginnings of {where}.")
+    return MaskExamples(mask_examples(job), note=f"One word hidden at a time in {where}.")
+
+
 def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
+    part = words_part(scores)
     figures = [
         Figure(
-            "Masked tokens right",
-            percent(scores["mlm_accuracy"]),
+            f"{WORDS[part].capitalize()} right",
+            percent(scores[f"{part}_accuracy"]),
             note=f"baseline {percent(baseline.mlm_accuracy)}",
         ),
         Figure(
             "Cross-entropy",
-            round(scores["mlm_loss"], 3),
+            round(scores[f"{part}_loss"], 3),
             "nats",
             f"counting words gives {baseline.mlm_loss:.3f}",
         ),
@@ -156,12 +162,20 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
             [
                 series("masked tokens, training", "mlm_loss"),
                 series("masked tokens, held out", "eval_mlm_loss"),
+                series("next tokens, training", "clm_loss"),
+                series("next tokens, held out", "eval_clm_loss"),
             ],
             baselines={"counting words": baseline.mlm_loss},
         ),
         Chart(
             "Masked tokens guessed right",
             [series("training", "mlm_accuracy"), series("held out", "eval_mlm_accuracy")],
+            unit="percent",
+            baselines={"commonest token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Next tokens guessed right",
+            [series("training", "clm_accuracy"), series("held out", "eval_clm_accuracy")],
             unit="percent",
             baselines={"commonest token": baseline.mlm_accuracy},
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family, under
+from ..family import Family, Values, under
 
 NAMES = {
     "vocab_size": "vocab_size",
@@ -59,6 +59,18 @@ PREDICTIONS = {
 RELATIONSHIP = {"classifier.{p}": ["cls.seq_relationship.{p}"]}
 
 
+def _adapt_in(ours: Values) -> Values:
+    if "attention" in ours:
+        ours["attention"] = "causal" if ours["attention"] is True else "full"
+    return ours
+
+
+def _adapt_out(theirs: Values) -> Values:
+    if theirs.pop("is_decoder") == "causal":
+        theirs["is_decoder"] = True
+    return theirs
+
+
 def family() -> Family:
     """BERT: the defaults of our own configuration."""
     return Family(
@@ -74,13 +86,17 @@ def family() -> Family:
             "BertForTokenClassification": "tagging",
             "BertForQuestionAnswering": "qa",
             "BertForMultipleChoice": "choice",
+            "BertLMHeadModel": "clm",
         },
-        names=NAMES,
+        names=NAMES | {"attention": "is_decoder"},
         nullable=("pad_token_id", "classifier_dropout"),
-        understood=UNDERSTOOD,
+        understood=UNDERSTOOD | {"is_decoder": (False, True, None)},
+        adapt_in=_adapt_in,
+        adapt_out=_adapt_out,
         encoder=ENCODER,
         heads={
             "mlm": PREDICTIONS,
+            "clm": PREDICTIONS,
             "nsp": RELATIONSHIP,
             "pretraining": under("predictions", PREDICTIONS) | under("seq_relationship", RELATIONSHIP),
             "classification": CLASSIFIER,

@@ -1,0 +1,290 @@
+"""The ablations of the BERT paper, small: objective, mask rate, size (Devlin et al. 2019, section 5).
+
+    MASKWRIGHT_DATA=path python recipes/ablations.py -o runs/ablations
+
+Pre-trains every network of ablations.toml with three seeds on the same text, fine-tunes each at several of its
+checkpoints on labelled rows, and writes results.json, table.md and accuracy.svg into the output folder, anew
+after every run. Seeds are the outer loop, so whatever is finished makes a complete table with fewer seeds. Interrupted,
+the same command goes on where it was; `--table` only writes the results of what is finished, also while another process
+is at work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from ablation_results import Results, write_results
+
+from maskwright.api import load
+from maskwright.core import storage
+from maskwright.core.config import differences
+from maskwright.core.errors import InputError, MaskwrightError, RunError
+from maskwright.core.progress import console, note, set_quiet
+from maskwright.core.randomness import generator
+from maskwright.data.prepare import prepare
+from maskwright.hub.folders import load_model
+from maskwright.models.describe import parameter_count
+from maskwright.models.model import Model, build
+from maskwright.models.presets import preset
+from maskwright.tasks.classification import Classification
+from maskwright.tasks.examples import Examples
+from maskwright.text.corpus import read_documents
+from maskwright.text.tables import read_table
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.finetune import fit
+from maskwright.train.pretrain import pretrain
+from maskwright.train.pretrain_config import PretrainConfig
+
+HERE = Path(__file__).parent
+STEP_COST = 1.4e6  # parameters that cost as much time as all else in a step, measured on one core
+SET_ASIDE = 10  # every so many documents, one is for the labelled rows
+
+
+@dataclass(frozen=True)
+class Task:
+    """What checkpoints are fine-tuned on: the rows, the same for all of them, and how."""
+
+    classification: Classification
+    train: Examples
+    dev: Examples
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One network with one seed: a run folder with its scores."""
+
+    name: str
+    seed: int
+    config: PretrainConfig
+    score_at: tuple[int, ...]
+    task_lr: float
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.config.output
+
+    def score_file(self, step: int) -> Path:
+        """Where the score after `step` steps is kept."""
+        return self.folder / "scores" / f"step-{step}.json"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is trained and scored."""
+        return (self.folder / "result.json").is_file() and all(
+            self.score_file(step).is_file() for step in self.score_at
+        )
+
+    @property
+    def cost(self) -> float:
+        """Steps times what one costs beside its parameters and for them, for the time that is left."""
+        network = preset(self.config.preset, vocab_size=8, **self.config.model)
+        return self.config.steps * self.config.batch_tokens * (parameter_count(network) + STEP_COST)
+
+
+def main() -> None:
+    """Parse, run, and say where the results are."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("runs/ablations"))
+    parser.add_argument("--settings", type=Path, default=HERE / "ablations.toml")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--dry-run", action="store_true", help="say what would be run, and stop")
+    parser.add_argument("--table", action="store_true", help="write the results of what is finished, and stop")
+    options = parser.parse_args()
+    try:
+        ablate(options)
+    except MaskwrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("Stopped; the same command goes on from here.", file=sys.stderr)
+        sys.exit(130)
+
+
+def ablate(options: argparse.Namespace) -> None:
+    """Do what the command line asks."""
+    settings = tomllib.loads(options.settings.read_text(encoding="utf-8"))
+    output: Path = options.output.resolve()
+    parts = plan(settings, output, options.seeds)
+    if options.dry_run:
+        for part in parts:
+            kind, tokens = part.config, part.config.steps * part.config.batch_tokens
+            print(f"seed {part.seed}, {part.name}: {kind.preset}, {kind.objective}, {kind.steps:,} steps, "
+                  f"{tokens:,} tokens, rate {kind.lr:g}, scored at {', '.join(map(str, part.score_at))}")  # fmt: skip
+        return
+    if not options.table:
+        check_same(settings, output)
+        task = prepare_texts(settings, output)
+        run_all(parts, task, settings, output)
+    write_results(Results.collect(settings, parts), output)
+    print(f"table: {output / 'table.md'}\nplot:  {output / 'accuracy.svg'}\nall:   {output / 'results.json'}")
+
+
+def plan(settings: dict[str, Any], output: Path, seeds: int) -> list[Part]:
+    """All parts, seed after seed."""
+    parts = []
+    for seed in range(seeds):
+        for name, own in settings["runs"].items():
+            recipe = {**settings["pretraining"], **own}
+            task_lr = recipe.pop("task_lr", settings["task"]["lr"])
+            config = PretrainConfig(
+                corpus=(str(output / "text" / "data"),),
+                tokenizer=output / "text" / "tokenizer",
+                output=output / f"seed-{seed}" / name.replace(" ", "-").replace("%", "percent"),
+                seed=seed,
+                keep=len(settings["score_at"]) * 100,  # all of them stay until they are scored
+                **recipe,
+            )
+            steps = tuple(step for step in (0, *settings["score_at"]) if step <= config.steps)
+            missing = [step for step in steps if step % config.checkpoint_every and step != config.steps]
+            if missing:
+                raise InputError(f"score_at {missing[0]} is no multiple of checkpoint_every {config.checkpoint_every}.")
+            parts.append(Part(name, seed, config, steps, task_lr))
+    return parts
+
+
+def check_same(settings: dict[str, Any], output: Path) -> None:
+    """Keep the settings in the output folder; raise RunError when others are there."""
+    kept = output / "settings.json"
+    if not kept.is_file():
+        storage.write_json(kept, settings)
+        return
+    differing = differences(storage.read_json(kept), settings)
+    if differing:
+        raise RunError(f"{output} was begun with other settings: {'; '.join(differing)}. Give another -o folder.")
+
+
+def prepare_texts(settings: dict[str, Any], output: Path) -> Task:
+    """The text, its tokenizer and shards, and the labelled rows, once for all runs."""
+    if "MASKWRIGHT_DATA" not in os.environ:
+        raise InputError("MASKWRIGHT_DATA must name the folder of data sets.")
+    text, task = output / "text", settings["task"]
+    if not (text / "dev.tsv").is_file():
+        split_text([str(Path(os.environ["MASKWRIGHT_DATA"]) / name) for name in settings["corpus"]], task, text)
+    source = [str(text / "corpus.txt")]
+    if not (text / "tokenizer").exists():
+        note(f"Training a WordPiece tokenizer of {settings['vocab_size']:,} pieces.")
+        Tokenizer.train(source, kind="wordpiece", vocab_size=settings["vocab_size"]).save(text / "tokenizer")
+    tokenizer = Tokenizer.load(text / "tokenizer")
+    prepare(source, tokenizer, text / "data")
+    rows = [read_table(text / f"{name}.tsv").rows for name in ("train", "dev")]
+    classification = Classification.from_rows(rows[0], rows[1], multi_label=False)
+    max_length = settings["pretraining"]["max_length"]
+    train, dev = (classification.examples(part, tokenizer, max_length) for part in rows)
+    return Task(classification, train, dev, task)
+
+
+def split_text(sources: list[str], task: dict[str, Any], folder: Path) -> None:
+    """Nine tenths of the documents to pre-train on; from the others the labelled rows, written last."""
+    documents = [document.sentences for document in read_documents(sources)]
+    kept = [sentences for number, sentences in enumerate(documents) if number % SET_ASIDE]
+    storage.write_text(folder / "corpus.txt", "\n\n".join("\n".join(sentences) for sentences in kept) + "\n")
+    rows = swapped_rows([line for sentences in documents[::SET_ASIDE] for line in sentences], task["words"])
+    cut, end = task["train_rows"], task["train_rows"] + task["dev_rows"]
+    if len(rows) < end:
+        raise InputError(
+            f"The text gives {len(rows):,} rows, and {end:,} are asked for: lower train_rows and dev_rows."
+        )
+    for name, part in (("train", rows[:cut]), ("dev", rows[cut:end])):
+        lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in part)]
+        storage.write_text(folder / f"{name}.tsv", "\n".join(lines) + "\n")
+
+
+def swapped_rows(lines: list[str], words: int) -> list[tuple[str, str]]:
+    """Bigram shift (Conneau et al. 2018, section 2): a stretch of each line, two inner neighbours swapped in half."""
+    rng, rows = generator(0, "swapped words"), []
+    for number in rng.permutation(len(lines)).tolist():
+        line = lines[number].split()
+        if len(line) < words:
+            continue
+        start = int(rng.integers(len(line) - words + 1))
+        part, place = line[start : start + words], int(rng.integers(1, words - 2))
+        if rng.random() < 0.5:
+            rows.append((" ".join(part), "intact"))
+        elif part[place].lower() != part[place + 1].lower():
+            part[place], part[place + 1] = part[place + 1], part[place]
+            rows.append((" ".join(part), "swapped"))
+    return rows
+
+
+def run_all(parts: list[Part], task: Task, settings: dict[str, Any], output: Path) -> None:
+    """Train and score whatever is not finished, with the time that is left for the whole."""
+    left = sum(part.cost for part in parts if not part.is_finished)
+    started, total = time.monotonic(), left
+    for number, part in enumerate(parts, 1):
+        if part.is_finished:
+            continue
+        done = total - left
+        spent = time.monotonic() - started
+        rest = f", about {spent / done * left / 60:,.0f} minutes left" if done else ""
+        note(f"[{number}/{len(parts)}] seed {part.seed}, {part.name}{rest}")
+        run_part(part, task)
+        left -= part.cost
+        write_results(Results.collect(settings, parts), output)
+
+
+def run_part(part: Part, task: Task) -> None:
+    """Pre-train one network, fine-tune its checkpoints, and drop them."""
+    model = load(pretrain(part.config).model)
+    storage.write_json(part.folder / "parameters.json", model.num_parameters)
+    accuracies = []
+    set_quiet(True)  # the steps of some dozen short fine-tunings tell nobody anything
+    try:
+        for step in part.score_at:
+            if not part.score_file(step).is_file():
+                score = fine_tuned_accuracy(part, step, task)
+                part.score_file(step).parent.mkdir(exist_ok=True)
+                storage.write_json(part.score_file(step), {"step": step, "accuracy": score})
+            accuracies.append(f"{step}: {100 * storage.read_json(part.score_file(step))['accuracy']:.1f}")
+    finally:
+        set_quiet(False)
+    console().print(f"    accuracy in % after fine-tuning, by step: {', '.join(accuracies)}", markup=False)
+    checkpoints = part.folder / "checkpoints"
+    if checkpoints.exists():
+        storage.remove_folder(checkpoints)
+
+
+def fine_tuned_accuracy(part: Part, step: int, task: Task) -> float:
+    """Accuracy on the dev rows after fine-tuning the network as it was after `step` steps."""
+    classification, settings = task.classification, task.settings
+    model = network_at(part, step, classification)
+    fit(
+        model,
+        classification,
+        task.train,
+        epochs=settings["epochs"],
+        lr=part.task_lr,
+        batch_size=settings["batch_size"],
+        seed=part.seed,
+        precision=part.config.precision,
+    )
+    return classification.evaluate(model, task.dev).metrics["accuracy"]
+
+
+def network_at(part: Part, step: int, task: Classification) -> Model:
+    """The network as it was after `step` steps, with a new head drawn from the run's seed."""
+    head = {"labels": task.labels, "problem_type": task.problem_type, "seed": part.seed}
+    model, _ = load_model(part.folder / "model", "classification", **head)
+    if step == 0:
+        return build(model.config, "classification", **head)
+    path = part.folder / "checkpoints" / f"step-{step}"
+    storage.verify_folder(path)
+    stored = safetensors.torch.load(storage.read_bytes(path / "model.safetensors"))
+    encoder = {name.removeprefix("encoder."): value for name, value in stored.items() if name.startswith("encoder.")}
+    missing, unexpected = model.encoder.load_state_dict(encoder, strict=False)
+    # The pooler is new where pre-training had none, and left out where the head has no use for it.
+    assert all(name.startswith("pooler.") for name in (*missing, *unexpected)), (missing, unexpected)
+    return model
+
+
+if __name__ == "__main__":
+    main()

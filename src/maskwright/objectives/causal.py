@@ -1,0 +1,72 @@
+"""Left-to-right language modelling: guess each token from those before it (Radford et al. 2018, equation 1).
+
+Every ordinary token of [CLS] A [SEP] is guessed at the token before it; [SEP] is not, since it says where an example
+was cut and not where the text ends. So nearly every position has a label, where masked language modelling has 15 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..data.batch import Batch
+from ..models.model import Model
+from .audit import AuditedSequence, audit
+from .outcome import Outcome
+from .pretraining import MaskedLanguageModelling, Tokens
+from .segments import Example
+
+# Logits beyond so many are computed in parts, and again for their gradient, rather than held all at once.
+MOST_LOGITS = 1 << 26
+
+
+class NextTokenPrediction(MaskedLanguageModelling):
+    """Guess the next token at every token, in a network whose tokens see none of those that follow."""
+
+    name: ClassVar[str] = "clm"
+    head: ClassVar[str] = "clm"
+    parts: ClassVar[tuple[str, ...]] = ("clm",)
+    words: ClassVar[str] = "clm"
+    network_settings: ClassVar[dict[str, Any]] = {"attention": "causal", "full_attention_every": 0}
+
+    def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
+        """Pack examples, shortest first. Labels: "clm_positions", where a token is guessed, and "clm", which one."""
+        batch, _ = self._pack(documents, examples)
+        is_guessed = ~torch.from_numpy(self.recipe.masker.is_special)[batch.input_ids]  # [tokens]
+        is_guessed[batch.first_tokens] = False
+        guessed = is_guessed.nonzero().squeeze(1)  # [labels]
+        return batch.with_labels(clm_positions=guessed - 1, clm=batch.input_ids[guessed])
+
+    def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
+        """The text as it is, with the tokens that are guessed from those before them."""
+        labels = {"mlm_positions": batch.labels["clm_positions"] + 1, "mlm": batch.labels["clm"]}
+        return audit(batch.with_labels(**labels), token_of, None, unchanged="next")
+
+    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
+        """Loss and right answers of a batch; the vocabulary is scored where there is a label."""
+        network = self.kept(model)
+        vectors = network.encode(batch).hidden[batch.labels["clm_positions"]]  # [labels, hidden]
+        labels = batch.labels["clm"]
+        size = max(MOST_LOGITS // network.config.vocab_size, 1)
+        in_parts = len(labels) > size and torch.is_grad_enabled()
+        losses, correct = [], []
+        for part, right in zip(vectors.split(size), labels.split(size), strict=True):
+            if in_parts:
+                loss, hits = checkpoint(_guess, network, part, right, use_reentrant=False)
+            else:
+                loss, hits = _guess(network, part, right)
+            losses.append(loss)
+            correct.append(hits)
+        return Outcome({"clm": torch.stack(losses).sum()}, self.counts(batch), {"clm": torch.stack(correct).sum()})
+
+
+def _guess(network: Model, vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Summed loss and right answers, scalars. vectors: float [labels, hidden]; labels: int64 [labels]."""
+    logits = network.mlm_logits(vectors).float()  # [labels, vocab]
+    return F.cross_entropy(logits, labels, reduction="sum"), (logits.detach().argmax(dim=-1) == labels).sum()

@@ -1,0 +1,66 @@
+"""Left-to-right language modelling: which tokens are guessed, and what that costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from contracts.common import SMALL
+from contracts.objectives import CLS, FIRST_WORD, SEP, make, model_for
+from maskwright.objectives import causal
+
+
+def test_every_ordinary_token_is_guessed_at_the_token_before_it():
+    _, batch = make("clm")
+    ids, where = batch.input_ids, batch.labels["clm_positions"]
+    assert torch.equal(ids[where + 1], batch.labels["clm"])
+    assert torch.equal(torch.arange(len(ids))[ids >= FIRST_WORD] - 1, where)
+    assert not {CLS, SEP} & set(batch.labels["clm"].tolist())
+    assert len(where) == batch.num_tokens - 2 * len(batch)
+
+
+def test_the_loss_is_the_mean_cross_entropy_of_the_next_token():
+    objective, batch = make("clm")
+    model = model_for(objective)
+    outcome = objective.outcome(model, batch)
+    shares = model.mlm_logits(model.encode(batch).hidden).log_softmax(-1)  # [tokens, vocab]
+    where, right = batch.labels["clm_positions"], batch.labels["clm"]
+    torch.testing.assert_close(outcome.losses["clm"], -shares[where, right].sum())
+    assert int(outcome.correct["clm"]) == int((shares[where].argmax(-1) == right).sum())
+    assert outcome.counts == {"clm": len(right)}
+
+
+def test_parts_give_the_loss_and_gradients_of_the_whole(monkeypatch: pytest.MonkeyPatch):
+    objective, batch = make("clm")
+    found = []
+    for most in (causal.MOST_LOGITS, 7 * SMALL["vocab_size"]):
+        monkeypatch.setattr(causal, "MOST_LOGITS", most)
+        model = model_for(objective)
+        outcome = objective.outcome(model, batch)
+        (outcome.losses["clm"] / outcome.counts["clm"]).backward()
+        found.append((outcome, [parameter.grad for parameter in model.parameters()]))
+    (whole, gradients), (parts, others) = found
+    torch.testing.assert_close(parts.losses["clm"], whole.losses["clm"])
+    assert int(parts.correct["clm"]) == int(whole.correct["clm"])
+    for one, other in zip(gradients, others, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_the_vocabulary_is_scored_where_there_is_a_label_and_nowhere_else(monkeypatch: pytest.MonkeyPatch):
+    objective, batch = make("clm")
+    model = model_for(objective)
+    scored = []
+    original = type(model).mlm_logits
+    monkeypatch.setattr(type(model), "mlm_logits", lambda self, x: scored.append(len(x)) or original(self, x))
+    objective.outcome(model, batch)
+    assert scored == [len(batch.labels["clm"])]
+
+
+def test_a_person_is_shown_the_text_with_what_is_guessed():
+    objective, batch = make("clm")
+    sequence = objective.shown(model_for(objective), batch, str)[0]
+    fates = [token.fate for token in sequence.tokens]
+    assert fates == ["", *["next"] * (len(fates) - 2), ""]
+    assert all(token.shown == token.original for token in sequence.tokens)
+    assert np.array_equal([int(token.shown) for token in sequence.tokens], batch.input_ids[: len(fates)])
