@@ -1,0 +1,151 @@
+"""Whether one model is better than another on the same rows, or only luckier.
+
+Both tests are paired: they look at the rows on which the two differ. The bootstrap (Efron 1979; Berg-Kirkpatrick et al.
+2012 on its use here) works for every metric and gives an interval; McNemar's test (1947) is exact, for right and wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..core.errors import InputError
+from ..core.randomness import generator
+
+SAMPLES = 10_000
+CONFIDENCE = 0.95
+_INDICES_AT_ONCE = 1 << 20  # of a block of samples, so that memory does not grow with their number
+
+Metric = Callable[[np.ndarray, np.ndarray], float]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """first minus second.
+
+    difference: on the rows as they are; low, high: percentile interval of `confidence`; p_value: two-sided, how often a
+    difference at least as large comes up when there is none; num_rows, num_samples: what it rests on.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    confidence: float
+    num_rows: int
+    num_samples: int
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether p is below 1 - confidence."""
+        return self.p_value < 1 - self.confidence
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """only_first, only_second: rows that one model alone has right; p_value: exact, two-sided."""
+
+    only_first: int
+    only_second: int
+    p_value: float
+
+
+def bootstrap_scores(
+    first: ArrayLike, second: ArrayLike, *, samples: int = SAMPLES, confidence: float = CONFIDENCE, seed: int = 0
+) -> Difference:
+    """Compare two models by a score for each row, whose mean is the metric: 1 for right, F1 of an answer, -error.
+
+    first, second: float [rows], the same rows in the same order. Raises InputError when they do not fit.
+    """
+    a, b = _floats(first), _floats(second)
+    _check(len(a), [len(b)], samples, confidence)
+    gaps = a - b  # [rows]
+    drawn = [gaps[block].mean(axis=1) for block in _resamples(len(gaps), samples, seed)]
+    return _difference(float(gaps.mean()), np.concatenate(drawn), confidence, len(gaps))
+
+
+def bootstrap_metric(
+    metric: Metric,
+    gold: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    samples: int = 1000,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Difference:
+    """Compare two models by a metric of all rows together: Matthews, F1, Pearson.
+
+    metric: (gold, predicted) -> float, as in `tasks.metrics`; gold, first, second: arrays whose first dimension is the
+    rows. The metric is called twice for each sample. Raises InputError when they do not fit.
+    """
+    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
+    _check(len(truth), [len(a), len(b)], samples, confidence)
+    drawn = [
+        metric(truth[rows], a[rows]) - metric(truth[rows], b[rows])
+        for block in _resamples(len(truth), samples, seed)
+        for rows in block
+    ]
+    return _difference(metric(truth, a) - metric(truth, b), np.asarray(drawn), confidence, len(truth))
+
+
+def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
+    """McNemar's exact test: if the models were equal, each row that one alone has right is a toss of a coin.
+
+    gold, first, second: labels [rows]. p is 1 when no row tells them apart. Raises InputError when lengths differ.
+    """
+    from scipy.stats import binomtest
+
+    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
+    _check(len(truth), [len(a), len(b)], 1, CONFIDENCE)
+    only_first = int(((a == truth) & (b != truth)).sum())
+    only_second = int(((a != truth) & (b == truth)).sum())
+    tosses = only_first + only_second
+    p_value = float(binomtest(only_first, tosses, 0.5).pvalue) if tosses else 1.0
+    return McNemar(only_first, only_second, p_value)
+
+
+def _floats(scores: ArrayLike) -> np.ndarray:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise InputError("Scores to compare must be one finite number for each row.")
+    return values
+
+
+def _check(num_rows: int, others: list[int], samples: int, confidence: float) -> None:
+    if any(count != num_rows for count in others):
+        counts = ", ".join(f"{count:,}" for count in [num_rows, *others])
+        raise InputError(
+            f"Two models are compared on the same rows, and these are different numbers of them: {counts}."
+        )
+    if num_rows == 0:
+        raise InputError("There are no rows to compare two models on.")
+    if samples < 1:
+        raise InputError(f"At least one bootstrap sample is needed, not {samples}.")
+    if not 0 < confidence < 1:
+        raise InputError(f"The confidence must lie between 0 and 1, not {confidence:g}.")
+
+
+def _resamples(num_rows: int, samples: int, seed: int) -> Iterator[np.ndarray]:
+    """Row numbers drawn with replacement, in blocks int64 [samples, rows]. A sample depends on its number alone."""
+    at_once = max(1, _INDICES_AT_ONCE // num_rows)
+    for start in range(0, samples, at_once):
+        numbers = range(start, min(start + at_once, samples))
+        yield np.stack([generator(seed, "bootstrap", number).integers(num_rows, size=num_rows) for number in numbers])
+
+
+def _difference(observed: float, drawn: np.ndarray, confidence: float, num_rows: int) -> Difference:
+    """Interval and p from the differences of the samples, float [samples].
+
+    Without a true difference the samples would scatter around 0 as they now do around what was observed, so p is the
+    share of samples that lie further from `observed` than `observed` from 0. The observed rows count as one sample.
+    """
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    slack = 1e-12 * (1 + abs(observed))  # sums in another order
+    num_extreme = int((np.abs(drawn - observed) >= abs(observed) - slack).sum())
+    p_value = (num_extreme + 1) / (len(drawn) + 1)
+    return Difference(observed, float(low), float(high), p_value, confidence, num_rows, len(drawn))

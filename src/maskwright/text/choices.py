@@ -1,0 +1,204 @@
+"""Multiple choice: the rows of SWAG (csv) and of JSON lines with `context`, `question`, `choices`, `label`.
+
+Every row of a file must have the same number of choices. Zellers et al. 2018, SWAG, arXiv:1808.05326: the ending of a
+sentence is chosen; CosmosQA's csv has answers in place of endings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InputError, RowError, RowErrors
+from .cells import read_text
+from .files import file_format
+from .records import Record, json_kind, read_records
+
+# (context, question, beginning of the columns of the choices, which are numbered from 0)
+_CSV_LAYOUTS = (("sent1", "sent2", "ending"), ("context", "question", "answer"), ("context", "question", "choice"))
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRow:
+    """One question.
+
+    context: may be empty; question: may be empty, in SWAG the beginning of every ending; choices: at least two; label:
+    the number of the right choice, from 0, or None; key: the file's own name for the row, or "".
+    """
+
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    label: int | None
+    line: int
+    file: str
+    key: str = ""
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """(first text, second text) for each choice, as BERT reads SWAG: the question goes before the choice.
+
+        Without a context the question is the first text.
+        """
+        if not self.context.strip():
+            return [(self.question, choice) for choice in self.choices]
+        return [(self.context, f"{self.question} {choice}".strip()) for choice in self.choices]
+
+
+@dataclass(frozen=True)
+class ChoiceTable:
+    """The rows of a file, all with `num_choices` choices; skipped: the bad rows that were left out."""
+
+    rows: list[ChoiceRow]
+    num_choices: int
+    skipped: list[RowError] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def read_choices(
+    path: Path | str, *, num_choices: int | None = None, with_labels: bool = True, skip_bad_rows: bool = False
+) -> ChoiceTable:
+    """Read multiple-choice rows from .csv or .jsonl, plain or packed.
+
+    num_choices: of every row; None takes the commonest number of the file. with_labels: every row needs its label;
+    without it labels are not read. skip_bad_rows: leave bad rows out, listed in `skipped`.
+
+    Raises RowErrors (all bad rows: no text, fewer than two choices, another number of choices than the others, a label
+    that is none of them), InputError (a format or header that is not known, nothing to read), MissingFileError.
+    """
+    kind = file_format(path)
+    if kind not in ("csv", "jsonl"):
+        raise InputError(f"{path} is .{kind}: multiple choice is read from .csv (SWAG) and .jsonl.")
+    faults: list[RowError] = []
+    found = list(_parsed(path, kind, with_labels, faults))
+    expected = num_choices or _commonest([len(row.choices) for row in found])
+    rows = []
+    for row in found:
+        if len(row.choices) == expected:
+            rows.append(row)
+        else:
+            who = "are needed" if num_choices else "is what most rows have"
+            reason = f"there are {len(row.choices)} choices, and {expected} {who}"
+            faults.append(RowError(row.file, row.line, "choices", reason))
+    faults.sort(key=lambda fault: fault.line)
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults)
+    if not rows:
+        raise InputError(f"{path} holds no {'good ' if faults else ''}rows.")
+    return ChoiceTable(rows, expected, faults)
+
+
+def _commonest(sizes: Sequence[int]) -> int:
+    """The commonest size, the first of several; 0 for none."""
+    return Counter(sizes).most_common(1)[0][0] if sizes else 0
+
+
+def _parsed(path: Path | str, kind: str, with_labels: bool, faults: list[RowError]) -> Iterator[ChoiceRow]:
+    records = read_records(path, kind)
+    for record in records if kind == "jsonl" else _named(path, records, with_labels):
+        bad = list(record.faults)
+        row = None if bad else _row(record, with_labels, bad)
+        faults += bad
+        if row is not None and not bad:
+            yield row
+
+
+def _named(path: Path | str, records: Iterator[Record], with_labels: bool) -> Iterator[Record]:
+    """The rows of a csv file as if each were a JSON object with the plain names."""
+    first = next(records, None)
+    if first is None:
+        raise InputError(f"{path} is empty.")
+    if first.faults:
+        raise RowErrors([fault for record in chain([first], records) for fault in record.faults])
+    header = [cell.strip() for cell in first.cells]
+    for context, question, stem in _CSV_LAYOUTS:
+        columns = _numbered(header, stem)
+        if context in header and question in header and columns:
+            break
+    else:
+        raise InputError(
+            f"{path} is not laid out as SWAG: columns sent1, sent2, ending0, ending1, ... and label are needed."
+        )
+    if with_labels and "label" not in header:
+        raise InputError(f"{path} has no column 'label': test files can be predicted, not scored.")
+    for record in records:
+        if record.faults:
+            yield record
+        elif len(record.cells) != len(header):
+            fault = record.fault(None, f"has {len(record.cells)} columns, not {len(header)}")
+            yield Record(record.file, record.line, faults=(fault,))
+        else:
+            cells = dict(zip(header, record.cells, strict=True))
+            choices = [cells[column] for column in columns]
+            while choices and not choices[-1]:  # a row may use fewer columns than another
+                choices.pop()
+            key = next((cells[name] for name in ("id", "video-id") if name in cells), "")
+            named = {"context": cells[context], "question": cells[question], "choices": choices, "id": key}
+            yield Record(record.file, record.line, named=named | {"label": cells.get("label")})
+
+
+def _numbered(header: Sequence[str], stem: str) -> list[str]:
+    """The columns stem0, stem1, ... as far as they go."""
+    names: list[str] = []
+    while f"{stem}{len(names)}" in header:
+        names.append(f"{stem}{len(names)}")
+    return names
+
+
+def _row(record: Record, with_labels: bool, faults: list[RowError]) -> ChoiceRow | None:
+    """The row, or None; what is wrong with it is added to `faults`."""
+    named = record.named
+    texts = {name: "" if named.get(name) is None else named[name] for name in ("context", "question")}
+    for name, text in texts.items():
+        reason = None if text == "" else read_text(text)[1]
+        if reason is not None and not (isinstance(text, str) and not text.strip()):
+            faults.append(record.fault(name, reason))
+    if not faults and not any(text.strip() for text in texts.values()):
+        faults.append(record.fault("context", "neither context nor question has text"))
+    choices = named.get("choices")
+    if not isinstance(choices, list):
+        reason = "is missing" if choices is None else f"is {json_kind(choices)}, not a list"
+        faults.append(record.fault("choices", reason))
+        return None
+    if len(choices) < 2:
+        faults.append(record.fault("choices", f"has {len(choices)} of at least two choices"))
+    for number, choice in enumerate(choices):
+        reason = read_text(choice)[1]
+        if reason is not None:
+            faults.append(record.fault("choices", f"choice {number}: {reason}"))
+    label = None
+    if with_labels:
+        label, reason = _label(named.get("label"), len(choices))
+        if reason is not None:
+            faults.append(record.fault("label", reason))
+    if faults:
+        return None
+    key = named.get("id")
+    return ChoiceRow(
+        texts["context"],
+        texts["question"],
+        tuple(choices),
+        label,
+        record.line,
+        record.file,
+        "" if key is None else str(key),
+    )
+
+
+def _label(cell: Any, count: int) -> tuple[int | None, str | None]:
+    """The number of the right choice, or what is wrong with it."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return None, "the label is missing"
+    if isinstance(cell, bool) or not isinstance(cell, (int, str)):
+        return None, f"is {json_kind(cell)}, not the number of a choice"
+    text = str(cell).strip()
+    if not (text.isascii() and text.isdecimal()):
+        return None, f"'{text[:60]}' is not the number of a choice (from 0)"
+    if len(text) > 9 or int(text) >= count:
+        return None, f"{text[:60]} is none of the {count} choices, which count from 0"
+    return int(text), None

@@ -1,0 +1,152 @@
+"""The Stanford Sentiment Treebank: one bracketed tree a line, a label from 0 to 4 at every node.
+
+    (3 (2 (2 The) (2 film)) (4 (4 shines) (2 .)))
+
+0 is very negative, 2 neutral, 4 very positive. A tree gives its sentence and all its phrases, in five classes or in
+two (0 and 1 are negative, 3 and 4 positive, neutral ones left out). Socher et al. 2013.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..core.errors import InputError, RowError, RowErrors
+from .files import read_lines
+from .tables import Row
+
+NEUTRAL = 2
+_PIECES = re.compile(r"[()]|[^\s()]+")
+_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class SentimentTree:
+    """One sentence: its words, and (label, first word, word behind the last) for each node, the root last."""
+
+    words: tuple[str, ...]
+    nodes: tuple[tuple[int, int, int], ...]
+    line: int
+    file: str
+
+    @property
+    def label(self) -> int:
+        """The label of the whole sentence, 0 to 4."""
+        return self.nodes[-1][0]
+
+    def phrases(self) -> Iterator[tuple[str, int]]:
+        """(text, label) of every node, children before their parent, the sentence last."""
+        for label, start, end in self.nodes:
+            yield " ".join(self.words[start:end]), label
+
+
+@dataclass(frozen=True)
+class TreeBank:
+    """The trees of a file; skipped: the bad lines that were left out."""
+
+    trees: list[SentimentTree]
+    skipped: list[RowError] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+
+def read_sentiment_trees(path: Path | str, *, skip_bad_rows: bool = False) -> TreeBank:
+    """Read a file of trees, plain or packed; blank lines are no trees.
+
+    The brackets and slashes that treebanks escape inside words (-LRB-, \\/) are written as themselves. Raises RowErrors
+    (all lines that are no tree, with the reason), InputError (nothing to read), MissingFileError.
+    """
+    trees, faults = [], []
+    for line in read_lines(path):
+        if line.fault is None and not line.text.strip():
+            continue
+        try:
+            if line.fault is not None:
+                raise _TreeError(line.fault)
+            words, nodes = _parse(line.text)
+        except _TreeError as error:
+            faults.append(RowError(str(path), line.number, None, str(error)))
+        else:
+            trees.append(SentimentTree(words, nodes, line.number, str(path)))
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults)
+    if not trees:
+        raise InputError(f"{path} holds no {'good ' if faults else ''}trees.")
+    return TreeBank(trees, faults)
+
+
+def sentence_rows(trees: Iterable[SentimentTree], *, binary: bool = False) -> list[Row]:
+    """One row a sentence, labelled "0" to "4"; binary: "0" and "1", without the neutral ones."""
+    rows = []
+    for tree in trees:
+        text = " ".join(tree.words)
+        rows += _rows_of([(text, tree.label)], tree, binary)
+    return rows
+
+
+def phrase_rows(trees: Iterable[SentimentTree], *, binary: bool = False) -> list[Row]:
+    """One row for each different phrase of all trees, sentences among them, where it first stands.
+
+    A phrase that occurs with several labels gives a row for each. Labels as in `sentence_rows`.
+    """
+    rows = []
+    seen: set[tuple[str, int]] = set()
+    for tree in trees:
+        new = [phrase for phrase in dict.fromkeys(tree.phrases()) if phrase not in seen]
+        seen.update(new)
+        rows += _rows_of(new, tree, binary)
+    return rows
+
+
+def _rows_of(phrases: Iterable[tuple[str, int]], tree: SentimentTree, binary: bool) -> list[Row]:
+    kept = [(text, label) for text, label in phrases if not (binary and label == NEUTRAL)]
+    return [
+        Row(text, None, str(int(label > NEUTRAL)) if binary else str(label), tree.line, tree.file)
+        for text, label in kept
+    ]
+
+
+# -- from brackets to nodes --------------------------------------------------------------------------------------
+
+
+class _TreeError(Exception):
+    """What is wrong with a line."""
+
+
+def _parse(text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]:
+    """Words and nodes of one tree. No recursion: a tree may be as deep as its line is long."""
+    words: list[str] = []
+    nodes: list[tuple[int, int, int]] = []
+    is_open: list[tuple[int, int, int]] = []  # label, first word, nodes closed before
+    pieces = _PIECES.finditer(text)
+    for piece in pieces:
+        token, place = piece[0], piece.start() + 1
+        if nodes and not is_open:
+            raise _TreeError(f"text follows the end of the tree at character {place}")
+        if token == "(":
+            if is_open and is_open[-1][1] < len(words) and len(nodes) == is_open[-1][2]:
+                raise _TreeError(f"a node at character {place} has a word and a node below it")
+            is_open.append((_label(next(pieces, None), place), len(words), len(nodes)))
+        elif not is_open:
+            raise _TreeError("the line does not begin with a bracket")
+        elif token == ")":
+            label, start, _ = is_open.pop()
+            if start == len(words):
+                raise _TreeError(f"the node that ends at character {place} has no word")
+            nodes.append((label, start, len(words)))
+        else:
+            if is_open[-1][1] < len(words):
+                raise _TreeError(f"'{token[:30]}' at character {place} stands beside another word or node")
+            words.append(_ESCAPES.get(token, token.replace("\\/", "/").replace("\\*", "*")))
+    if is_open:
+        raise _TreeError(f"{len(is_open)} brackets are not closed")
+    return tuple(words), tuple(nodes)
+
+
+def _label(piece: re.Match[str] | None, place: int) -> int:
+    if piece is None or piece[0] not in ("0", "1", "2", "3", "4"):
+        raise _TreeError(f"the node at character {place} has no label from 0 to 4")
+    return int(piece[0])

@@ -1,0 +1,173 @@
+"""Multiple choice from SWAG's csv and from JSON lines: the same rows, every bad one named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.text.choices import ChoiceRow, read_choices
+
+SWAG_HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
+SWAG_ROW = (
+    '0,anetv_1,3416,"A girl, left, stands. She","A girl, left, stands.",She,gold,'
+    'walks.,"runs, ""fast"".",sits.,eats.,2\n'
+)
+
+
+def write(folder: Path, name: str, content: str) -> Path:
+    path = folder / name
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def jsonl(folder: Path, *rows: Any, name: str = "a.jsonl") -> Path:
+    return write(folder, name, "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+
+
+def plain(**changes: Any) -> dict[str, Any]:
+    return {"context": "c", "question": "q", "choices": ["a", "b"], "label": 0} | changes
+
+
+def test_swag_is_read_as_its_csv_lies(tmp_path):
+    table = read_choices(write(tmp_path, "train.csv", SWAG_HEADER + SWAG_ROW))
+    (row,) = table.rows
+    assert table.num_choices == 4 and not table.skipped
+    assert (row.context, row.question, row.label, row.key, row.line) == (
+        "A girl, left, stands.",
+        "She",
+        2,
+        "anetv_1",
+        2,
+    )
+    assert row.choices == ("walks.", 'runs, "fast".', "sits.", "eats.")
+
+
+def test_csv_and_json_lines_give_the_same_rows(tmp_path):
+    one = read_choices(write(tmp_path, "a.csv", SWAG_HEADER + SWAG_ROW)).rows[0]
+    given = {"context": one.context, "question": one.question, "choices": one.choices, "label": 2, "id": "anetv_1"}
+    two = read_choices(jsonl(tmp_path, given)).rows[0]
+    assert two == ChoiceRow(one.context, one.question, one.choices, 2, 1, two.file, "anetv_1")
+
+
+def test_pairs_put_the_question_before_the_choice():
+    row = ChoiceRow("A girl stands.", "She", ("walks.", "sits."), 0, 1, "f")
+    assert row.pairs() == [("A girl stands.", "She walks."), ("A girl stands.", "She sits.")]
+    assert ChoiceRow("Tom", "", ("runs", "eats"), 0, 1, "f").pairs() == [("Tom", "runs"), ("Tom", "eats")]
+    assert ChoiceRow("", "Why?", ("so", "no"), 0, 1, "f").pairs() == [("Why?", "so"), ("Why?", "no")]
+
+
+def test_a_test_file_of_swag_has_no_labels(tmp_path):
+    header, row = SWAG_HEADER.replace(",label", ""), SWAG_ROW.rsplit(",", 1)[0] + "\n"
+    path = write(tmp_path, "test.csv", header + row)
+    assert read_choices(path, with_labels=False).rows[0].label is None
+    with pytest.raises(InputError, match="no column 'label'"):
+        read_choices(path)
+
+
+def test_the_csv_of_cosmosqa_is_read(tmp_path):
+    text = "id,context,question,answer0,answer1,answer2,answer3,label\nk1,Rain.,Why?,a,b,c,d,3\n"
+    (row,) = read_choices(write(tmp_path, "valid.csv", text)).rows
+    assert (row.key, row.context, row.question, row.choices, row.label) == ("k1", "Rain.", "Why?", tuple("abcd"), 3)
+
+
+@pytest.mark.parametrize("label", [1, "1", " 1 "])
+def test_a_label_may_be_a_number_or_its_digits(tmp_path, label):
+    assert read_choices(jsonl(tmp_path, plain(label=label))).rows[0].label == 1
+
+
+def test_question_or_context_may_be_missing_and_not_both(tmp_path):
+    rows = [{"context": "c", "choices": ["a", "b"], "label": 0}, {"question": "q", "choices": ["a", "b"], "label": 0}]
+    assert [(row.context, row.question) for row in read_choices(jsonl(tmp_path, *rows)).rows] == [("c", ""), ("", "q")]
+    with pytest.raises(RowErrors, match="neither context nor question"):
+        read_choices(jsonl(tmp_path, plain(context=" ", question=None)))
+
+
+@pytest.mark.parametrize(
+    "change, column, reason",
+    [
+        ({"label": 2}, "label", "2 is none of the 2 choices"),
+        ({"label": -1}, "label", "'-1' is not the number of a choice"),
+        ({"label": "B"}, "label", "'B' is not the number"),
+        ({"label": True}, "label", "is true or false"),
+        ({"label": 1.0}, "label", "is a number, not the number of a choice"),
+        ({"label": None}, "label", "is missing"),
+        ({"label": "9" * 5000}, "label", "is none of the 2"),
+        ({"choices": ["a"]}, "choices", "has 1 of at least two"),
+        ({"choices": []}, "choices", "has 0 of at least two"),
+        ({"choices": "ab"}, "choices", "is text, not a list"),
+        ({"choices": None}, "choices", "is missing"),
+        ({"choices": ["a", " "]}, "choices", "choice 1: the text is empty"),
+        ({"choices": ["a", 5]}, "choices", "choice 1: is a number"),
+        ({"context": ["c"]}, "context", "is a list, not text"),
+        ({"question": "\ud800"}, "question", "surrogate"),
+    ],
+)
+def test_every_bad_row_is_named(tmp_path, change, column, reason):
+    path = jsonl(tmp_path, plain(), plain(**change), plain())
+    with pytest.raises(RowErrors) as caught:
+        read_choices(path)
+    first = caught.value.rows[0]
+    assert (first.line, first.column) == (2, column) and reason in first.reason
+    table = read_choices(path, skip_bad_rows=True)
+    assert [row.line for row in table.rows] == [1, 3] and table.skipped
+
+
+def test_unequal_numbers_of_choices_are_reported_by_line(tmp_path):
+    path = jsonl(tmp_path, plain(choices=["a", "b", "c"]), plain(), plain(), plain(choices=list("abcd")))
+    with pytest.raises(RowErrors) as caught:
+        read_choices(path)
+    assert [(fault.line, fault.column) for fault in caught.value.rows] == [(1, "choices"), (4, "choices")]
+    assert "there are 3 choices, and 2 is what most rows have" in str(caught.value)
+    assert read_choices(path, skip_bad_rows=True).num_choices == 2
+    three = read_choices(path, num_choices=3, skip_bad_rows=True)
+    assert [row.line for row in three.rows] == [1] and len(three.skipped) == 3
+
+
+def test_a_csv_row_with_fewer_endings_is_reported(tmp_path):
+    short = '1,v,1,"s",A girl.,She,gold,walks.,runs.,,,1\n'
+    with pytest.raises(RowErrors, match=r"a.csv:4: column 'choices': there are 2 choices, and 4"):
+        read_choices(write(tmp_path, "a.csv", SWAG_HEADER + SWAG_ROW + SWAG_ROW + short))
+
+
+def test_a_csv_row_with_an_ending_missing_in_the_middle_is_reported(tmp_path):
+    gap = '1,v,1,"s",A girl.,She,gold,walks.,,sits.,eats.,1\n'
+    with pytest.raises(RowErrors, match="choice 1: the text is empty"):
+        read_choices(write(tmp_path, "a.csv", SWAG_HEADER + gap))
+
+
+def test_faults_of_form_are_reported_with_the_others_in_order(tmp_path):
+    path = jsonl(tmp_path, plain(choices=list("abc")), "{broken", plain(), plain(), "[1]")
+    with pytest.raises(RowErrors) as caught:
+        read_choices(path)
+    assert [fault.line for fault in caught.value.rows] == [1, 2, 5]
+    with pytest.raises(RowErrors, match="has 2 columns, not 12"):
+        read_choices(write(tmp_path, "a.csv", SWAG_HEADER + "1,2\n"))
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.csv", "text,label\na,b\n", "not laid out as SWAG"),
+        ("a.csv", "", "is empty"),
+        ("a.jsonl", "\n", "holds no rows"),
+        ("a.jsonl", "{}\n", "holds no good rows"),
+        ("a.tsv", "x", "multiple choice is read from"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path, name, content, message):
+    with pytest.raises(InputError, match=message):
+        read_choices(write(tmp_path, name, content), skip_bad_rows=True)
+
+
+@pytest.mark.parametrize("name, has_context", [("codah", True), ("cosmosqa", True), ("arc_easy", False)])
+def test_the_real_sets_are_read_without_a_bad_row(data_folder, name, has_context):
+    for part in ("train", "dev"):
+        table = read_choices(data_folder / name / f"{part}.jsonl")
+        assert table.num_choices == 4 and len(table) >= 250 and not table.skipped
+        assert all(bool(row.context) == has_context and row.key for row in table.rows)
+        assert {row.label for row in table.rows} == {0, 1, 2, 3}
+        assert all(first and second for row in table.rows for first, second in row.pairs())

@@ -1,0 +1,149 @@
+"""Bracketed sentiment trees: sentences and phrases in five classes and two, and what is wrong with a line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.text.sentiment_trees import phrase_rows, read_sentiment_trees, sentence_rows
+
+FILM = "(3 (2 (2 The) (2 film)) (4 (4 shines) (2 .)))"
+DULL = "(1 (2 (2 The) (2 film)) (1 (1 drags) (2 .)))"
+FLAT = "(2 (2 A) (2 film))"
+
+
+def write(folder: Path, *lines: str) -> Path:
+    path = folder / "train.txt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_a_tree_gives_its_sentence_and_every_phrase(tmp_path):
+    (tree,) = read_sentiment_trees(write(tmp_path, FILM)).trees
+    assert tree.words == ("The", "film", "shines", ".") and tree.label == 3 and tree.line == 1
+    assert list(tree.phrases()) == [
+        ("The", 2),
+        ("film", 2),
+        ("The film", 2),
+        ("shines", 4),
+        (".", 2),
+        ("shines .", 4),
+        ("The film shines .", 3),
+    ]
+
+
+def test_sentences_in_five_classes_and_in_two(tmp_path):
+    trees = read_sentiment_trees(write(tmp_path, FILM, "", DULL, FLAT)).trees
+    five = [(row.text, row.label, row.line) for row in sentence_rows(trees)]
+    assert five == [("The film shines .", "3", 1), ("The film drags .", "1", 3), ("A film", "2", 4)]
+    assert [(row.text, row.label) for row in sentence_rows(trees, binary=True)] == [
+        ("The film shines .", "1"),
+        ("The film drags .", "0"),
+    ]
+
+
+def test_a_phrase_is_a_row_once(tmp_path):
+    trees = read_sentiment_trees(write(tmp_path, FILM, DULL)).trees
+    rows = phrase_rows(trees)
+    assert len(rows) == len({row.text for row in rows}) == 10  # 7 of the first, 3 new ones
+    assert [row.line for row in rows if row.text == "The film"] == [1]
+    assert [(row.text, row.label) for row in phrase_rows(trees, binary=True)] == [
+        ("shines", "1"),
+        ("shines .", "1"),
+        ("The film shines .", "1"),
+        ("drags", "0"),
+        ("drags .", "0"),
+        ("The film drags .", "0"),
+    ]
+
+
+def test_a_phrase_with_two_labels_gives_two_rows(tmp_path):
+    trees = read_sentiment_trees(write(tmp_path, "(3 (2 so) (3 good))", "(2 (2 so) (2 good))")).trees
+    assert [(row.text, row.label) for row in phrase_rows(trees) if row.text == "good"] == [("good", "3"), ("good", "2")]
+
+
+def test_escaped_brackets_are_brackets_again(tmp_path):
+    line = "(2 (2 -LRB-) (2 (2 and\\/or) (2 (2 \\*) (2 -RRB-))))"
+    assert read_sentiment_trees(write(tmp_path, line)).trees[0].words == ("(", "and/or", "*", ")")
+
+
+def test_files_may_be_packed(tmp_path):
+    path = tmp_path / "dev.txt.gz"
+    path.write_bytes(gzip.compress(FILM.encode()))
+    assert len(read_sentiment_trees(path)) == 1
+
+
+def test_a_very_deep_tree_is_read():
+    depth = 50_000
+    from maskwright.text.sentiment_trees import _parse
+
+    words, nodes = _parse("(2 (2 a) " * depth + "(2 b)" + ")" * depth)
+    assert len(words) == depth + 1 and nodes[-1] == (2, 0, depth + 1)
+
+
+words = st.text(st.characters(categories=("L", "N", "P"), exclude_characters="()\\"), min_size=1).filter(
+    lambda word: not word.startswith("-")
+)
+trees = st.recursive(
+    st.tuples(st.integers(0, 4), words),
+    lambda below: st.tuples(st.integers(0, 4), st.tuples(below, below)),
+    max_leaves=8,
+)
+
+
+def bracketed(tree) -> str:
+    label, below = tree
+    return f"({label} {below})" if isinstance(below, str) else f"({label} {' '.join(map(bracketed, below))})"
+
+
+def expected(tree) -> list[tuple[str, int]]:
+    """Phrases of a tree by recursion, children first."""
+    label, below = tree
+    if isinstance(below, str):
+        return [(below, label)]
+    parts = [expected(child) for child in below]
+    return [*parts[0], *parts[1], (" ".join(part[-1][0] for part in parts), label)]
+
+
+@given(trees)
+def test_any_tree_comes_back(tmp_path_factory, tree):
+    path = write(tmp_path_factory.mktemp("trees"), bracketed(tree))
+    assert list(read_sentiment_trees(path).trees[0].phrases()) == expected(tree)
+
+
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        ("(3 (2 The) (2 film)", "1 brackets are not closed"),
+        ("(3 (2 The) (2 film)))", "text follows the end of the tree at character 21"),
+        (FILM + FLAT, "text follows the end"),
+        ("The film", "does not begin with a bracket"),
+        ("(5 film)", "has no label from 0 to 4"),
+        ("(film)", "has no label"),
+        ("(", "has no label"),
+        ("(3 )", "has no word"),
+        ("(3 (2 ) (2 film))", "has no word"),
+        ("(3 The film)", "'film' at character 8 stands beside"),
+        ("(3 (2 The) film)", "stands beside"),
+        ("(3 The (2 film))", "has a word and a node below it"),
+    ],
+)
+def test_what_is_no_tree_is_named(tmp_path, line, reason):
+    path = write(tmp_path, FILM, line, DULL)
+    with pytest.raises(RowErrors) as caught:
+        read_sentiment_trees(path)
+    assert [fault.line for fault in caught.value.rows] == [2] and reason in caught.value.rows[0].reason
+    bank = read_sentiment_trees(path, skip_bad_rows=True)
+    assert [tree.line for tree in bank.trees] == [1, 3] and len(bank.skipped) == 1
+
+
+def test_no_tree_at_all_is_said(tmp_path):
+    with pytest.raises(InputError, match="holds no trees"):
+        read_sentiment_trees(write(tmp_path, ""))
+    with pytest.raises(InputError, match="holds no good trees"):
+        read_sentiment_trees(write(tmp_path, "("), skip_bad_rows=True)
