@@ -21,11 +21,11 @@ HARNESS = REPOSITORY / "tests" / "reliability" / "crash_harness.py"
 PAGE = REPOSITORY / "docs" / "reliability.md"
 HEAD = """# Reliability, measured
 
-Written by `benchmarks/reliability.py`; `make reliability` makes 200 kills of each kind. A run is killed with SIGKILL, half
-of the times at a random moment and half inside a random disk operation (a write that is torn, a sync, a rename: while
-tokenizing, sharding, saving, writing the report, exporting the model). Then the same command runs to its end. The SHA-256
-of its weights, and of its log without times, must equal those of a run that nobody disturbed. Dropout is on, gradients are
-accumulated, and bfloat16 is used where the processor has it.
+Written by `benchmarks/reliability.py`; `make reliability` makes 200 kills of each kind. A run is killed with SIGKILL,
+half of the times at a random moment and half inside a random disk operation (a write that is torn, a sync, a rename:
+while tokenizing, sharding, saving, writing the report, exporting the model). Then the same command runs to its end.
+The SHA-256 of its weights, and of its log without times, must equal those of a run that nobody disturbed. Dropout is
+on, gradients are accumulated, and bfloat16 is used where the processor has it.
 """
 
 
