@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from ablation_results import Results, write_results
 
 from maskwright.api import load
@@ -39,6 +38,7 @@ from maskwright.tasks.examples import Examples
 from maskwright.text.corpus import read_documents
 from maskwright.text.tables import read_table
 from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.checkpoint import read_weights
 from maskwright.train.finetune import fit
 from maskwright.train.pretrain import pretrain
 from maskwright.train.pretrain_config import PretrainConfig
@@ -276,9 +276,7 @@ def network_at(part: Part, step: int, task: Classification) -> Model:
     model, _ = load_model(part.folder / "model", "classification", **head)
     if step == 0:
         return build(model.config, "classification", **head)
-    path = part.folder / "checkpoints" / f"step-{step}"
-    storage.verify_folder(path)
-    stored = safetensors.torch.load(storage.read_bytes(path / "model.safetensors"))
+    stored = read_weights(part.folder / "checkpoints" / f"step-{step}")
     encoder = {name.removeprefix("encoder."): value for name, value in stored.items() if name.startswith("encoder.")}
     missing, unexpected = model.encoder.load_state_dict(encoder, strict=False)
     # The pooler is new where pre-training had none, and left out where the head has no use for it.

@@ -35,6 +35,7 @@ from .training_options import (
     WarmupOption,
     load_recipe,
     print_recipe,
+    tell_if_finished,
 )
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ def _show_result(result: DistillResult, json: bool) -> None:
             }
         )
         return
-    if result.already_finished:
-        print_text("This run is finished; here is what it found (--restart would start it over).")
+    tell_if_finished(result.already_finished)
     cells = [
         (
             row.name,

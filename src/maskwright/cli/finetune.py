@@ -36,6 +36,7 @@ from .training_options import (
     WarmupOption,
     load_recipe,
     print_recipe,
+    tell_if_finished,
 )
 
 if TYPE_CHECKING:
@@ -128,8 +129,7 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
             }
         )
         return
-    if result.already_finished:
-        print_text("This run is finished; here is what it found (--restart would start it over).")
+    tell_if_finished(result.already_finished)
     if len(result.seeds) > 1:
         for name, value in result.mean.items():
             print_text(f"{name:<12}  {value:.4f} ± {result.deviation[name]:.4f}")

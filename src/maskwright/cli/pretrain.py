@@ -35,6 +35,7 @@ from .training_options import (
     WarmupOption,
     load_recipe,
     print_recipe,
+    tell_if_finished,
 )
 
 if TYPE_CHECKING:
@@ -208,8 +209,7 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     if json:
         print_json(found)
         return
-    if result.already_finished:
-        print_text("This run is finished; here is what it found (--restart would start it over).")
+    tell_if_finished(result.already_finished)
     print_metrics({"steps": result.steps, **result.scores})
     print_text(f"health: {result.verdict.level}")
     for reason in result.verdict.reasons:

@@ -55,6 +55,12 @@ def print_recipe(recipe: Any, json: bool) -> None:
         print_text(configuration.to_toml(recipe).rstrip())
 
 
+def tell_if_finished(already_finished: bool) -> None:
+    """Say that nothing was run, where the run folder was complete before."""
+    if already_finished:
+        print_text("This run is finished; here is what it found (--restart would start it over).")
+
+
 def _is_given(value: Any) -> bool:
     """Whether a parameter was set; 0 is a value and counts."""
     return value is not None and value is not False and value not in ([], {})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from .finetune_job import kept_weights
+from .checkpoint import read_weights
 
 
 def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
@@ -21,9 +21,9 @@ def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
     Summed in float64, one folder after the other, so that two models are in memory whatever their number. Raises
     CorruptFileError when a file changed on disk.
     """
-    first = kept_weights(folders[0])
+    first = read_weights(folders[0])
     sums = {name: tensor.double() for name, tensor in first.items()}
     for folder in folders[1:]:
-        for name, tensor in kept_weights(folder).items():
+        for name, tensor in read_weights(folder).items():
             sums[name] += tensor
     return {name: (total / len(folders)).to(first[name].dtype) for name, total in sums.items()}

@@ -82,16 +82,29 @@ def load_latest(folder: Path) -> Checkpoint | None:
     return None
 
 
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint, or of the best ones that a run keeps. Raises CorruptFileError when they changed."""
+    _verify(folder)
+    return _tensors(folder / "model.safetensors")
+
+
 def _read(step: int, path: Path) -> Checkpoint:
+    _verify(path)
+    weights, optimizer = (_tensors(path / name) for name in ("model.safetensors", "optimizer.safetensors"))
+    return Checkpoint(step, weights, optimizer, storage.read_json(path / "state.json"))
+
+
+def _verify(path: Path) -> None:
     if not storage.verify_folder(path):
         raise CorruptFileError(f"{path / storage.MANIFEST} is missing: the checkpoint cannot be trusted.")
-    tensors = []
-    for name in ("model.safetensors", "optimizer.safetensors"):
-        try:
-            tensors.append(safetensors.torch.load(storage.read_bytes(path / name)))
-        except SafetensorError as error:
-            raise CorruptFileError(f"{path / name} cannot be read ({error}).") from None
-    return Checkpoint(step, tensors[0], tensors[1], storage.read_json(path / "state.json"))
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = safetensors.torch.load(storage.read_bytes(path))
+    except SafetensorError as error:
+        raise CorruptFileError(f"{path} cannot be read ({error}).") from None
+    return tensors
 
 
 def _own(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -6,7 +6,6 @@ The same command goes on wherever it was cut off, as pre-training and fine-tunin
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from ..core.config import to_dict
@@ -21,32 +20,21 @@ from .distill_measure import Measured, measure, pruned_rows
 from .distill_report import write_distill_report
 from .distill_sides import RowsSide, Side, TextSide
 from .loop import train
-from .run import RunFolder, open_run
+from .run import RunFolder, RunResult, open_run
 
 
 @dataclass(frozen=True)
-class DistillResult:
+class DistillResult(RunResult):
     """Where a run's results are, and its figures.
 
     metric: the score that counts; score_kept: the student's as a share of the teacher's (None where that is 0); rows:
     teacher, student and what pruning leaves, measured on the same held-out data.
     """
 
-    output: Path
     metric: str
     score_kept: float | None
     rows: tuple[Measured, ...]
     already_finished: bool = False
-
-    @property
-    def model(self) -> Path:
-        """The student's folder."""
-        return self.output / "model"
-
-    @property
-    def report(self) -> Path:
-        """The page to look at."""
-        return self.output / "report.html"
 
 
 def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:

@@ -27,7 +27,7 @@ from .finetune_config import FinetuneConfig
 from .finetune_job import FinetuneJob, FolderKeeper, MemoryKeeper
 from .finetune_report import write_finetune_report
 from .loop import LoopSettings, train
-from .run import RunFolder, open_run
+from .run import RunFolder, RunResult, open_run
 
 DEV_SHARE = 0.1
 
@@ -41,28 +41,17 @@ class FitResult:
 
 
 @dataclass(frozen=True)
-class FinetuneResult:
+class FinetuneResult(RunResult):
     """Where a run's results are, and its dev figures: mean and deviation over seeds, each seed's own, and those of
     the model whose weights are the mean of all seeds' (None where that was not asked for).
     """
 
-    output: Path
     mean: dict[str, float]
     deviation: dict[str, float]
     seeds: list[dict[str, Any]]
     main_metric: str
     average: dict[str, float] | None = None
     already_finished: bool = False
-
-    @property
-    def model(self) -> Path:
-        """The model folder: that of the best seed, or the average of all."""
-        return self.output / "model"
-
-    @property
-    def report(self) -> Path:
-        """The page to look at."""
-        return self.output / "report.html"
 
 
 @dataclass(frozen=True)

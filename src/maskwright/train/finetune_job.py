@@ -15,6 +15,7 @@ from ..models.model import Model
 from ..objectives.outcome import Outcome
 from ..tasks.base import Task
 from ..tasks.examples import Examples
+from .checkpoint import read_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,13 +59,7 @@ class FolderKeeper:
 
     def bring_back(self, model: Model) -> None:
         """Read them back. Raises CorruptFileError when they changed on disk."""
-        model.load_state_dict(kept_weights(self.folder))
-
-
-def kept_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights that a FolderKeeper wrote to `folder`. Raises CorruptFileError when they changed on disk."""
-    storage.verify_folder(folder)
-    return safetensors.torch.load(storage.read_bytes(folder / "model.safetensors"))
+        model.load_state_dict(read_weights(self.folder))
 
 
 class FinetuneJob:

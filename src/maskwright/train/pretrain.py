@@ -37,32 +37,21 @@ from .pretrain_config import PretrainConfig
 from .pretrain_job import HeldOut, PretrainJob, Probe
 from .pretrain_report import write_pretrain_report
 from .probe import is_labelled, linear_probe
-from .run import RunFolder, open_run
+from .run import RunFolder, RunResult, open_run
 
 GENERATOR = "generator"  # the folder beside a discriminator's files
 MANY_UNKNOWN = 0.05  # share of the tokens; a tokenizer that fits its text is far below
 
 
 @dataclass(frozen=True)
-class PretrainResult:
+class PretrainResult(RunResult):
     """Where a run's results are, and its figures. `scores` are of held-out text (or of training where none is)."""
 
-    output: Path
     scores: dict[str, float]
     baseline: Baseline
     verdict: Verdict
     steps: int
     already_finished: bool = False
-
-    @property
-    def model(self) -> Path:
-        """The model folder."""
-        return self.output / "model"
-
-    @property
-    def report(self) -> Path:
-        """The page to look at."""
-        return self.output / "report.html"
 
 
 def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:

@@ -14,6 +14,7 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,23 @@ from .events import EventFile
 RESULT = "result.json"
 _DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
 _KINDS = {"teacher": "a distillation", "objective": "a pre-training run", "task": "a fine-tuning run"}
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Where the results of a finished run are. output: the run folder."""
+
+    output: Path
+
+    @property
+    def model(self) -> Path:
+        """The model folder that the run ended with."""
+        return self.output / "model"
+
+    @property
+    def report(self) -> Path:
+        """The page to look at."""
+        return self.output / "report.html"
 
 
 class RunFolder:
