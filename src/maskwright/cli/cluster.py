@@ -84,7 +84,7 @@ def cluster(
         print_json(found.to_json(texts) | ({} if output is None else {"output": str(output)}))
         return
     rows = [
-        (number, own.size, f"{own.silhouette:.3f}", ", ".join(own.words[:6]), " ".join(texts[own.nearest[0]].split()))
+        (number, own.size, f"{own.silhouette:.3f}", ", ".join(own.words[:6]), _short(texts[own.nearest[0]]))
         for number, own in enumerate(found.clusters, start=1)
     ]
     print_table(
@@ -93,6 +93,11 @@ def cluster(
     print_text(f"{len(texts):,} texts, {len(found.clusters)} clusters, silhouette {found.silhouette:.3f}")
     if output is not None:
         print_text(f"results: {output / 'clusters.tsv'}\nreport:  {output / 'report.html'}")
+
+
+def _short(text: str, width: int = 60) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _check_folder(output: Path | None, restart: bool) -> None:

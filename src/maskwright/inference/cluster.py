@@ -19,6 +19,7 @@ from ..core.randomness import derive_seed
 AUTO_TO = 12  # clusters that "auto" tries, from 2 on
 SAMPLE = 2000  # texts by which the silhouette is judged, at most
 NEAREST, WORDS = 5, 8
+RARE = 1e-3  # added to mean TF-IDF, so that a word that is elsewhere nowhere does not win by that alone
 STARTS = 4  # of k-means; the best is kept
 
 
@@ -166,7 +167,10 @@ def _described(
 
 
 def typical_words(texts: Sequence[str], groups: np.ndarray) -> list[list[str]]:
-    """For each group the words whose mean TF-IDF in it is the farthest above that elsewhere. groups: int64 [texts]."""
+    """For each group the words whose mean TF-IDF in it is above that elsewhere, by how much and by how many times.
+
+    groups: int64 [texts]. The product of difference and log ratio keeps common words back without a list of them.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     count = int(groups.max()) + 1
@@ -181,7 +185,8 @@ def typical_words(texts: Sequence[str], groups: np.ndarray) -> list[list[str]]:
     for group in range(count):
         own = groups == group
         inside = np.asarray(table[own].sum(axis=0)).ravel()
-        gain = inside / own.sum() - (total - inside) / max((~own).sum(), 1)
+        here, elsewhere = inside / own.sum(), (total - inside) / max((~own).sum(), 1)
+        gain = (here - elsewhere) * np.log((here + RARE) / (elsewhere + RARE)) * (here > elsewhere)
         best = [place for place in np.argsort(-gain, kind="stable")[:WORDS] if gain[place] > 0]
         found.append([str(names[place]) for place in best])
     return found

@@ -118,9 +118,10 @@ def _plain(name: str, facts: CorpusFacts) -> Iterator[_Paragraph]:
     parts: list[str] = []
     lines: list[Span] = []
     begin = place = size = 0
-    for number, raw, fault in read_source_lines(name):
-        if number == 1 and raw.startswith("\ufeff"):  # counted, and no part of a passage
-            raw, place = raw[1:], 1
+    for number, source, fault in read_source_lines(name):
+        mark = number == 1 and source.startswith("\ufeff")  # it is counted, and no part of a passage
+        raw = source[1:] if mark else source
+        place += mark
         is_blank = not raw.strip()
         if fault:
             facts.add_bad([RowError(name, number, None, fault)])
