@@ -37,7 +37,7 @@ def cluster(
     input: InputOption = None,
     clusters: Annotated[str, typer.Option(help="How many, or auto: from 2 to 12, by silhouette.")] = "auto",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A folder for clusters.tsv, clusters.json and the page.")
+        Path | None, typer.Option("-o", "--output", help="A folder for the table, the map and the page.")
     ] = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,

@@ -105,8 +105,7 @@ class Searcher:
         if index is None:
             self._check(names)
             for block, vectors in self._embed(names):
-                for place, (name, passage) in enumerate(block):
-                    best.offer(name, [passage], vectors[place : place + 1])
+                best.offer([name for name, _ in block], [passage for _, passage in block], vectors)
             self.embedded, self.unchanged = len(names), 0
             found = best.ranked()
         else:
@@ -188,7 +187,7 @@ class Searcher:
         for name, shard, start, vectors in index.blocks():
             if (shard, start) not in seen:  # files of one content share their vectors, and are shown once
                 seen.add((shard, start))
-                best.offer(name, [(shard, start + place) for place in range(len(vectors))], vectors)
+                best.offer([name] * len(vectors), [(shard, start + place) for place in range(len(vectors))], vectors)
         found = best.ranked()
         wanted: dict[str, list[int]] = {}
         for entries in found:
@@ -218,12 +217,12 @@ class _Best:
         self.heaps: list[list[tuple[float, int, str, Any]]] = [[] for _ in queries]
         self.offered = 0
 
-    def offer(self, name: str, places: Sequence[Any], vectors: np.ndarray) -> None:
-        """Passages of a file, and their unit vectors, float32 [passages, size]."""
+    def offer(self, names: Sequence[str], places: Sequence[Any], vectors: np.ndarray) -> None:
+        """Passages with the names of their files, and their unit vectors, float32 [passages, size]."""
         cosines = self.queries @ vectors.T  # [queries, passages]
         for heap, row in zip(self.heaps, cosines, strict=True):
             for place in np.argsort(-row, kind="stable")[: self.top_k].tolist():
-                entry = (float(row[place]), -(self.offered + place), name, places[place])
+                entry = (float(row[place]), -(self.offered + place), names[place], places[place])
                 if len(heap) < self.top_k:
                     heapq.heappush(heap, entry)
                 elif entry[:2] > heap[0][:2]:

@@ -118,8 +118,12 @@ class SearchIndex:
 
     def blocks(self) -> Iterator[tuple[str, str, int, np.ndarray]]:
         """(file, shard, row of the shard, float32 [block, size]) for all files, at most BLOCK_ROWS vectors at once."""
+        open_shard, vectors = "", np.zeros((0, 0))
         for name, entry in sorted(self.entries.items(), key=lambda item: (item[1].shard, item[1].start, item[0])):
-            vectors = self._vectors(entry)
+            if entry.shard != open_shard:
+                open_shard, vectors = entry.shard, self._vectors(entry.shard)
+            if len(vectors) < entry.start + entry.count:
+                raise CorruptFileError(f"{self.folder / INDEX} names more than its shards hold: take --restart.")
             for start in range(entry.start, entry.start + entry.count, BLOCK_ROWS):
                 yield (
                     name,
@@ -128,13 +132,13 @@ class SearchIndex:
                     np.array(vectors[start : min(start + BLOCK_ROWS, entry.start + entry.count)]),
                 )
 
-    def _vectors(self, entry: Entry) -> np.ndarray:
-        path = self.folder / SHARDS / f"{entry.shard}.npy"
+    def _vectors(self, shard: str) -> np.ndarray:
+        path = self.folder / SHARDS / f"{shard}.npy"
         try:
-            vectors: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+            vectors: np.ndarray = np.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
             raise CorruptFileError(f"{path} cannot be read ({error}): --restart makes the index anew.") from None
-        if vectors.ndim != 2 or len(vectors) < entry.start + entry.count or vectors.shape[1] != self.about["size"]:
+        if vectors.ndim != 2 or vectors.shape[1] != self.about["size"] or vectors.dtype != np.float32:
             raise CorruptFileError(f"{path} is not what index.json says: --restart makes the index anew.")
         return vectors
 

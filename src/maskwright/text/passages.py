@@ -2,13 +2,13 @@
 
 A paragraph is what stands between blank lines of a `.txt`, or the text of a row of a table. One of at most `max_tokens`
 tokens is a passage; of a longer one, as many sentences as fit together are one; a sentence that is too long by itself
-is cut between tokens. Nothing is lost but white space, and memory holds one paragraph (at most MAX_PARAGRAPH
+is cut between words. Nothing is lost but white space, and memory holds one paragraph (at most MAX_PARAGRAPH
 characters).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -84,12 +84,23 @@ def cut(text: str, tokenizer: Tokenizer, max_tokens: int) -> list[Span]:
         if len(offsets) <= max_tokens:
             pieces.append(((start, end), len(offsets)))
             continue
-        firsts = [offsets[place][0] for place in range(0, len(offsets), max_tokens)]
+        firsts = [offsets[place][0] for place in _cuts(encoding.word_ids, max_tokens)]
         for first, last in pairwise([0, *firsts[1:], end - start]):
             own = _trimmed(text, start + first, start + last)
             if own[0] < own[1]:
                 pieces.append((own, max_tokens))
     return _together(pieces, max_tokens)
+
+
+def _cuts(word_ids: Sequence[int | None], max_tokens: int) -> list[int]:
+    """The tokens at which pieces of at most `max_tokens` begin: where a word begins, unless one word is longer."""
+    cuts = [0]
+    while len(word_ids) - cuts[-1] > max_tokens:
+        place = limit = cuts[-1] + max_tokens
+        while place > cuts[-1] and word_ids[place] == word_ids[place - 1]:
+            place -= 1
+        cuts.append(place if place > cuts[-1] else limit)
+    return cuts
 
 
 def _together(pieces: list[tuple[Span, int]], max_tokens: int) -> list[Span]:

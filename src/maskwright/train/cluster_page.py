@@ -1,4 +1,4 @@
-"""The folder of a clustering: clusters.tsv, clusters.json, and a page with a map of the texts."""
+"""The folder of a clustering: clusters.tsv, clusters.json, map.svg, and a page that shows them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from .report import (
     Table,
     write_report,
 )
+from .report.charts.scatter import scatter
 from .report.numbers import percent
 
 DRAWN = 4000  # points of the map, at most
@@ -37,35 +38,43 @@ def write_clusters(
         lines = [f"{group + 1}\t{cosine:.4f}\t{_one_line(text)}" for group, cosine, text in rows]
         storage.write_text(new / "clusters.tsv", "\n".join(["cluster\tcosine\ttext", *lines]) + "\n")
         storage.write_json(new / "clusters.json", found.to_json(texts))
-        write_report(new / "report.html", _page(found, texts, model, source))
+        drawn = _map(found, texts)
+        picture = scatter(drawn.places, drawn.groups, drawn.texts, drawn.names, drawn.caption)
+        storage.write_text(new / "map.svg", f"{picture}\n")
+        write_report(new / "report.html", _page(found, texts, model, source, drawn))
 
 
-def _page(found: Clustering, texts: Sequence[str], model: str, source: str) -> Report:
-    count = len(found.clusters)
+def _map(found: Clustering, texts: Sequence[str]) -> Scatter:
+    """The texts, or an even choice of them, in the plane of the first two principal components."""
     names = [f"{', '.join(own.words[:5]) or 'no typical word'} ({own.size:,})" for own in found.clusters]
-    headline = (
-        f"{len(texts):,} texts in {count} clusters; silhouette {found.silhouette:.3f}. The largest is about "
-        f"{', '.join(found.clusters[0].words[:3]) or 'nothing that words tell'}."
-    )
     chosen = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), DRAWN)).round().astype(int)).tolist()
     shares = [percent(share) for share in found.shares]
     note = f"The first two principal components, {shares[0]} and {shares[1]} of the variance: what is near in the map "
     note += "need not be near in all dimensions."
     if len(chosen) < len(texts):
         note += f" {len(chosen):,} of the texts are drawn."
+    return Scatter(
+        [(float(found.places[index, 0]), float(found.places[index, 1])) for index in chosen],
+        [int(found.groups[index]) for index in chosen],
+        [texts[index][:SHOWN_LETTERS] for index in chosen],
+        names,
+        "Texts by their vectors",
+        title="Map",
+        note=note,
+    )
+
+
+def _page(found: Clustering, texts: Sequence[str], model: str, source: str, drawn: Scatter) -> Report:
+    count = len(found.clusters)
+    headline = (
+        f"{len(texts):,} texts in {count} clusters; silhouette {found.silhouette:.3f}. The largest is about "
+        f"{', '.join(found.clusters[0].words[:3]) or 'nothing that words tell'}."
+    )
     blocks: list[Block] = [
         KeyFigures(
             [Figure("texts", len(texts)), Figure("clusters", count), Figure("silhouette", f"{found.silhouette:.3f}")]
         ),
-        Scatter(
-            [(float(found.places[index, 0]), float(found.places[index, 1])) for index in chosen],
-            [int(found.groups[index]) for index in chosen],
-            [texts[index][:SHOWN_LETTERS] for index in chosen],
-            names,
-            "Texts by their vectors",
-            title="Map",
-            note=note,
-        ),
+        drawn,
         Table(
             ["cluster", "texts", "share", "silhouette", "typical words"],
             [
