@@ -141,17 +141,19 @@ class Searcher:
         with track("embedding", total, "bytes") as progress:
             block: list[Named] = []
             for name in names:
+                size, read = file_size(name), 0
                 for passage in read_passages(
                     name, self.encoder.tokenizer, self.passage_tokens, text_field=self.text_field
                 ):
                     block.append((name, passage))
+                    read += len(passage.text)
                     if len(block) == BLOCK_PASSAGES:
                         yield block, self._vectors(block)
                         count += len(block)
                         rate = count / (time.monotonic() - started)
-                        progress.update(done, f"{count:,} passages, {rate:,.0f}/s")
+                        progress.update(done + min(read, size), f"{count:,} passages, {rate:,.0f}/s")
                         block = []
-                done += file_size(name)
+                done += size
             if block:
                 yield block, self._vectors(block)
                 count += len(block)
