@@ -35,6 +35,14 @@ def test_a_pair_that_does_not_belong_together_is_only_a_wrong_answer():
     assert in_batch_loss(logits, torch.tensor([False, False])).item() == 0.0
 
 
+def test_the_same_text_again_is_no_wrong_answer():
+    logits = in_batch_logits(FIRST, SECOND, torch.tensor([7, 7]), temperature=0.5)
+    assert in_batch_loss(logits, torch.tensor([True, True])).item() == 0.0
+    three = in_batch_logits(FIRST[[0, 1, 0]], SECOND[[0, 1, 0]], torch.tensor([0, 1, 0]), temperature=0.5)
+    loss = in_batch_loss(three, torch.tensor([True, False, False]))
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-1.2))), "as without its twin"
+
+
 def test_the_temperature_is_a_twentieth_where_none_is_given():
     assert torch.allclose(in_batch_logits(FIRST, SECOND), 20 * FIRST @ SECOND.T)
 

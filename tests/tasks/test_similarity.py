@@ -110,9 +110,19 @@ def test_scores_of_two_pairs_by_hand():
 
 def test_accuracy_is_the_share_of_texts_that_find_their_partner():
     task = Similarity("pairs")
-    examples = task.examples(scored(None, None, None), tokenizer())
+    examples = task.examples([row("a", None, text) for text in ("the", "cat", "mat")], tokenizer())
     logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [0.8, 0.6]]])
     assert task.score(logits, examples).metrics == {"accuracy": pytest.approx(2 / 3)}
+
+
+def test_a_twin_of_the_partner_is_as_good():
+    task = Similarity("pairs")
+    examples = task.examples([row("a", None, text) for text in ("the", "cat", "the")], tokenizer())
+    assert examples.twins.tolist() == [0, 1, 0]
+    assert examples.batch([2, 1]).labels["twins"].tolist() == [0, 1]
+    logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]])
+    found = task.score(logits, examples)
+    assert found.metrics == {"accuracy": 1.0} and found.loss < 1e-6
 
 
 def test_a_single_text_is_drawn_twice_in_training_and_once_otherwise():

@@ -19,9 +19,19 @@ def cosine_loss(cosines: Tensor, gold: Tensor) -> Tensor:
     return F.mse_loss(cosines, gold)
 
 
-def in_batch_logits(first: Tensor, second: Tensor, temperature: float = TEMPERATURE) -> Tensor:
-    """Each first text against all second ones: float [pairs, pairs]. first, second: float [pairs, size], length 1."""
-    return first @ second.T / temperature
+def in_batch_logits(
+    first: Tensor, second: Tensor, twins: Tensor | None = None, temperature: float = TEMPERATURE
+) -> Tensor:
+    """Each first text against all second ones: float [pairs, pairs]. first, second: float [pairs, size], length 1.
+
+    twins: int64 [pairs], equal where the second texts are the same; a twin of the partner is no wrong answer, and is
+    left out.
+    """
+    logits = first @ second.T / temperature
+    if twins is None:
+        return logits
+    same = twins[:, None] == twins[None, :]
+    return logits.masked_fill(same.fill_diagonal_(False), float("-inf"))
 
 
 def in_batch_loss(logits: Tensor, is_positive: Tensor) -> Tensor:

@@ -91,11 +91,18 @@ class PairExamples(Examples):
             return first
         return first + np.fromiter(map(len, self.second_ids), dtype=np.int64, count=len(self))
 
+    @cached_property
+    def twins(self) -> torch.Tensor:
+        """A number for each row, the same where the second texts (or single ones) are the same: int64 [rows]."""
+        numbers: dict[bytes, int] = {}
+        texts = self.input_ids if self.second_ids is None else self.second_ids
+        return torch.tensor([numbers.setdefault(np.asarray(ids).tobytes(), len(numbers)) for ids in texts])
+
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Pack all texts of the rows `indices`, shortest first.
 
         Labels, in the order of `indices`: "example" int64 [rows], the row; "first" and "second" int64 [rows], which
-        sequences its texts are; "sequence" float32 [rows], its target.
+        sequences its texts are; "twins" int64 [rows], see `twins`; "sequence" float32 [rows], its target.
         """
         chosen = np.asarray(indices, dtype=np.int64)
         texts = [self.input_ids[row] for row in chosen]
@@ -107,6 +114,7 @@ class PairExamples(Examples):
         labels = {"example": torch.from_numpy(chosen), "first": torch.from_numpy(place[: len(chosen)])}
         if self.second_ids is not None:
             labels["second"] = torch.from_numpy(place[len(chosen) :])
+        labels["twins"] = self.twins[labels["example"]]
         if self.targets is not None:
             labels["sequence"] = self.targets[labels["example"]]
         return Batch.from_sequences([texts[index] for index in order], None, labels)

@@ -178,7 +178,7 @@ class Similarity(Task):
         if self.trained_on == "scores":
             loss = cosine_loss((first * second).sum(-1), self._scaled(gold))
             return Outcome({self.name: loss * len(gold)}, self.counts(batch))
-        logits = in_batch_logits(first, second)
+        logits = in_batch_logits(first, second, batch.labels["twins"])
         loss = in_batch_loss(logits, gold > 0)
         return Outcome({self.name: loss}, self.counts(batch), {self.name: _found(logits.detach(), gold > 0).sum()})
 
@@ -222,7 +222,7 @@ class Similarity(Task):
         if len(gold.unique()) > 1:
             found = {"spearman": scores.spearman(gold, cosines), "pearson": scores.pearson(gold, cosines)}
         if not _is_scored(examples):
-            found["accuracy"] = _accuracy(logits, gold > 0)
+            found["accuracy"] = _accuracy(logits, gold > 0, _twins(examples))
         elif not found:
             found = {"spearman": 0.0, "pearson": 0.0}  # one score for all rows: there is no order
         return Evaluation(found, logits, self._dev_loss(logits, examples))
@@ -238,7 +238,8 @@ class Similarity(Task):
             return float(self.losses(logits, examples).mean())
         for start in range(0, len(gold), DEV_ROWS):
             block, own = logits[start : start + DEV_ROWS], gold[start : start + DEV_ROWS]
-            total += float(in_batch_loss(in_batch_logits(block[:, 0], block[:, 1]), own > 0))
+            twins = _twins(examples)[start : start + DEV_ROWS]
+            total += float(in_batch_loss(in_batch_logits(block[:, 0], block[:, 1], twins), own > 0))
         return total / max(int((gold > 0).sum()), 1)
 
     def _scaled(self, gold: Tensor) -> Tensor:
@@ -278,12 +279,16 @@ def _found(logits: Tensor, is_positive: Tensor) -> Tensor:
     return logits[rows].argmax(dim=-1) == rows
 
 
-def _accuracy(logits: Tensor, is_positive: Tensor) -> float:
-    """The share of first texts whose partner is the nearest of all second ones. logits: float [rows, 2, size]."""
+def _accuracy(logits: Tensor, is_positive: Tensor, twins: Tensor) -> float:
+    """The share of first texts whose partner, or a twin of it, is the nearest of all second ones.
+
+    logits: float [rows, 2, size]; twins: int64 [rows].
+    """
     rows, right = is_positive.nonzero().flatten(), 0
     for start in range(0, len(rows), BLOCK_ROWS):
         block = rows[start : start + BLOCK_ROWS]
-        right += int(((logits[block, 0] @ logits[:, 1].T).argmax(dim=-1) == block).sum())
+        nearest = (logits[block, 0] @ logits[:, 1].T).argmax(dim=-1)
+        right += int((twins[nearest] == twins[block]).sum())
     return right / max(len(rows), 1)
 
 
@@ -291,6 +296,11 @@ def _gold(examples: Examples) -> Tensor:
     if examples.targets is None:
         raise InputError("Labelled rows are needed.")
     return examples.targets
+
+
+def _twins(examples: Examples) -> Tensor:
+    assert isinstance(examples, PairExamples), "similarity makes no other examples"
+    return examples.twins
 
 
 def _is_scored(examples: Examples) -> bool:
