@@ -40,6 +40,7 @@ from maskwright.train.finetune import fit
 
 HERE = Path(__file__).parent
 SIDES = ("maskwright", "transformers")
+MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 CLASSES = {
     "classification": "AutoModelForSequenceClassification",
     "regression": "AutoModelForSequenceClassification",
@@ -101,8 +102,8 @@ def run_set(name: str, settings: dict[str, Any], options: argparse.Namespace) ->
         path = score_file(options.output, name, side, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         storage.write_json(path, facts)
-        metric = settings["metric"]
-        print(f"{name}, {side}, seed {seed}: {metric} {found.metrics[metric]:.4f}, {facts['seconds']:.0f} s", flush=True)
+        score = f"{settings['metric']} {found.metrics[settings['metric']]:.4f}"
+        print(f"{name}, {side}, seed {seed}: {score}, {facts['seconds']:.0f} s", flush=True)
 
 
 def score_file(output: Path, name: str, side: str, seed: int) -> Path:
@@ -137,9 +138,7 @@ def read_set(name: str, settings: dict[str, Any]) -> Set:
 def train_ours(data: Set, seed: int) -> Tensor:
     """The dev logits of a model that our loop fine-tuned."""
     task, settings = data.task, data.settings
-    model, _ = load_model(
-        minilm(), task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed
-    )  # fmt: skip
+    model, _ = load_model(minilm(), task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
     task.prime(model, data.train)
     fit(
         model,
@@ -236,8 +235,7 @@ def dev_logits(model: Any, data: Set, kind: str) -> Tensor:
         for start in range(0, num_units(examples, kind), size):
             units = list(range(start, min(start + size, num_units(examples, kind))))
             batch, inputs = padded(examples, units, kind)
-            kept = {name: value for name, value in inputs.items() if name in ("input_ids", "attention_mask", "token_type_ids")}
-            output = model(**kept)
+            output = model(**{name: value for name, value in inputs.items() if name in MODEL_INPUTS})
             if kind == "qa":
                 both = torch.stack([output.start_logits, output.end_logits], dim=-1)  # [batch, seq, 2]
                 for window, row, length in zip(batch.labels["example"].tolist(), both, batch.lengths, strict=True):
@@ -253,7 +251,10 @@ def dev_logits(model: Any, data: Set, kind: str) -> Tensor:
 
 def table(recipe: dict[str, Any], output: Path) -> str:
     """Scores of both sides as Markdown: mean ± deviation over seeds."""
-    lines = ["| set | rows | metric | maskwright | transformers | difference | time |", "| --- | ---: | --- | ---: | ---: | ---: | ---: |"]  # fmt: skip
+    lines = [
+        "| set | rows | metric | maskwright | transformers | difference | time |",
+        "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
+    ]
     for name, own in recipe["sets"].items():
         sides = {side: read_scores(output / name, side) for side in SIDES}
         if not all(sides.values()):

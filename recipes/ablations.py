@@ -173,10 +173,9 @@ def prepare_texts(settings: dict[str, Any], output: Path) -> Task:
     train, dev = (Tagging.read(folder / task[part], columns=task["columns"]).rows for part in ("train", "dev"))
     tagging = Tagging.from_rows(train, dev)  # knows the tags of all rows, also of those that are not used
     max_length = settings["pretraining"]["max_length"]
-    parts = (
-        tagging.examples(rows, tokenizer, max_length) for rows in (train[: task["train_rows"]], dev[: task["dev_rows"]])
-    )
-    return Task(tagging, *parts, task)
+    train_examples = tagging.examples(train[: task["train_rows"]], tokenizer, max_length)
+    dev_examples = tagging.examples(dev[: task["dev_rows"]], tokenizer, max_length)
+    return Task(tagging, train_examples, dev_examples, task)
 
 
 def run_all(parts: list[Part], task: Task, settings: dict[str, Any], output: Path) -> None:
