@@ -143,6 +143,21 @@ def test_a_damaged_index_is_named(texts: Path, tmp_path: Path, damage: str):
         searcher().search(str(texts), ["cat"], 1, index)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"shard": "../../secret"}, {"start": -1}, {"count": "3"}, {"count": 10**6}, {"other": 1}, {"sha256": None}],
+)
+def test_an_index_that_was_tampered_with_is_not_followed(texts: Path, tmp_path: Path, change: dict):
+    index = tmp_path / "index"
+    searcher().search(str(texts), ["cat"], 1, index)
+    stored = json.loads((index / "index.json").read_text(encoding="utf-8"))
+    for entry in stored["files"].values():
+        entry.update(change)
+    (index / "index.json").write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(CorruptFileError, match="--restart"):
+        searcher().search(str(texts), ["cat"], 1, index)
+
+
 def test_an_interrupted_index_goes_on_where_it_was(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
     original, calls = Searcher._vectors, []

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -27,6 +28,7 @@ from .vectors_file import write_npy
 
 INDEX, SHARDS = "index.json", "shards"
 FORMAT = 1
+_SHARD = re.compile("[0-9a-f]{24}")
 BLOCK_ROWS = 8192  # vectors in memory at once
 
 
@@ -59,17 +61,18 @@ class SearchIndex:
         stored = storage.read_json(self.folder / INDEX, limit_bytes=1 << 30)
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise CorruptFileError(f"{self.folder / INDEX} is no index of this version: --restart makes it anew.")
-        other = [name for name, value in self.about.items() if stored.get("about", {}).get(name) != value]
+        about = stored.get("about")
+        other = [name for name, value in self.about.items() if not isinstance(about, dict) or about.get(name) != value]
         if other:
             what = "another model" if "model" in other else f"another setting of {', '.join(other)}"
             raise RunError(
                 f"The index {self.folder} was made with {what}: use the same again, another --index, or --restart to "
                 "make it anew."
             )
-        try:
-            return {name: Entry(**entry) for name, entry in stored["files"].items()}
-        except (KeyError, TypeError, AttributeError):
-            raise CorruptFileError(f"{self.folder / INDEX} is damaged: --restart makes it anew.") from None
+        files = stored.get("files")
+        if not isinstance(files, dict) or not all(map(_is_entry, files.values())):
+            raise CorruptFileError(f"{self.folder / INDEX} is damaged: --restart makes it anew.")
+        return {name: Entry(**entry) for name, entry in files.items()}
 
     def by_content(self) -> dict[str, Entry]:
         """SHA-256 -> an entry with that content; a renamed file is found by it."""
@@ -154,6 +157,14 @@ class SearchIndex:
         except (OSError, ValueError, TypeError) as error:
             raise CorruptFileError(f"{path} cannot be read ({error}): --restart makes the index anew.") from None
         return found
+
+
+def _is_entry(value: Any) -> bool:
+    """Whether it is what an Entry is made of; the name of a shard leads nowhere else."""
+    if not isinstance(value, dict) or set(value) != {"sha256", "shard", "start", "count"}:
+        return False
+    has_place = all(isinstance(value[name], int) and value[name] >= 0 for name in ("start", "count"))
+    return has_place and isinstance(value["sha256"], str) and bool(_SHARD.fullmatch(str(value["shard"])))
 
 
 def discard(folder: Path) -> None:

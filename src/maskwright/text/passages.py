@@ -2,8 +2,8 @@
 
 A paragraph is what stands between blank lines of a `.txt`, or the text of a row of a table. One of at most `max_tokens`
 tokens is a passage; of a longer one, as many sentences as fit together are one; a sentence that is too long by itself
-is cut between words. Nothing is lost but white space, and memory holds one paragraph (at most MAX_PARAGRAPH
-characters).
+is cut between words. Nothing is lost but white space, and memory holds one paragraph (of a .txt at most MAX_PARAGRAPH
+characters, of a table one row).
 """
 
 from __future__ import annotations
