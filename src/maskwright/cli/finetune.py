@@ -23,6 +23,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
 from .training_options import (
     AccumulationOption,
     LearningRateOption,
@@ -72,6 +73,10 @@ def finetune(
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,
     crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
+    long: LongOption = None,
+    stride: StrideOption = None,
+    pool: PoolOption = None,
+    max_windows: MaxWindowsOption = None,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -94,6 +99,8 @@ def finetune(
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
+
+        maskwright finetune classification --model runs/a/model --train docs.csv --long windows --pool max -o runs/l
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 

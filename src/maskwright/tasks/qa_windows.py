@@ -27,6 +27,11 @@ MAX_LENGTH, MAX_STRIDE, MAX_QUESTION_TOKENS = 384, 128, 64  # as published for S
 _BLOCK = 256  # questions whose tokens the library holds at once
 
 
+def default_stride(max_length: int) -> int:
+    """Tokens that neighbouring windows share where nothing else is said: a third of `max_length`, at most 128."""
+    return min(MAX_STRIDE, max_length // 3)
+
+
 @dataclass(frozen=True)
 class Windows(Examples):
     """Windows of all questions, in the order of the questions, then of their contexts.
@@ -104,7 +109,7 @@ class _Maker:
         self, tokenizer: Tokenizer, max_length: int, stride: int | None, max_question_tokens: int, counts: TextCounts
     ) -> None:
         self.tokenizer, self.counts = tokenizer, counts
-        self.stride = min(MAX_STRIDE, max_length // 3) if stride is None else stride
+        self.stride = default_stride(max_length) if stride is None else stride
         self.template: Template = tokenizer("a", "a").template
         self.room = max_length - self.template.num_special
         self.max_question = min(max_question_tokens, self.room // 2)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ..core import registry
 from ..core.config import check, fit_types
+from ..tasks.long_texts import MAX_WINDOWS, LongTexts
 from .optimizer import Schedule
 
 
@@ -18,7 +19,9 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data; crf: judge the tags of a sentence together; average_seeds: the model is the mean of the
+    None decides by the data; crf: judge the tags of a sentence together; long: whether texts of more than
+    max_length tokens are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at
+    most max_windows of a row; average_seeds: the model is the mean of the
     seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard events (may change when a run goes
     on).
     """
@@ -47,6 +50,10 @@ class FinetuneConfig:
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
     crf: bool = False
+    long: Literal["cut", "windows"] = "cut"
+    stride: int | None = None
+    pool: Literal["mean", "max"] = "mean"
+    max_windows: int = MAX_WINDOWS
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
@@ -86,6 +93,11 @@ class FinetuneConfig:
             f"Setting 'class_weight' is for classification, not {self.task}.",
         )
         check(not self.crf or self.task == "tagging", f"Setting 'crf' is for tagging, not {self.task}.")
+        check(
+            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
+            or self.task in ("classification", "regression"),
+            f"Setting 'long' is for classification and regression; {self.task} reads long texts in windows as it is.",
+        )
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
             "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
