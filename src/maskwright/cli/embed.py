@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from ..text.inputs import Text
 
 SHOWN = 6  # numbers of a vector that are shown on a terminal
+LayersOption = Annotated[
+    str,
+    typer.Option(
+        help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
+    ),
+]
 
 
 def embed(
@@ -41,12 +47,7 @@ def embed(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write: .npy (a matrix) or .jsonl.")
     ] = None,
-    layers: Annotated[
-        str,
-        typer.Option(
-            help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
-        ),
-    ] = "last",
+    layers: LayersOption = "last",
     pooling: Annotated[
         str | None,
         typer.Option(
