@@ -100,13 +100,6 @@ def test_an_estimator_keeps_its_windows_in_its_folder(classifier, tmp_path):
     assert not np.allclose(mean.predict_proba(texts[:1]), classifier.predict_proba(texts[:1]))
 
 
-def test_words_that_come_late_can_be_learnt(encoder):
-    options = {**QUICK, "epochs": 30, "lr": 5e-3, "batch_size": 8, "long": "windows", "pool": "max"}
-    filler = "the cat sat on the mat . " * 5
-    texts = [f"{filler} she bought {word} at the store {filler}" for word in ("milk", "penguins")] * 4
-    assert mw.TextClassifier(encoder / "encoder", **options).fit(texts, [0, 1] * 4).score(texts, [0, 1] * 4) == 1.0
-
-
 def test_numbers_too_are_of_all_windows(encoder):
     regressor = mw.TextRegressor(encoder / "encoder", long="windows", **QUICK).fit(list(TEXT_OF.values()), [1.0, 2.0])
     cut = mw.TextRegressor(encoder / "encoder", **QUICK).fit(["a", "b"], [1.0, 2.0])
