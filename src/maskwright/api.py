@@ -23,6 +23,7 @@ from .models.model import Model, build
 from .models.presets import preset
 from .tasks import task_of_model
 from .tasks.examples import rows_of
+from .tasks.long_texts import LongTexts
 from .text.corpus import Source
 
 if TYPE_CHECKING:
@@ -139,14 +140,17 @@ def open_embedder(
     pooling: str | None = None,
     normalize: bool | None = None,
     max_length: int | None = None,
+    long: str = "cut",
+    stride: int | None = None,
     device: str = "auto",
     precision: str = "auto",
 ) -> TextEncoder:
     """Any model for text vectors.
 
     What is None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes; token
-    vectors (pooling "none") are as they come.
+    vectors (pooling "none") are as they come. long: "cut", or "windows" for longer texts, which share `stride` tokens.
     """
+    windows = LongTexts.of(long, stride)
     model = open_model(name, None, device, precision)
     declared = declared_by(find_folder(name)[0])
     return TextEncoder(
@@ -155,6 +159,7 @@ def open_embedder(
         pooling=declared.pooling if pooling is None else pooling,
         normalize=(declared.normalize and pooling != "none") if normalize is None else normalize,
         max_length=declared.max_length if max_length is None else max_length,
+        long=windows,
     )
 
 

@@ -23,6 +23,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .long_options import LongOption, StrideOption
 from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, refuse_same_file, warn_of_cuts
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ LayersOption = Annotated[
     ),
 ]
 SHOWN = 6  # numbers of a vector that are shown on a terminal
+LayersOption = Annotated[
+    str,
+    typer.Option(
+        help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
+    ),
+]
 
 
 def embed(
@@ -67,6 +74,8 @@ def embed(
     ] = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
+    long: LongOption = None,
+    stride: StrideOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
@@ -81,6 +90,8 @@ def embed(
     Examples:
 
         maskwright embed runs/a/model --input texts.txt --output vectors.npy --pooling mean
+
+        maskwright embed runs/a/model --input documents.jsonl --output vectors.npy --long windows
 
         maskwright embed runs/a/model "Help, I need somebody!" --pooling none --words --layers concat-last-4 --json
     """
@@ -102,6 +113,8 @@ def embed(
         pooling=pooling,
         normalize=normalize,
         max_length=max_length,
+        long=long or "cut",
+        stride=stride,
         device=device,
         precision=precision,
     )

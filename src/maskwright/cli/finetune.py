@@ -23,6 +23,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
 from .training_options import (
     AccumulationOption,
     LearningRateOption,
@@ -75,6 +76,10 @@ def finetune(
     contrastive: Annotated[
         bool, typer.Option("--contrastive", help="Regression: train vectors of sentences, compared by cosine.")
     ] = False,
+    long: LongOption = None,
+    stride: StrideOption = None,
+    pool: PoolOption = None,
+    max_windows: MaxWindowsOption = None,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -99,6 +104,8 @@ def finetune(
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
 
         maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
+
+        maskwright finetune classification --model runs/a/model --train docs.csv --long windows --pool max -o runs/l
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 

@@ -177,6 +177,15 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     else:
         label = answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else "")
         yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""
+        yield from _loudest(answer)
+
+
+def _loudest(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Where a long text spoke loudest, a line for each label that it was given."""
+    found = answer.get("loudest", {})
+    for label, place in ({"": found} if "window" in found else found).items():
+        where = f"  window {place['window'] + 1} of {place['windows']}, characters {place['start']}-{place['end']}"
+        yield where, label, f"{place['score']:.4f}"
 
 
 def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:

@@ -14,13 +14,15 @@ from ..core.errors import InputError, ModelFolderError
 from ..inference.texts import as_texts
 from ..tasks import Classification
 from ..tasks.classification import THRESHOLD, balanced_weights
-from .fine_tuned import FineTuned, ModelSource, check_lengths, own_facts
+from ..tasks.long_texts import MAX_WINDOWS
+from .fine_tuned import ModelSource, check_lengths, own_facts
+from .whole_text import WholeText
 
 
-class TextClassifier(ClassifierMixin, FineTuned):
+class TextClassifier(ClassifierMixin, WholeText):
     """A fine-tuned encoder that gives each text, or pair of texts, its class.
 
-    Parameters as those of FineTuned, and class_weight: None, "balanced", or a dict from class to weight.
+    Parameters as those of WholeText, and class_weight: None, "balanced", or a dict from class to weight.
 
     y is one class for each text, or a 0/1 matrix [texts, labels] for several. After fit: classes_, model_, task_.
     """
@@ -36,6 +38,10 @@ class TextClassifier(ClassifierMixin, FineTuned):
         lr: float = 5e-5,
         batch_size: int = 32,
         max_length: int | None = None,
+        long: str = "cut",
+        stride: int | None = None,
+        pool: str = "mean",
+        max_windows: int = MAX_WINDOWS,
         class_weight: str | Mapping[Any, float] | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
@@ -50,6 +56,10 @@ class TextClassifier(ClassifierMixin, FineTuned):
             lr=lr,
             batch_size=batch_size,
             max_length=max_length,
+            long=long,
+            stride=stride,
+            pool=pool,
+            max_windows=max_windows,
             freeze_encoder=freeze_encoder,
             warmup=warmup,
             weight_decay=weight_decay,

@@ -16,6 +16,8 @@ from ..data.batch import Batch
 from ..models.model import Model
 from ..models.pooling import pool
 from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
+from ..tasks.long_examples import LongExamples, window_rows
+from ..tasks.long_texts import LongTexts
 from ..text.encoding import Encoding, TextCounts
 from ..text.inputs import Text
 from .layers import check_pooling, choose_layers
@@ -69,8 +71,9 @@ class TextEncoder:
     """Turns texts into vectors.
 
     layers: see `choose_layers`; pooling: "cls", "mean", "max" or "none" (`token_vectors` only); normalize:
-    scale vectors to length 1; max_length: tokens, the rest of a text is cut (None: what the model takes).
-    counts: what was cut or unknown in all calls so far.
+    scale vectors to length 1; max_length: tokens of a sequence (None: what the model takes); long: how a longer text is
+    read, None where it is cut. The vectors of its windows are averaged, weighted by their tokens, or where pooling is
+    "max" the largest are taken. counts: what was cut or unknown in all calls so far.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class TextEncoder:
         pooling: str = "mean",
         normalize: bool = False,
         max_length: int | None = None,
+        long: LongTexts | None = None,
     ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
@@ -89,7 +93,9 @@ class TextEncoder:
             raise ConfigError(
                 "The first token of a left-to-right model sees only itself: take pooling 'mean' or 'max'."
             )
-        self.normalize = normalize
+        if long is not None and pooling == "none":
+            raise ConfigError("Windows give one vector for a text; of its tokens (pooling 'none') there are those cut.")
+        self.normalize, self.long = normalize, long
         self.max_length = room_of(model, max_length)
         self.size = self.layers.size(model.config.hidden_size)
         self.counts = TextCounts()
@@ -106,7 +112,10 @@ class TextEncoder:
         device = self.model.word_embeddings.device
         for start in range(0, len(texts), BLOCK_TEXTS):
             examples = self._examples(texts[start : start + BLOCK_TEXTS])
-            yield map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
+            if isinstance(examples, LongExamples):
+                yield self._joined(examples.map(self._pooled, device, batch_tokens), examples).numpy()
+            else:
+                yield map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
 
     def token_vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
         """The vectors of every token of each text, with the words and where they stand, text by text."""
@@ -124,7 +133,9 @@ class TextEncoder:
                 yield _with_words(text, encoding, found.pop(index))
 
     def _examples(self, texts: Sequence[Text]) -> Examples:
-        return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
+        if self.long is None:
+            return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
+        return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=self.counts)
 
     def _per_token(self, batch: Batch) -> Tensor:
         """float32 [tokens, size], of length 1 if wanted."""
@@ -135,9 +146,20 @@ class TextEncoder:
         return F.normalize(vectors, dim=-1) if self.normalize and self.pooling == "none" else vectors
 
     def _pooled(self, batch: Batch) -> Tensor:
-        """float32 [sequences, size]."""
+        """float32 [sequences, size]; of length 1 if wanted, where sequences are whole texts."""
         pooled = pool(self._per_token(batch), batch, self.pooling)
-        return F.normalize(pooled, dim=-1) if self.normalize else pooled
+        return F.normalize(pooled, dim=-1) if self.normalize and self.long is None else pooled
+
+    def _joined(self, vectors: Tensor, examples: LongExamples) -> Tensor:
+        """One vector for each text, float32 [texts, size], from those of its windows: float32 [windows, size]."""
+        counts = examples.num_windows.tolist()
+        tokens = torch.from_numpy(examples.sequences.lengths).split(counts)
+        found = [
+            own.amax(dim=0) if self.pooling == "max" else (own * (sizes / sizes.sum())[:, None].float()).sum(dim=0)
+            for own, sizes in zip(vectors.split(counts), tokens, strict=True)
+        ]
+        joined = torch.stack(found)  # [texts, size]
+        return F.normalize(joined, dim=-1) if self.normalize else joined
 
 
 def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVectors:

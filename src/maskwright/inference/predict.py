@@ -10,7 +10,7 @@ from torch import Tensor
 from ..models.model import Model
 from ..tasks import Evaluation, Task
 from ..tasks.base import AnyRow
-from ..tasks.examples import Examples, rows_of
+from ..tasks.examples import Examples, blocks, rows_of
 from ..text.encoding import TextCounts
 from ..text.inputs import Text
 from .ready import room_of, tokenizer_of
@@ -23,8 +23,8 @@ BLOCK_CHARACTERS = 1 << 23
 class Predictor:
     """A fine-tuned model and its task.
 
-    max_length: tokens of a text or pair, the rest is cut (None: as in training, at most what the model
-    takes). counts: what was cut or unknown in all predictions so far.
+    max_length: tokens of a sequence (None: all that the model takes); the rest of a text is cut, or read in further
+    windows where the task says so. counts: what was cut or unknown in all predictions so far.
     """
 
     def __init__(self, model: Model, task: Task, max_length: int | None = None) -> None:
@@ -57,26 +57,10 @@ class Predictor:
         return examples, self.task.evaluate(self.model, examples, batch_tokens)
 
     def _answered(self, rows: Sequence[AnyRow], batch_tokens: int | None) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
-        examples = self._examples(rows)
-        logits = self.task.logits(self.model, examples, batch_tokens)
-        return zip(rows, self.task.answers(logits, examples), strict=True)
+        return zip(rows, self.task.predict(self.model, self._examples(rows), batch_tokens), strict=True)
 
     def _examples(self, rows: Sequence[AnyRow]) -> Examples:
         return self.task.unlabelled(rows, self.tokenizer, self.max_length, counts=self.counts)
-
-
-def blocks(rows: Iterable[AnyRow], num_rows: int, num_characters: int) -> Iterator[list[AnyRow]]:
-    """Cut a stream into lists of at most `num_rows` rows; one that reaches `num_characters` ends there."""
-    block: list[AnyRow] = []
-    characters = 0
-    for row in rows:
-        block.append(row)
-        characters += len(row.text) + len(row.text_pair or "")
-        if len(block) == num_rows or characters >= num_characters:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
 
 
 def trained_length(facts: Mapping[str, Any]) -> int | None:

@@ -8,7 +8,7 @@ in the registry.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -157,6 +157,10 @@ class Task(ABC):
 
     # -- training --------------------------------------------------------------------------------------------
 
+    def for_training(self, examples: Examples) -> Examples:
+        """Examples to learn from, with what training leaves out of them taken away. Nothing, for most tasks."""
+        return examples
+
     def prime(self, model: Model, examples: Examples) -> None:
         """Give a new head what the training targets say at once, before the first step. Nothing, for most tasks."""
         return None
@@ -202,10 +206,19 @@ class Task(ABC):
         """
         if len(examples) == 0:
             return torch.zeros(0, self.num_labels)
+        return self.in_evaluation(model, lambda: self.outputs(model, examples, batch_tokens))
+
+    def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
+        """Run the model over examples: one answer for each row, as `answers` words it."""
+        return self.answers(self.logits(model, examples, batch_tokens), examples)
+
+    @staticmethod
+    def in_evaluation(model: Model, run: Callable[[], Tensor]) -> Tensor:
+        """What `run` gives while the model is in evaluation mode. Raises InputError when it is not finite."""
         was_training = model.training
         model.eval()
         try:
-            logits = self.outputs(model, examples, batch_tokens)
+            logits = run()
         finally:
             model.train(was_training)
         if not bool(torch.isfinite(logits).all()):

@@ -20,6 +20,7 @@ from ..core.registry import unknown_name
 from ..text.cells import LABEL_SEPARATOR
 from ..text.tables import Row, Table, read_table
 from . import metrics as scores
+from .long_texts import LONG_SETTINGS, LongTexts
 from .sequence import SequenceTask
 
 THRESHOLD = 0.5  # a label of several applies from this probability
@@ -30,17 +31,22 @@ class Classification(SequenceTask):
 
     labels: in the order of the head's outputs; with two, the second is the positive class of `f1`;
     multi_label: a row may have any number of labels; class_weights: one factor for each label on the loss of
-    its rows (single label) or of its positive decisions (multi-label), None for 1.
+    its rows (single label) or of its positive decisions (multi-label), None for 1; long: how long texts are read,
+    None where they are cut.
     """
 
     name: ClassVar[str] = "classification"
     head = "classification"
-    settings: ClassVar[tuple[str, ...]] = ("class_weight", "multi_label")
+    settings: ClassVar[tuple[str, ...]] = ("class_weight", "multi_label", *LONG_SETTINGS)
 
     def __init__(
-        self, labels: Sequence[str], multi_label: bool = False, class_weights: Sequence[float] | None = None
+        self,
+        labels: Sequence[str],
+        multi_label: bool = False,
+        class_weights: Sequence[float] | None = None,
+        long: LongTexts | None = None,
     ) -> None:
-        self.labels = list(labels)
+        self.labels, self.long = list(labels), long
         self.multi_label = multi_label
         self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
         self.main_metric = "f1" if multi_label else "accuracy"
@@ -62,12 +68,14 @@ class Classification(SequenceTask):
         multi_label: bool | None = None,
         train_file: str | None = None,
         dev_file: str | None = None,
+        **long: Any,
     ) -> Classification:
         """Take the labels from the training rows, sorted (numbers by value).
 
         class_weight: None, or "balanced" for rows / (labels * rows of the label); multi_label: None decides
-        by the data: True when a label holds `|`. Raises RowErrors for rows without a label and for dev
-        labels that training does not know, InputError when there is only one class.
+        by the data: True when a label holds `|`; long, stride, pool, max_windows: see `LongTexts.of`. Raises
+        RowErrors for rows without a label and for dev labels that training does not know, InputError when there
+        is only one class.
         """
         missing = [
             RowError(train_file or row.file, row.line, "label", "is missing") for row in train_rows if row.label is None
@@ -91,7 +99,7 @@ class Classification(SequenceTask):
             weights = balanced_weights([counts[label] for label in labels], len(texts), multi_label)
         elif class_weight is not None:
             raise InputError(unknown_name("class weight", class_weight, ["balanced"]))
-        task = cls(labels, multi_label, weights)
+        task = cls(labels, multi_label, weights, LongTexts.of(**long))
         task.check(dev_rows, dev_file)
         return task
 
@@ -185,6 +193,21 @@ class Classification(SequenceTask):
                 answers.append({"label": best, "score": by_label[best], "probabilities": by_label})
         return answers
 
+    def loudest(self, heard: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+        """The window that is surest of the class, or of each label; with the largest of the logits, the one it is of.
+
+        The score is the probability of the label in that window.
+        """
+        shares = self.probabilities(heard)  # [windows, labels]
+        by_logit = self.multi_label or (self.long is not None and self.long.pool == "max")
+        voices = heard.double() if by_logit else heard.double().log_softmax(dim=-1)
+        found = {}
+        for label in answer["labels"] if self.multi_label else [answer["label"]]:
+            number = self._number[label]
+            window = int(voices[:, number].argmax())
+            found[label if self.multi_label else ""] = (window, float(shares[window, number]))
+        return found
+
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """accuracy, macro_f1, matthews, ece, and for two classes f1.
 
@@ -208,13 +231,14 @@ class Classification(SequenceTask):
         return result
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "multi_label", "class_weights"}."""
-        return {
+        """{"task", "labels", "multi_label", "class_weights"}, and "long" where texts are read in windows."""
+        facts = {
             "task": self.name,
             "labels": self.labels,
             "multi_label": self.multi_label,
             "class_weights": self.class_weights,
         }
+        return facts if self.long is None else {**facts, "long": self.long.to_json()}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Classification:
@@ -225,8 +249,9 @@ class Classification(SequenceTask):
             fits = fits and isinstance(weights, list) and all(isinstance(weight, (int, float)) for weight in weights)
         if not fits:
             raise ModelFolderError("The model's maskwright.json has no list of label names under 'labels'.")
+        long = LongTexts.from_json(facts)
         try:
-            return cls(labels, bool(facts.get("multi_label", False)), weights)  # type: ignore[arg-type]
+            return cls(labels, bool(facts.get("multi_label", False)), weights, long)  # type: ignore[arg-type]
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None
 

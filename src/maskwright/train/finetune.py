@@ -153,7 +153,7 @@ class Bench:
         room = model.config.max_position_embeddings
         if config.max_length > room:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {room} positions.")
-        self.train = self._examples(self.data.train, config.train)
+        self.train = self.task.for_training(self._examples(self.data.train, config.train))
         self.dev = self._examples(self.data.dev, config.dev or config.train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
             for remark in self.task.remarks(examples, name, config.max_length):

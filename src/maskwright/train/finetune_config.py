@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ..core import registry
 from ..core.config import check, fit_types
+from ..tasks.long_texts import MAX_WINDOWS, LongTexts
 from .optimizer import Schedule
 
 
@@ -19,9 +20,10 @@ class FinetuneConfig:
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
     None decides by the data; crf: judge the tags of a sentence together; contrastive: train the vectors of sentences
-    themselves, without a head (task regression; the same as task similarity); average_seeds: the model is the mean of
-    the seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard events (may change when a run
-    goes on).
+    themselves, without a head (task regression; the same as task similarity); long: whether texts of more than
+    max_length tokens are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at
+    most max_windows of a row; average_seeds: the model is the mean of the seeds' weights, not the best seed;
+    tensorboard: also write the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -49,6 +51,10 @@ class FinetuneConfig:
     multi_label: bool | None = None
     crf: bool = False
     contrastive: bool = False
+    long: Literal["cut", "windows"] = "cut"
+    stride: int | None = None
+    pool: Literal["mean", "max"] = "mean"
+    max_windows: int = MAX_WINDOWS
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
@@ -95,6 +101,11 @@ class FinetuneConfig:
         check(
             not (self.freeze_encoder and self.task_name == "similarity"),
             "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
+        )
+        check(
+            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
+            or self.task in ("classification", "regression"),
+            f"Setting 'long' is for classification and regression; {self.task} reads long texts in windows as it is.",
         )
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),

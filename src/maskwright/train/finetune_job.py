@@ -106,7 +106,8 @@ class FinetuneJob:
             self._order = (epoch, generator(self.seed, "order", epoch).permutation(len(self.train)))
         rows = self._order[1][number * self.batch_size : (number + 1) * self.batch_size]
         size = -(-len(rows) // self.accumulation)
-        return [self.train.batch(rows[start : start + size]).to(self.device) for start in range(0, len(rows), size)]
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        return [self.train.batch(own).to(self.device) for part in parts for own in self.train.portions(part)]
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Gold answers of a batch, under the task's name."""

@@ -12,6 +12,8 @@ import torch
 
 from ..tasks.base import Evaluation
 from ..tasks.classification import Classification
+from ..tasks.long_examples import LongExamples
+from ..tasks.long_texts import LONG_SETTINGS
 from ..tasks.qa import QuestionAnswering
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
@@ -133,6 +135,13 @@ def _data(bench: Bench) -> list[Block]:
         facts |= tagging_facts(bench.task, train, dev)
     elif isinstance(bench.task, QuestionAnswering):
         facts |= qa_facts(bench.task, train, dev)
+    elif isinstance(train, LongExamples) and isinstance(dev, LongExamples):
+        facts |= {
+            f"training windows of {bench.config.max_length} tokens": len(train.input_ids),
+            "training rows of more windows than are read": train.num_thinned,
+            "windows left out of them": train.num_left_out,
+            "dev windows": len(dev.input_ids),
+        }
     else:
         facts |= {
             f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
@@ -289,5 +298,8 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    if recipe.get("long") == "windows":
+        given = [name for name in LONG_SETTINGS if name in recipe]
+        words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]
     words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf", "contrastive") if recipe.get(name)]
     return [*words, "-o", recipe["output"]]
