@@ -19,8 +19,8 @@ class FinetuneConfig:
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
     None decides by the data; crf: judge the tags of a sentence together; average_seeds: the model is the mean of the
-    seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard events (may change when a run goes
-    on).
+    seeds' weights, not the best seed; calibrate: fit a temperature on the dev rows at the end; tensorboard: also write
+    the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -47,6 +47,7 @@ class FinetuneConfig:
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
     crf: bool = False
+    calibrate: bool = False
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
@@ -86,6 +87,10 @@ class FinetuneConfig:
             f"Setting 'class_weight' is for classification, not {self.task}.",
         )
         check(not self.crf or self.task == "tagging", f"Setting 'crf' is for tagging, not {self.task}.")
+        check(
+            not self.calibrate or self.task in ("classification", "tagging"),
+            f"Setting 'calibrate' is for classification and tagging, not {self.task}.",
+        )
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
             "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "

@@ -43,6 +43,7 @@ from .report import (
 from .report.numbers import percent, plus_minus
 from .run import RunFolder
 from .tagging_report import memory_baseline, tag_bars, tagging_blocks, tagging_facts
+from .trust_report import trust_blocks
 
 if TYPE_CHECKING:
     from .finetune import Bench, Seed
@@ -83,6 +84,7 @@ def write_finetune_report(
         *_data(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
+        *_trust(bench, evaluation),
         *_mistakes(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
         _next(run, bench.task.name),
@@ -210,6 +212,11 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
     return [Confusion(task.labels, counts.tolist()), WorstErrors(errors)]
 
 
+def _trust(bench: Bench, evaluation: Evaluation) -> list[Block]:
+    decisions = bench.task.decisions(evaluation.logits, bench.dev)
+    return [] if decisions is None else trust_blocks(decisions, bench.task.temperature)
+
+
 def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, result: dict[str, Any]) -> Comparison:
     scores = [seed.metrics[metric] for seed in seeds]
     own = Score(result["mean"][metric], result["deviation"][metric] if len(seeds) > 1 else None, scores)
@@ -259,5 +266,5 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
-    words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf") if recipe.get(name)]
+    words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf", "calibrate") if recipe.get(name)]
     return [*words, "-o", recipe["output"]]
