@@ -34,9 +34,92 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Know a machine, data or a model folder before work begins.",
     context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
 )
 WORST = 20  # doubtful rows that are shown
 Task = Literal["classification", "regression", "tagging", "qa", "choice"]
+
+
+@app.callback()
+def machine(context: typer.Context, json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugFlag = False) -> None:
+    """Say what this machine and installation can do; with a command, what is wrong with data or a model folder.
+
+    Examples:
+
+        maskwright doctor
+
+        maskwright doctor --json
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from ..doctor.machine import machine_facts
+
+    facts = machine_facts()
+    if json:
+        print_json(facts)
+        return
+    processor, picked = facts["processor"], facts["picked"]
+    memory = facts["memory_bytes"]
+    rows = [
+        ("system", f"{facts['system']}, Python {facts['python']}"),
+        ("cores", f"{processor['cores']}, {processor['usable_cores']} usable; {processor['threads']} threads"),
+        ("instruction sets", ", ".join(facts["instruction_sets"]) or "not known"),
+        ("memory", "not known" if memory is None else f"{memory / 1e9:.1f} GB"),
+        ("devices", ", ".join(f"{one['device']} ({one['name']})" for one in facts["devices"])),
+        ("--device auto", f"{picked['device']}: {picked['why_device']}"),
+        ("--precision auto", f"{picked['precision']}: {picked['why_precision']}"),
+        *[(name, value or "missing") for name, value in facts["versions"].items()],
+        *[(f"extra [{name}]", _extra(name, missing)) for name, missing in facts["extras"].items()],
+    ]
+    print_table(("what", "here"), rows)
+
+
+def _extra(name: str, missing: list[str]) -> str:
+    return f"lacks {', '.join(missing)}: pip install 'maskwright[{name}]'" if missing else "installed"
+
+
+@app.command()
+def model(
+    folder: Annotated[str, typer.Argument(help="A model folder, or a name of the hub.")],
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Look into a model folder: files, sizes, heads, whether its parts belong together, and what loading would say.
+
+    Problems are told, not raised: the exit code is 0 when there is such a folder.
+
+    Examples:
+
+        maskwright doctor model runs/b/model
+
+        maskwright doctor model runs/b/model --json
+    """
+    from ..doctor.model import examine_model
+
+    facts = examine_model(folder)
+    if json:
+        print_json(facts)
+        return
+    print_table(
+        ("file", "bytes", "sha256"),
+        [(one["file"], f"{one['bytes']:,}", one["sha256"][:16]) for one in facts["files"]],
+        right=("bytes",),
+    )
+    left_out = ("files", "problems", "folder")
+    print_table(("what", "here"), [(name, _worded(value)) for name, value in facts.items() if name not in left_out])
+    for found in facts["problems"]:
+        print_text(f"problem: {found['part']}: {found['problem']}")
+    if not facts["problems"]:
+        print_text("No problem was found.")
+
+
+def _worded(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_worded(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:12])) + (f" and {len(value) - 12} more" if len(value) > 12 else "") or "-"
+    return f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)
 
 
 @app.command()

@@ -146,7 +146,7 @@ def _show_comparison(own: dict[str, float], against: dict[str, Any]) -> None:
         for name, value in own.items()
         if name in against["metrics"]
     ]
-    print_table(("metric", "A", "B", "A minus B"), rows, right=("A", "B", "A minus B"))
+    print_table(("metric", "A", "B", "difference"), rows, right=("A", "B", "difference"))
     found = against["comparison"]
     tests = f"bootstrap p {found['difference']['p_value']:.4f}, permutation p {found['permutation_p']:.4f}"
     if found["mcnemar"] is not None:
@@ -190,14 +190,13 @@ class _ScoredRows:
     def at_risk(self, risk: float) -> dict[str, Any]:
         """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""
         from ..tasks import Classification
-        from ..tasks.calibration import honest_probabilities
         from ..train.trust_report import curve_of
 
         task = self.predictor.task
         if not isinstance(task, Classification) or task.multi_label:
             raise InputError("--risk is for models that give each text one class.")
         decisions = task.decisions(self.evaluation.logits, self.examples)
-        curve = curve_of(decisions, honest_probabilities(decisions, task.temperature))
+        curve = curve_of(decisions, task.temperature)
         return {**curve.at_risk(risk), "aurc": curve.aurc, "best_aurc": curve.best_aurc}
 
     def against(self, other: Predictor, name: str, seed: int, batch_tokens: int | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,10 @@ from .texts import Characters, Constants, Lengths
 if TYPE_CHECKING:
     from ..text.tokenizer import Tokenizer
 
+Kind = Labels | Tags | QuestionFacts | ChoiceFacts
 TASKS: tuple[TaskName, ...] = ("classification", "regression", "tagging", "qa", "choice")
 _TELL_EVERY = 1000
+_OF_TRAINING = ("few-rows", "uneven-classes", "empty-sentences")  # a dev file may be small, and is not learnt from
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Examined:
     characters: Characters
     lengths: Lengths
     constants: Constants
-    kind: Labels | Tags | QuestionFacts | ChoiceFacts
+    kind: Kind
 
     def facts(self) -> dict[str, Any]:
         """For --json."""
@@ -115,10 +117,10 @@ def examine(
         plain = np.concatenate([part.plain for part in parts])
         pairs, is_cut = near_pairs(plain, np.concatenate([part.bands for part in parts]))
         findings += near_findings(pairs, is_cut, len(one.prints), again, (str(train), str(dev) if dev else None))
-    for part in (one, other):
-        findings += [] if part is None else _findings_of(part, kind)
+    findings += _findings_of(one, kind)
     if other is not None:
-        findings += _against(one, other, kind)
+        in_dev = _findings_of(other, kind)
+        findings += [finding for finding in in_dev if finding.name not in _OF_TRAINING] + _against(one, other, kind)
     shares = one.kind.counts if isinstance(one.kind, Labels) else one.kind.shown()
     return Diagnosis(kind, one, other, found, in_order(findings), time.monotonic() - begin, Counter(shares))
 
@@ -126,7 +128,8 @@ def examine(
 def _examine(path: Path, task: TaskName | None, roles: Mapping[str, str], tokenizer: Tokenizer | None) -> Examined:
     """One pass over a file."""
     name = str(path)
-    maker = {"tagging": Tags, "qa": QuestionFacts, "choice": ChoiceFacts}.get(task or "", Labels)
+    makers: dict[str, Callable[[str], Kind]] = {"tagging": Tags, "qa": QuestionFacts, "choice": ChoiceFacts}
+    maker = makers.get(task or "", Labels)
     seen = Examined(
         name, Prints(task != "qa"), Faults(), Characters(name), Lengths(name, tokenizer), Constants(name), maker(name)
     )

@@ -18,6 +18,7 @@ from ..train.report import (
     WhatRan,
     write_report,
 )
+from ..train.report.content import Level
 from ..train.report.numbers import percent
 from .clinic import Diagnosis, Examined
 from .findings import Finding
@@ -37,7 +38,8 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
         _classes(diagnosis),
         NextSteps([Command(words, about) for words, about in next_steps(diagnosis)]),
     ]
-    level = "bad" if problems else "watch" if any(f.severity == "warning" for f in diagnosis.findings) else "good"
+    severities = {finding.severity for finding in diagnosis.findings}
+    level: Level = "bad" if problems else "watch" if "warning" in severities else "good"
     worst = [finding.sentence for finding in diagnosis.findings if finding.severity != "note"][:5]
     health = Health(level, worst or ["Nothing was found that would harm training."])
     write_report(path, Report(f"data for {diagnosis.task}", headline(diagnosis, files), health, blocks))

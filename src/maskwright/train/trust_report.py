@@ -24,7 +24,7 @@ def trust_blocks(decisions: Decisions, temperature: Temperature | None) -> list[
     if temperature is not None:
         lines.append(_reliability("calibrated", decisions.gold, shares))
     lines.append(Series("perfect", [0.0, 1.0], [0.0, 1.0], smooth=False))
-    curve = curve_of(decisions, shares)
+    curve = curve_of(decisions, temperature)
     charts = [
         Chart(
             "Share that is right, by confidence", lines, x_label="confidence", unit="percent",
@@ -38,8 +38,9 @@ def trust_blocks(decisions: Decisions, temperature: Temperature | None) -> list[
     return [Section("Trust", [facts, Curves(charts, title=""), sure, _risk_table(curve)])]
 
 
-def curve_of(decisions: Decisions, shares: np.ndarray) -> RiskCoverage:
-    """The risk-coverage curve of decisions by their probabilities [decisions, classes]."""
+def curve_of(decisions: Decisions, temperature: Temperature | None) -> RiskCoverage:
+    """The risk-coverage curve by the probabilities that the model gives, so that a confidence on it is one of them."""
+    shares = probabilities(decisions.logits, 1.0 if temperature is None else temperature.value)
     return risk_coverage(shares.max(axis=1), decisions.logits.argmax(axis=1) == decisions.gold)
 
 
