@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ..doctor.clinic import Diagnosis
 
 app = typer.Typer(
-    help="Know a machine, data or a model folder before work begins.",
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )

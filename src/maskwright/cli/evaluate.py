@@ -103,18 +103,7 @@ def evaluate(
             other = predictor_of(open_model(against, ANSWERING, device, precision), against, max_length)
             result["against"] = scored.against(other, against, seed or 0, batch_tokens)
         if report is not None:
-            from ..train.evaluate_report import write_evaluation
-
-            shown = result.get("against")
-            facts = None if shown is None else {**shown, "own": scored.evaluation.metrics, "other": shown["metrics"]}
-            write_evaluation(
-                report,
-                predictor.task,
-                scored.examples,
-                scored.evaluation,
-                shlex.join(["maskwright", *sys.argv[1:]]),
-                facts,
-            )
+            scored.write(report, result.get("against"))
             result["report"] = str(report)
     if json:
         print_json(result)
@@ -186,6 +175,15 @@ class _ScoredRows:
         if errors:
             result["errors"] = worst_errors(task, self.examples, self.evaluation.logits, errors)
         return result
+
+    def write(self, path: Path, against: dict[str, Any] | None) -> None:
+        """The page."""
+        from ..train.evaluate_report import write_evaluation
+
+        own = self.evaluation
+        compared = None if against is None else {**against, "own": own.metrics, "other": against["metrics"]}
+        command = shlex.join(["maskwright", *sys.argv[1:]])
+        write_evaluation(path, self.predictor.task, self.examples, own, command, compared)
 
     def at_risk(self, risk: float) -> dict[str, Any]:
         """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""

@@ -38,9 +38,10 @@ def _groups(names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _disagree(names: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Rows of groups of equal names that have two labels or more: bool [rows]."""
-    group, _ = _groups(names)
-    pairs = np.unique(np.stack([group.astype(np.uint64), labels]), axis=1)
-    return np.asarray(np.bincount(pairs[0].astype(np.int64), minlength=group.max(initial=-1) + 1)[group] > 1)
+    group, first = _groups(names)
+    differs = np.zeros(group.max(initial=-1) + 1, dtype=bool)
+    differs[group[labels != labels[first]]] = True  # from the first of its group
+    return differs[group]
 
 
 def find_repeats(
