@@ -1,4 +1,4 @@
-"""Short names of rows, so that millions of them are compared in bounded memory: about 100 bytes a row.
+"""Short names of rows, so that millions of them are compared in bounded memory: 80 bytes a row.
 
 Three for each: of the texts as they are; of their letters and digits alone, in one case; and MinHash bands (Broder
 1997), of which two rows share one when their pairs of neighbouring words overlap much.
