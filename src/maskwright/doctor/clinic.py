@@ -90,7 +90,8 @@ def examine(
     """Look at a training file, and at a dev file beside it.
 
     task: None sees by the file; tokenizer: to count lengths in tokens, not words. Labelled texts and SQuAD files of any
-    size are read as streams; hashes and counts of each row are kept, about 100 bytes. Raises InputError where nothing can be read.
+    size are read as streams; hashes and counts of each row are kept, about 100 bytes. Raises InputError where nothing
+    can be read.
     """
     begin = time.monotonic()
     roles = dict(columns or {})
