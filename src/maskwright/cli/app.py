@@ -16,6 +16,7 @@ from ..core.errors import MaskwrightError
 from . import (
     answer,
     calibrate,
+    cluster,
     convert,
     distill,
     doctor,
@@ -27,6 +28,8 @@ from . import (
     predict,
     presets,
     pretrain,
+    search,
+    similarity,
     tokenizer,
 )
 from .common import show_any_text
@@ -55,6 +58,9 @@ for name, command, panel in (
     ("fill-mask", fill_mask.fill_mask, "Use"),
     ("next-sentence", next_sentence.next_sentence, "Use"),
     ("embed", embed.embed, "Use"),
+    ("similarity", similarity.similarity, "Use"),
+    ("search", search.search, "Use"),
+    ("cluster", cluster.cluster, "Use"),
     ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
 ):

@@ -94,19 +94,19 @@ def rate(task: Task, logits: Tensor, examples: Examples) -> Rated:
         ]
         parts = np.array([[f1] for _, f1 in found])
         return Rated("f1", parts, _mean, np.array([exact == 1.0 for exact, _ in found]))
+    if not isinstance(task, (Regression, Classification)):
+        raise InputError(f"Models for {task.name} cannot be compared row by row.")
     assert examples.targets is not None
     gold = examples.targets.numpy()
     if isinstance(task, Regression):
         parts = np.stack([gold, logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
         return Rated("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))
-    if isinstance(task, Classification) and task.multi_label:
+    if task.multi_label:
         truth, guess = gold >= THRESHOLD, task.probabilities(logits).numpy() >= THRESHOLD
         counts = np.stack([truth.sum(1), guess.sum(1), (truth & guess).sum(1)], axis=1).astype(np.float64)
         return Rated("f1", counts, _f1, (truth == guess).all(axis=1))
-    if isinstance(task, Classification):
-        right = logits.argmax(dim=-1).numpy() == gold
-        return Rated("accuracy", right[:, None].astype(np.float64), _mean, right)
-    raise InputError(f"Models for {task.name} cannot be compared row by row.")
+    right = logits.argmax(dim=-1).numpy() == gold
+    return Rated("accuracy", right[:, None].astype(np.float64), _mean, right)
 
 
 def compare(first: Rated, second: Rated, *, seed: int = 0) -> Compared:
