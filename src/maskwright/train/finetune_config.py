@@ -92,6 +92,8 @@ class FinetuneConfig:
         check(
             not self.calibrate or self.task in ("classification", "tagging"),
             f"Setting 'calibrate' is for classification and tagging, not {self.task}.",
+        )
+        check(
             not self.contrastive or self.task in ("regression", "similarity"),
             f"Setting 'contrastive' is for regression, not {self.task}.",
         )
