@@ -95,19 +95,27 @@ def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
 
 
 def open_predictor(
-    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+    name: str | Path,
+    *,
+    max_length: int | None = None,
+    min_confidence: float | None = None,
+    device: str = "auto",
+    precision: str = "auto",
 ) -> Predictor:
-    """A fine-tuned model for answers. max_length: None as in training.
+    """A fine-tuned model for answers. max_length: None as in training; min_confidence: below it there is no label.
 
     Raises ModelFolderError when the folder has no head that answers for texts or words; so do the others for theirs.
     """
-    return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length)
+    return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length, min_confidence)
 
 
-def predictor_of(model: Model, name: str | Path, max_length: int | None = None) -> Predictor:
+def predictor_of(
+    model: Model, name: str | Path, max_length: int | None = None, min_confidence: float | None = None
+) -> Predictor:
     """The same for a model that `open_model` loaded from `name`."""
     facts = read_facts(find_folder(name)[0])
-    return Predictor(model, task_of_model(model, facts), max_length or trained_length(facts))
+    length = max_length or trained_length(facts)
+    return Predictor(model, task_of_model(model, facts), length, min_confidence=min_confidence)
 
 
 def open_answerer(

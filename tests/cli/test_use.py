@@ -236,7 +236,7 @@ def test_evaluate_a_regression_and_several_labels(maskwright, models, tmp_path):
     several = labelled(tmp_path / "m.tsv", [("a", "Billing|Software"), ("b", "Hardware"), ("c", "")])
     code, out, _ = maskwright("evaluate", models / "multi", several, "--json")
     assert code == 0
-    assert set(lines_of(out)[0]["metrics"]) == {"accuracy", "f1", "macro_f1"}
+    assert set(lines_of(out)[0]["metrics"]) == {"accuracy", "f1", "macro_f1", "ece", "ece_equal_mass"}
 
 
 def test_evaluate_names_every_unknown_label(maskwright, models, tmp_path):

@@ -15,9 +15,11 @@ from ..core import progress
 from ..core.errors import MaskwrightError
 from . import (
     answer,
+    calibrate,
     cluster,
     convert,
     distill,
+    doctor,
     embed,
     evaluate,
     fill_mask,
@@ -44,11 +46,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
+app.add_typer(doctor.app, name="doctor", rich_help_panel="Know")
 for name, command, panel in (
     ("pretrain", pretrain.pretrain, "Train"),
     ("finetune", finetune.finetune, "Train"),
     ("distill", distill.distill, "Train"),
     ("evaluate", evaluate.evaluate, "Use"),
+    ("calibrate", calibrate.calibrate, "Use"),
     ("predict", predict.predict, "Use"),
     ("answer", answer.answer, "Use"),
     ("fill-mask", fill_mask.fill_mask, "Use"),

@@ -73,6 +73,10 @@ def finetune(
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,
     crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option("--calibrate", help="Fit a temperature on the dev rows: probabilities that mean what they say."),
+    ] = False,
     contrastive: Annotated[
         bool, typer.Option("--contrastive", help="Regression: train vectors of sentences, compared by cosine.")
     ] = False,
@@ -138,6 +142,7 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
                 "deviation": result.deviation,
                 "seeds": result.seeds,
                 "average": result.average,
+                "calibration": result.calibration,
             }
         )
         return
@@ -151,5 +156,11 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
         print_text(f"over {len(result.seeds)} seeds; model/ {which}")
     else:
         print_metrics(result.mean)
+    if result.calibration is not None:
+        found = result.calibration
+        print_text(
+            f"temperature {found['temperature']:.3f}: calibration error {found['ece_before']:.4f} as trained, "
+            f"{found['ece']:.4f} with it (each half of the dev rows by the other half)"
+        )
     print_text(f"model:  {result.model}\nreport: {result.report}")
     print_text(f"next:   maskwright evaluate {result.model} {test}")

@@ -55,6 +55,10 @@ def predict(
         Path | None, typer.Option("-o", "--output", help="Where to write the answers: .jsonl, .csv or .tsv.")
     ] = None,
     columns: ColumnsOption = None,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Give no label below this probability of a class.", show_default=False),
+    ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show the shapes along the way of each text.")] = False,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
@@ -76,6 +80,8 @@ def predict(
 
         maskwright predict runs/b/model --input texts.txt --output answers.jsonl
 
+        maskwright predict runs/b/model --input texts.txt --min-confidence 0.9 --output answers.jsonl
+
         maskwright predict runs/n/model "Albert is going to United States of America."
 
         maskwright predict runs/b/model "My router is broken." --trace
@@ -86,6 +92,8 @@ def predict(
         raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
     if output is not None and trace:
         raise ConfigError("--trace shows its result; leave --output out.")
+    if min_confidence is not None and trace:
+        raise ConfigError("--trace shows the answer whatever its probability; leave --min-confidence out.")
     refuse_same_file(input, output)
     set_threads(threads)
     from ..inference.answers_file import check_output, write_answers
@@ -95,7 +103,9 @@ def predict(
     rows = _input_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
     from ..api import open_predictor
 
-    predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
+    predictor = open_predictor(
+        model, max_length=max_length, min_confidence=min_confidence, device=device, precision=precision
+    )
     if trace:
         for row in rows:
             _show_trace(predictor, row, json)
@@ -106,6 +116,8 @@ def predict(
         _show(_answers(predictor, rows, batch_tokens), json)
     if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
+    if min_confidence is not None:
+        note(f"{predictor.num_abstained:,} texts have no label: the model is less sure than {min_confidence:g}.")
     warn_of_cuts(predictor.counts)
 
 
@@ -175,7 +187,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
         yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"
     else:
-        label = answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else "")
+        label = answer.get("label", ", ".join(answer.get("labels") or [])) or ("-" if "labels" in answer else "")
+        label = "(not sure enough)" if answer.get("abstained") else label
         yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""
         yield from _loudest(answer)
 

@@ -96,10 +96,11 @@ class TextClassifier(ClassifierMixin, WholeText):
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The most probable class of each text [texts]; of several labels a 0/1 matrix [texts, labels]."""
-        probabilities = self.predict_proba(X)
+        logits = self._logits(X)
         if self.task_.multi_label:
-            return (probabilities >= THRESHOLD).astype(int)
-        chosen: np.ndarray = self.classes_[probabilities.argmax(axis=1)]
+            several: np.ndarray = (self.task_.probabilities(logits) >= THRESHOLD).int().numpy()
+            return several
+        chosen: np.ndarray = self.classes_[logits.argmax(dim=-1).numpy()]
         return chosen
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803

@@ -21,6 +21,7 @@ from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
+from .calibration import Decisions, Temperature, fit_temperature
 from .examples import Examples
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ class Task(ABC):
 
     name: as in the registry; head: the model head it needs, or None for the bare encoder; settings: those of a
     fine-tuning recipe that `from_rows` takes; main_metric: the one that early stopping watches and reports lead with
-    (higher is better); labels: names of
-    the outputs, [] where they have none.
+    (higher is better); labels: names of the outputs, [] where they have none; temperature: what logits are divided by
+    before they become probabilities, None until it is fitted.
     """
 
     name: ClassVar[str]
@@ -83,6 +84,7 @@ class Task(ABC):
     settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
+    temperature: Temperature | None = None
 
     @property
     @abstractmethod
@@ -176,6 +178,22 @@ class Task(ABC):
     def settle(self, logits: Tensor, examples: Examples) -> None:
         """Decide on the dev rows, after training, what belongs to the task and not to the model. Mostly nothing."""
         return None
+
+    # -- calibration -----------------------------------------------------------------------------------------
+
+    def decisions(self, logits: Tensor, examples: Examples) -> Decisions | None:
+        """Every choice among classes with its gold one; None where answers are no such choices."""
+        return None
+
+    def calibrate(self, logits: Tensor, examples: Examples) -> Temperature:
+        """Fit the temperature on labelled rows, and keep it. Raises InputError where there are no classes."""
+        decisions = self.decisions(logits, examples)
+        if decisions is None:
+            raise InputError(
+                f"A {self.name} model gives no probabilities of classes, so there is nothing to calibrate."
+            )
+        self.temperature = fit_temperature(decisions)
+        return self.temperature
 
     # -- answers ---------------------------------------------------------------------------------------------
 

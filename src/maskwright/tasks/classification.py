@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,6 +21,9 @@ from ..core.registry import unknown_name
 from ..text.cells import LABEL_SEPARATOR
 from ..text.tables import Row, Table, read_table
 from . import metrics as scores
+from .base import Evaluation
+from .calibration import Decisions, Temperature, calibration_errors, honest_probabilities, row_keys
+from .examples import Examples
 from .long_texts import LONG_SETTINGS, LongTexts
 from .sequence import SequenceTask
 
@@ -173,8 +177,8 @@ class Classification(SequenceTask):
         return (logits.argmax(dim=-1) == targets).sum()
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """float64 [rows, labels]; rows sum to 1 unless several labels may apply."""
-        wide = logits.double()
+        """float64 [rows, labels], at the temperature; rows sum to 1 unless several labels may apply."""
+        wide = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
         return wide.sigmoid() if self.multi_label else wide.softmax(dim=-1)
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
@@ -183,13 +187,14 @@ class Classification(SequenceTask):
         With several labels: {"labels", "probabilities"}, where `labels` lists those of at least one half.
         """
         answers: list[dict[str, Any]] = []
-        for row in self.probabilities(logits).tolist():
+        best_of = logits.argmax(dim=-1).tolist()  # not of the probabilities: two of them may round to one number
+        for number, row in zip(best_of, self.probabilities(logits).tolist(), strict=True):
             by_label = dict(zip(self.labels, row, strict=True))
             if self.multi_label:
                 chosen = [label for label, value in by_label.items() if value >= THRESHOLD]
                 answers.append({"labels": chosen, "probabilities": by_label})
             else:
-                best = max(by_label, key=by_label.__getitem__)
+                best = self.labels[number]
                 answers.append({"label": best, "score": by_label[best], "probabilities": by_label})
         return answers
 
@@ -209,34 +214,62 @@ class Classification(SequenceTask):
         return found
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
-        """accuracy, macro_f1, matthews, ece, and for two classes f1.
+        """accuracy, macro_f1, matthews, for two classes f1, and the calibration errors ece and ece_equal_mass.
 
-        With several labels: accuracy (all labels of a row right), f1 (over all decisions) and macro_f1.
+        With several labels: accuracy (all labels of a row right), macro_f1, and over all decisions f1 and the
+        calibration errors.
         """
-        probabilities = self.probabilities(logits).numpy()
         gold = targets.numpy()
+        decisions = self._decisions(logits, targets, ())
+        errors = calibration_errors(decisions.gold, honest_probabilities(decisions, self._unseen()))
         if self.multi_label:
-            predicted, gold = probabilities >= THRESHOLD, gold >= THRESHOLD
+            predicted, gold = self.probabilities(logits).numpy() >= THRESHOLD, gold >= THRESHOLD
             return {
                 "accuracy": scores.accuracy(gold, predicted),
                 "f1": scores.micro_f1(gold, predicted),
                 "macro_f1": scores.macro_f1(gold, predicted),
+                **errors,
             }
-        predicted = probabilities.argmax(axis=1)
+        predicted = logits.argmax(dim=-1).numpy()
         result = {"accuracy": scores.accuracy(gold, predicted), "macro_f1": scores.macro_f1(gold, predicted)}
         if self.num_labels == 2:
             result["f1"] = scores.f1(gold, predicted)
         result["matthews"] = scores.matthews(gold, predicted)
-        result["ece"] = scores.ece(gold, probabilities)
-        return result
+        return result | errors
+
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """Metrics and loss; rows that the temperature was fitted on are judged in halves, each at that of the other."""
+        found = super().score(logits, examples)
+        decisions = self.decisions(logits, examples)
+        errors = calibration_errors(decisions.gold, honest_probabilities(decisions, self.temperature))
+        return Evaluation(found.metrics | errors, logits, found.loss)
+
+    def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
+        """The class of each row; of several labels, for each row and label whether it applies."""
+        assert examples.targets is not None, "labelled rows are needed"
+        return self._decisions(logits, examples.targets, row_keys(examples.rows))
+
+    def _decisions(self, logits: Tensor, targets: Tensor, keys: Sequence[str]) -> Decisions:
+        wide = logits.double().numpy()
+        if not self.multi_label:
+            return Decisions(wide, targets.numpy(), keys)
+        flat = wide.reshape(-1)  # [rows * labels]; the sigmoid of x is the softmax of 0 and x
+        gold = (targets.numpy() >= THRESHOLD).astype(np.int64).reshape(-1)
+        return Decisions(np.stack([np.zeros_like(flat), flat], axis=1), gold, np.repeat(keys, self.num_labels).tolist())
+
+    def _unseen(self) -> Temperature | None:
+        """The temperature for rows that are known to have had no part in it."""
+        return None if self.temperature is None else Temperature(self.temperature.value)
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "multi_label", "class_weights"}, and "long" where texts are read in windows."""
+        """{"task", "labels", "multi_label", "class_weights"}, "temperature" where it was fitted, "long" for windows."""
+        fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
         facts = {
             "task": self.name,
             "labels": self.labels,
             "multi_label": self.multi_label,
             "class_weights": self.class_weights,
+            **fitted,
         }
         return facts if self.long is None else {**facts, "long": self.long.to_json()}
 
@@ -251,9 +284,12 @@ class Classification(SequenceTask):
             raise ModelFolderError("The model's maskwright.json has no list of label names under 'labels'.")
         long = LongTexts.from_json(facts)
         try:
-            return cls(labels, bool(facts.get("multi_label", False)), weights, long)  # type: ignore[arg-type]
+            task = cls(labels, bool(facts.get("multi_label", False)), weights, long)  # type: ignore[arg-type]
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None
+        if facts.get("temperature") is not None:
+            task.temperature = Temperature.from_json(facts["temperature"])
+        return task
 
 
 def split_labels(text: str) -> list[str]:

@@ -25,6 +25,7 @@ from ..text.encoding import TextCounts
 from ..text.tagged import Sentence, TaggedTable, as_sentences, read_tagged
 from . import metrics as scores
 from .base import Evaluation, Task
+from .calibration import Decisions, Temperature, calibration_errors, honest_probabilities, row_keys
 from .examples import Examples, packed_batches
 from .schemes import OUTSIDE, SCHEMES, agreement, find_scheme, repair, scheme_tags, spans, split_tag, strict_spans
 from .tagged_examples import TaggedExamples, window_sentences
@@ -254,7 +255,8 @@ class Tagging(Task):
         the mean probability of its tags. Without a scheme there are none, and "scores" has that of each tag.
         """
         assert isinstance(examples, TaggedExamples)
-        sure = logits.double().softmax(dim=-1).amax(dim=-1).tolist() if len(logits) else []
+        scaled = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
+        sure = scaled.softmax(dim=-1).amax(dim=-1).tolist() if len(logits) else []
         found = []
         for row, tags, start in zip(
             as_sentences(examples.rows), self.tags_of(logits, examples), examples.starts, strict=False
@@ -270,14 +272,24 @@ class Tagging(Task):
         words = F.cross_entropy(logits, examples.targets, reduction="none")
         return torch.stack([part.sum() / max(len(part), 1) for part in words.split(examples.num_words_by_row)])
 
+    def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
+        """The tag of each word."""
+        assert isinstance(examples, TaggedExamples) and examples.targets is not None
+        rows = row_keys(as_sentences(examples.rows))
+        keys = [key for key, words in zip(rows, examples.num_words_by_row, strict=True) for _ in range(words)]
+        return Decisions(logits.double().numpy(), examples.targets.numpy(), keys)
+
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """entity_f1, entity_precision, entity_recall as conlleval and seqeval count them, the same under seqeval's
-        strict mode, and accuracy over words; without a scheme accuracy and macro_f1 over tags.
+        strict mode, and accuracy over words; without a scheme accuracy and macro_f1 over tags; and the calibration
+        errors over words.
         """
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         loss = float(F.cross_entropy(logits, examples.targets))
         found = self.metrics(self.gold_of(examples), self.tags_of(logits, examples))
-        return Evaluation(found, logits, loss)
+        decisions = self.decisions(logits, examples)
+        errors = calibration_errors(decisions.gold, honest_probabilities(decisions, self.temperature))
+        return Evaluation(found | errors, logits, loss)
 
     def metrics(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
         """The same of tags, sentence by sentence."""
@@ -307,8 +319,9 @@ class Tagging(Task):
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "scheme", "crf"}."""
-        return {"task": self.name, "labels": self.labels, "scheme": self.scheme, "crf": self.crf}
+        """{"task", "labels", "scheme", "crf"}, and "temperature" where one was fitted."""
+        fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
+        return {"task": self.name, "labels": self.labels, "scheme": self.scheme, "crf": self.crf, **fitted}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Tagging:
@@ -317,9 +330,12 @@ class Tagging(Task):
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ModelFolderError("The model's maskwright.json has no list of tag names under 'labels'.")
         try:
-            return cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)))
+            task = cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)))
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a tagger: {error}") from None
+        if facts.get("temperature") is not None:
+            task.temperature = Temperature.from_json(facts["temperature"])
+        return task
 
 
 def _entities(row: Sentence, tags: Sequence[str], sure: Sequence[float]) -> list[dict[str, Any]]:

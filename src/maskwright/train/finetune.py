@@ -20,7 +20,7 @@ from ..hub.sentence import Declared
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model, build
 from ..models.presets import preset
-from ..tasks.base import AnyTable, Task
+from ..tasks.base import AnyTable, Evaluation, Task
 from ..tasks.examples import Examples
 from ..text.tokenizer import Tokenizer
 from .average import mean_weights
@@ -44,7 +44,8 @@ class FitResult:
 @dataclass(frozen=True)
 class FinetuneResult(RunResult):
     """Where a run's results are, and its dev figures: mean and deviation over seeds, each seed's own, and those of
-    the model whose weights are the mean of all seeds' (None where that was not asked for).
+    the model whose weights are the mean of all seeds' (None where that was not asked for); calibration: temperature,
+    and the calibration error before and with it, where asked for.
     """
 
     mean: dict[str, float]
@@ -53,6 +54,7 @@ class FinetuneResult(RunResult):
     main_metric: str
     average: dict[str, float] | None = None
     already_finished: bool = False
+    calibration: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ class Bench:
             model.load_state_dict(mean_weights([best_weights(seed.folder) for seed in seeds]))
         evaluation = self.task.evaluate(model, self.dev)
         self.task.settle(evaluation.logits, self.dev)
+        calibration = self._calibrate(evaluation) if self.config.calibrate else None
         names = list(best.metrics)
         table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
         deviation = table.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(names))
@@ -196,6 +199,7 @@ class Bench:
             "seeds": [{"seed": seed.seed, "best_step": seed.best_step, **seed.metrics} for seed in seeds],
             "best_seed": best.seed,
             "average": {"loss": evaluation.loss, **evaluation.metrics} if self.config.average_seeds else None,
+            "calibration": calibration,
             "main_metric": self.task.main_metric,
             "dev_from_train": self.data.from_train,
             "weights": {
@@ -212,6 +216,14 @@ class Bench:
         save_model(model, run.path / "model", facts=facts, replace=True)
         write_finetune_report(run, self, seeds, evaluation, result)
         return result
+
+    def _calibrate(self, evaluation: Evaluation) -> dict[str, float]:
+        """Fit the temperature on the dev rows; the calibration error with it is that of each half by the other's."""
+        temperature = self.task.calibrate(evaluation.logits, self.dev)
+        if temperature.is_at_limit:
+            warn("The dev rows do not determine a temperature: all of them are right, or none is better than chance.")
+        after = self.task.score(evaluation.logits, self.dev).metrics["ece"]
+        return {"temperature": temperature.value, "ece_before": evaluation.metrics["ece"], "ece": after}
 
     def first_model(self) -> Model:
         """The network before its first step."""
@@ -349,4 +361,5 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
         result["main_metric"],
         result.get("average"),  # a run of an older version has none
         already_finished,
+        result.get("calibration"),
     )

@@ -22,8 +22,9 @@ class FinetuneConfig:
     None decides by the data; crf: judge the tags of a sentence together; contrastive: train the vectors of sentences
     themselves, without a head (task regression; the same as task similarity); long: whether texts of more than
     max_length tokens are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at
-    most max_windows of a row; average_seeds: the model is the mean of the seeds' weights, not the best seed;
-    tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    most max_windows of a row; average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate:
+    fit a temperature on the dev rows at the end; tensorboard: also write the log as TensorBoard events (may change when
+    a run goes on).
     """
 
     train: Path
@@ -50,6 +51,7 @@ class FinetuneConfig:
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
     crf: bool = False
+    calibrate: bool = False
     contrastive: bool = False
     long: Literal["cut", "windows"] = "cut"
     stride: int | None = None
@@ -94,6 +96,10 @@ class FinetuneConfig:
             f"Setting 'class_weight' is for classification, not {self.task}.",
         )
         check(not self.crf or self.task == "tagging", f"Setting 'crf' is for tagging, not {self.task}.")
+        check(
+            not self.calibrate or self.task in ("classification", "tagging"),
+            f"Setting 'calibrate' is for classification and tagging, not {self.task}.",
+        )
         check(
             not self.contrastive or self.task in ("regression", "similarity"),
             f"Setting 'contrastive' is for regression, not {self.task}.",

@@ -46,6 +46,7 @@ from .report import (
 from .report.numbers import percent, plus_minus
 from .run import RunFolder
 from .tagging_report import memory_baseline, tag_bars, tagging_blocks, tagging_facts
+from .trust_report import trust_blocks
 
 if TYPE_CHECKING:
     from .finetune import Bench, Seed
@@ -86,6 +87,7 @@ def write_finetune_report(
         *_data(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
+        *_trust(bench, evaluation),
         *_mistakes(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
         _next(run, bench.task.name),
@@ -226,6 +228,11 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
     return [Confusion(task.labels, counts.tolist()), WorstErrors(errors)]
 
 
+def _trust(bench: Bench, evaluation: Evaluation) -> list[Block]:
+    decisions = bench.task.decisions(evaluation.logits, bench.dev)
+    return [] if decisions is None else trust_blocks(decisions, bench.task.temperature)
+
+
 def _far_pairs(task: Similarity, bench: Bench, evaluation: Evaluation) -> list[Block]:
     """The pairs whose cosines are the farthest from their scores."""
     losses, cosines = task.losses(evaluation.logits, bench.dev), task.cosines(evaluation.logits)
@@ -301,5 +308,9 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     if recipe.get("long") == "windows":
         given = [name for name in LONG_SETTINGS if name in recipe]
         words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]
-    words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf", "contrastive") if recipe.get(name)]
+    words += [
+        f"--{name.replace('_', '-')}"
+        for name in ("average_seeds", "crf", "contrastive", "calibrate")
+        if recipe.get(name)
+    ]
     return [*words, "-o", recipe["output"]]
