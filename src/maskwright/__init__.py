@@ -18,12 +18,14 @@ _WHERE = {
     "PretrainConfig": "train.pretrain_config",
     "FinetuneConfig": "train.finetune_config",
     "DistillConfig": "train.distill_config",
+    "LayerLabConfig": "train.layer_lab_config",
     "load": "api",
     "build": "api",
     "preset": "api",
     "pretrain": "api",
     "finetune": "api",
     "distill": "api",
+    "layer_lab": "api",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
     "TokenTagger": "estimators",
@@ -38,6 +40,7 @@ __all__ = [
     "Embedder",
     "FillMask",
     "FinetuneConfig",
+    "LayerLabConfig",
     "MaskwrightError",
     "ModelConfig",
     "PretrainConfig",
@@ -49,13 +52,14 @@ __all__ = [
     "build",
     "distill",
     "finetune",
+    "layer_lab",
     "load",
     "preset",
     "pretrain",
 ]
 
 if TYPE_CHECKING:
-    from .api import build, distill, finetune, load, preset, pretrain
+    from .api import build, distill, finetune, layer_lab, load, preset, pretrain
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig
     from .train.finetune_config import FinetuneConfig
+    from .train.layer_lab_config import LayerLabConfig
     from .train.pretrain_config import PretrainConfig
 
 
