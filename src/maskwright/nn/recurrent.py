@@ -22,10 +22,9 @@ class BiLstm(nn.Module):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
         between = dropout if num_layers > 1 else 0.0
-        # skip_init: building draws nothing from torch's global generator.
-        self.lstm: nn.LSTM = nn.utils.skip_init(  # type: ignore[assignment]
-            nn.LSTM, input_size, hidden_size, num_layers, dropout=between, bidirectional=True
-        )
+        # On "meta" nothing is filled, so building draws nothing from torch's global generator.
+        lstm = nn.LSTM(input_size, hidden_size, num_layers, dropout=between, bidirectional=True, device="meta")
+        self.lstm: nn.LSTM = lstm.to_empty(device="cpu")
         self.output_size = 2 * hidden_size
 
     def forward(self, vectors: Tensor, lengths: Sequence[int]) -> Tensor:

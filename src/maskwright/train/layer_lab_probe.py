@@ -94,7 +94,7 @@ class FeatureProbe(nn.Module):
         """{"shares": of each layer from 0, "scale"} of a learned mix; None for others."""
         if self.mix is None:
             return None
-        return {"shares": self.mix.shares().tolist(), "scale": float(self.mix.scale)}
+        return {"shares": self.mix.shares().tolist(), "scale": self.mix.scale.item()}
 
 
 @torch.inference_mode()
