@@ -16,14 +16,15 @@ def words_of(folder, *more):
 
 
 def test_it_prints_the_table_the_mix_the_order_and_what_is_next(maskwright, tmp_path):
-    code, out, err = maskwright(*words_of(tmp_path, "--seeds", 2))
+    words = words_of(tmp_path, "--seeds", 2)
+    code, out, err = maskwright(*words)
     assert code == 0, err
     for part in ("concat-last-4", "learned-mix", "published", "0.961", "The learned mix takes of layers 0:"):
         assert part in out, part
     assert "The published order" in out and ("holds here" in out or "does not hold here" in out)
     assert "next:   maskwright embed" in out and " ± " in out
     assert "14/14 learned-mix, seed 1: entity_f1" in err
-    code, out, _ = maskwright(*words_of(tmp_path, "--seeds", 2))
+    code, out, _ = maskwright(*words)
     assert code == 0 and out.startswith("This run is finished")
 
 

@@ -148,8 +148,7 @@ def _show_result(result: LayerLabResult, json: bool) -> None:
     from ..core.config import read_toml
 
     recipe = read_toml(result.output / "config.toml")
-    best = max(result.rows, key=lambda row: row.mean[metric])
-    for step in next_steps(recipe, asdict(best), result.finetuned, metric):
+    for step in next_steps(recipe, [asdict(row) for row in result.rows], result.finetuned, metric):
         print_text(f"next:   {step.command}")
 
 

@@ -93,8 +93,12 @@ def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResul
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
         lab = Lab(config, run, device)
-        rows = lab.measure()
-        tuned = lab.fine_tuned() if config.also_finetune else None
+        try:
+            rows = lab.measure()
+            tuned = lab.fine_tuned() if config.also_finetune else None
+        except KeyboardInterrupt:
+            note("Finished probes are kept. The same command goes on from there.")
+            raise
         result = lab.conclude(rows, tuned)
         storage.remove_folder(lab.feature_folder)  # they can be made again, and are large
         write_layer_lab_report(run, result)
@@ -150,11 +154,13 @@ class Lab:
     def fine_tuned(self) -> LabRow:
         """The whole model trained on the same rows, with the same seeds, in a run folder of its own."""
         result = finetune(self.config.finetuning)
-        head = (self.encoder.config.hidden_size + 1) * self.task.num_labels
-        encoder = sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
+        hidden, tags = self.encoder.config.hidden_size, self.task.num_labels
+        head = (hidden + 1) * tags + (tags * (tags + 2) if self.config.crf else 0)
+        named = self.encoder.encoder.named_parameters()
+        encoder = sum(parameter.numel() for name, parameter in named if not name.startswith("pooler."))
         return LabRow(
             "fine-tuned",
-            self.encoder.config.hidden_size,
+            hidden,
             encoder + head,
             result.mean,
             result.deviation,
@@ -261,7 +267,8 @@ class Lab:
 
 def open_encoder(config: LayerLabConfig) -> Model:
     """The model whose layers are read: frozen, out of training mode. Raises ModelFolderError."""
-    model, _ = load_model(find_folder(config.model)[0])
+    model, report = load_model(find_folder(config.model)[0])
+    report.tell(config.model)
     tokenizer_of(model)
     return place(model.requires_grad_(False).eval(), config.device, config.precision)
 

@@ -85,5 +85,6 @@ class LayerLabConfig:
     def resolved(self, device: str, precision: str) -> LayerLabConfig:
         """The same recipe with every automatic setting decided and every path absolute."""
         rows = self.probing.resolved(device, precision)
-        changes: dict[str, Any] = {name: getattr(rows, name) for name in ("model", "train", "dev", "output")}
-        return replace(self, device=device, precision=precision, **changes)
+        changes: dict[str, Any] = {"device": device, "precision": precision}
+        changes |= {name: getattr(rows, name) for name in ("model", "train", "dev", "output")}
+        return replace(self, **changes)

@@ -66,7 +66,7 @@ def write_layer_lab_report(run: RunFolder, result: Mapping[str, Any]) -> None:
         _sizes(shown),
         Facts({**result["data"], "steps of each probe": result["steps"]}, title="The data", note=_data_note(result)),
         WhatRan(shlex.join(_command(recipe)), {key: str(value) for key, value in recipe.items()}, run.facts()),
-        NextSteps(next_steps(recipe, best, tuned, metric)),
+        NextSteps(next_steps(recipe, rows, tuned, metric)),
     ]
     report = Report(f"layers of {recipe['model']}", headline, _health(result), blocks, run.facts()["started"])
     write_report(run.path / "report.html", report)
@@ -91,11 +91,10 @@ def order_verdict(order: Mapping[str, Any]) -> str:
     return f"The published order {' >= '.join(names)} {verdict} here."
 
 
-def next_steps(recipe: Mapping[str, Any], best: Mapping[str, Any], tuned: Any, metric: str) -> list[Command]:
-    """What to do with the answer."""
+def next_steps(recipe: Mapping[str, Any], rows: Sequence[Any], tuned: Any, metric: str) -> list[Command]:
+    """What to do with the answer. A learned mix belongs to its probe, so the best of the others is what is exported."""
+    best = max((row for row in rows if row["name"] != MIX), key=lambda row: row["mean"][metric])
     layers = str(best["name"]).removeprefix("layer-")
-    if layers == MIX:
-        layers = "concat-last-4"
     model = shlex.quote(recipe["model"])
     steps = [
         Command(
@@ -106,6 +105,7 @@ def next_steps(recipe: Mapping[str, Any], best: Mapping[str, Any], tuned: Any, m
     if tuned is None:
         train = shlex.quote(recipe["train"])
         dev = f" --dev {shlex.quote(recipe['dev'])}" if "dev" in recipe else ""
+        dev += f" --columns {_columns(recipe)}" if recipe.get("columns") else ""
         steps.append(
             Command(
                 f"maskwright finetune tagging --model {model} --train {train}{dev} -o runs/tagger",
@@ -228,12 +228,16 @@ def _data_note(result: Mapping[str, Any]) -> str:
     return f"Every layer of every word takes {file_size(result['feature_bytes'])}; computed once for all probes."
 
 
+def _columns(recipe: Mapping[str, Any]) -> str:
+    return ",".join(f"{role}={name}" for role, name in recipe["columns"].items())
+
+
 def _command(recipe: Mapping[str, Any]) -> list[str]:
     words = ["maskwright", "layer-lab", recipe["model"]]
     for name in ("train", "dev", "probe", "seeds", "epochs", "lr", "batch_size", "max_length", "seed"):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
     if recipe.get("columns"):
-        words += ["--columns", ",".join(f"{role}={name}" for role, name in recipe["columns"].items())]
+        words += ["--columns", _columns(recipe)]
     words += [f"--{name.replace('_', '-')}" for name in ("crf", "each_layer", "also_finetune") if recipe.get(name)]
     return [*words, "-o", recipe["output"]]
