@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.inputs import Text
 
+WordsFlag = Annotated[
+    bool, typer.Option("--words", help="With --pooling none: a vector of each word and not of each piece.")
+]
+PiecesOption = Annotated[
+    Literal["mean", "first"] | None,
+    typer.Option(help="With --words: mean of a word's pieces, or its first.  [default: mean]", show_default=False),
+]
 SHOWN = 6  # numbers of a vector that are shown on a terminal
 
 
@@ -53,13 +60,8 @@ def embed(
             show_default=False,
         ),
     ] = None,
-    words: Annotated[
-        bool, typer.Option("--words", help="With --pooling none: a vector of each word and not of each piece.")
-    ] = False,
-    pieces: Annotated[
-        Literal["mean", "first"] | None,
-        typer.Option(help="With --words: mean of a word's pieces, or its first.  [default: mean]", show_default=False),
-    ] = None,
+    words: WordsFlag = False,
+    pieces: PiecesOption = None,
     normalize: Annotated[
         bool | None,
         typer.Option(
