@@ -26,6 +26,9 @@ _WHERE = {
     "finetune": "api",
     "distill": "api",
     "layer_lab": "api",
+    "similarity": "api",
+    "search": "api",
+    "cluster": "api",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
     "TokenTagger": "estimators",
@@ -50,16 +53,19 @@ __all__ = [
     "TokenTagger",
     "Tokenizer",
     "build",
+    "cluster",
     "distill",
     "finetune",
     "layer_lab",
     "load",
     "preset",
     "pretrain",
+    "search",
+    "similarity",
 ]
 
 if TYPE_CHECKING:
-    from .api import build, distill, finetune, layer_lab, load, preset, pretrain
+    from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger

@@ -37,6 +37,12 @@ PiecesOption = Annotated[
     Literal["mean", "first"] | None,
     typer.Option(help="With --words: mean of a word's pieces, or its first.  [default: mean]", show_default=False),
 ]
+LayersOption = Annotated[
+    str,
+    typer.Option(
+        help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
+    ),
+]
 SHOWN = 6  # numbers of a vector that are shown on a terminal
 
 
@@ -47,12 +53,7 @@ def embed(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write: .npy (a matrix) or .jsonl.")
     ] = None,
-    layers: Annotated[
-        str,
-        typer.Option(
-            help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
-        ),
-    ] = "last",
+    layers: LayersOption = "last",
     pooling: Annotated[
         str | None,
         typer.Option(

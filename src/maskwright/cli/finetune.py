@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging or qa.")] = None,
+    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging, qa or similarity.")] = None,
     model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
@@ -72,6 +72,9 @@ def finetune(
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,
     crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
+    contrastive: Annotated[
+        bool, typer.Option("--contrastive", help="Regression: train vectors of sentences, compared by cosine.")
+    ] = False,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -94,6 +97,8 @@ def finetune(
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
+
+        maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 

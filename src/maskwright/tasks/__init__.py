@@ -6,6 +6,7 @@ from .examples import Examples
 from .qa import QuestionAnswering
 from .regression import Regression
 from .sequence import SequenceTask
+from .similarity import Similarity
 from .tagging import Tagging
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "QuestionAnswering",
     "Regression",
     "SequenceTask",
+    "Similarity",
     "Tagging",
     "Task",
     "task_from_json",
