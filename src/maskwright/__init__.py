@@ -18,12 +18,14 @@ _WHERE = {
     "PretrainConfig": "train.pretrain_config",
     "FinetuneConfig": "train.finetune_config",
     "DistillConfig": "train.distill_config",
+    "LayerLabConfig": "train.layer_lab_config",
     "load": "api",
     "build": "api",
     "preset": "api",
     "pretrain": "api",
     "finetune": "api",
     "distill": "api",
+    "layer_lab": "api",
     "similarity": "api",
     "search": "api",
     "cluster": "api",
@@ -41,6 +43,7 @@ __all__ = [
     "Embedder",
     "FillMask",
     "FinetuneConfig",
+    "LayerLabConfig",
     "MaskwrightError",
     "ModelConfig",
     "PretrainConfig",
@@ -53,6 +56,7 @@ __all__ = [
     "cluster",
     "distill",
     "finetune",
+    "layer_lab",
     "load",
     "preset",
     "pretrain",
@@ -61,7 +65,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .api import build, cluster, distill, finetune, load, preset, pretrain, search, similarity
+    from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig
     from .train.finetune_config import FinetuneConfig
+    from .train.layer_lab_config import LayerLabConfig
     from .train.pretrain_config import PretrainConfig
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .train.distill_config import DistillConfig
     from .train.finetune import FinetuneResult
     from .train.finetune_config import FinetuneConfig
+    from .train.layer_lab import LayerLabResult
+    from .train.layer_lab_config import LayerLabConfig
     from .train.pretrain import PretrainResult
     from .train.pretrain_config import PretrainConfig
 
@@ -39,6 +41,7 @@ __all__ = [
     "cluster",
     "distill",
     "finetune",
+    "layer_lab",
     "load",
     "open_answerer",
     "open_embedder",
@@ -90,6 +93,13 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
 def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
     """Distil a teacher into a student, or go on with the run in `config.output`; what the command does."""
     from .train.distill import distill as run
+
+    return run(config, restart=restart)
+
+
+def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResult:
+    """Compare the layers of a frozen encoder as features, or go on with that run; what the command does."""
+    from .train.layer_lab import layer_lab as run
 
     return run(config, restart=restart)
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from ..api import open_embedder
 from ..core.progress import warn
-from ..inference.embed import TextEncoder
+from ..inference.embed import TextEncoder, TokenVectors
 from ..inference.ready import place
 from ..inference.texts import as_texts
 from ..models.model import Model
@@ -84,6 +84,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if encoder.counts.cut_texts > cut:
             warn(f"{encoder.counts.cut_texts - cut:,} of {len(texts):,} texts are cut to {encoder.max_length} tokens.")
         return vectors
+
+    def word_vectors(self, X: Any, pieces: str = "mean") -> list[TokenVectors]:  # noqa: N803
+        """For each text its words, their starts and ends in it, and float32 [words, size], from the same layers.
+
+        pieces: "mean" of the word's pieces, or its "first". Words cut off with the end of a text are not there.
+        """
+        return list(self._encoder().word_vectors(as_texts(X), pieces))
 
     def _encoder(self) -> TextEncoder:
         if not hasattr(self, "encoder_"):

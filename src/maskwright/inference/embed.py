@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import ConfigError
+from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.model import Model
 from ..models.pooling import pool
@@ -24,6 +25,7 @@ from .layers import check_pooling, choose_layers
 from .ready import room_of, tokenizer_of
 
 BLOCK_TEXTS = 4096
+WORD_PIECES = ("mean", "first")  # what makes the vector of a word
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,20 @@ class TokenVectors:
     texts: list[int | None]
     vectors: np.ndarray
 
-    def by_word(self) -> TokenVectors:
-        """One vector for each word: the mean of its pieces. Special tokens are left out."""
+    def by_word(self, pieces: str = "mean") -> TokenVectors:
+        """One vector for each word: the mean of its pieces, or that of the first, as taggers judge a word.
+
+        pieces: "mean" or "first". Special tokens are left out. Raises ConfigError for another name.
+        """
+        if pieces not in WORD_PIECES:
+            raise ConfigError(unknown_name("vector of a word", str(pieces), WORD_PIECES))
         keys = [(text, span) for text, span in zip(self.texts, self.spans, strict=True)]
         groups: dict[tuple[int | None, tuple[int, int]], list[int]] = {}
         for index, key in enumerate(keys):
             if key[0] is not None:
                 groups.setdefault(key, []).append(index)
         firsts = [rows[0] for rows in groups.values()]
-        vectors = [self.vectors[rows].mean(axis=0) for rows in groups.values()]
+        vectors = [self.vectors[rows if pieces == "mean" else rows[:1]].mean(axis=0) for rows in groups.values()]
         words = [self.words[index] for index in firsts]
         return TokenVectors(
             words,
@@ -119,13 +126,33 @@ class TextEncoder:
 
     def token_vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
         """The vectors of every token of each text, with the words and where they stand, text by text."""
+        yield from self._token_vectors(texts, batch_tokens, self.normalize and self.pooling == "none")
+
+    def word_vectors(
+        self, texts: Sequence[Text], pieces: str = "mean", batch_tokens: int | None = None
+    ) -> Iterator[TokenVectors]:
+        """One vector for each word of each text, with its start and end in that text; see `TokenVectors.by_word`.
+
+        It is scaled to length 1 last, if at all. Whatever the pooling: that makes one vector of a text.
+        """
+        for found in self._token_vectors(texts, batch_tokens, normalize=False):
+            words = found.by_word(pieces)
+            if self.normalize:
+                words = replace(words, vectors=F.normalize(torch.from_numpy(words.vectors), dim=-1).numpy())
+            yield words
+
+    def _token_vectors(
+        self, texts: Sequence[Text], batch_tokens: int | None, normalize: bool
+    ) -> Iterator[TokenVectors]:
         for start in range(0, len(texts), BLOCK_TEXTS):
             block = list(texts[start : start + BLOCK_TEXTS])
             examples = self._examples(block)
             found: dict[int, np.ndarray] = {}
             with torch.inference_mode():
                 for batch in packed_batches(examples, self.model.word_embeddings.device, batch_tokens):
-                    parts = self._per_token(batch).cpu().split(batch.lengths)
+                    vectors = self._per_token(batch)
+                    vectors = F.normalize(vectors, dim=-1) if normalize else vectors
+                    parts = vectors.cpu().split(batch.lengths)
                     for index, part in zip(batch.labels["example"].tolist(), parts, strict=True):
                         found[index] = part.numpy()
             encodings = self.tokenizer.encode_batch(block, self.max_length)
@@ -138,12 +165,11 @@ class TextEncoder:
         return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=self.counts)
 
     def _per_token(self, batch: Batch) -> Tensor:
-        """float32 [tokens, size], of length 1 if wanted."""
+        """float32 [tokens, size]."""
         needs_all = self.layers.numbers != (self.model.config.num_hidden_layers,)
         encoded = self.model.encode(batch, hidden_states=needs_all)
         states = encoded.hidden_states
-        vectors = encoded.hidden.float() if states is None else self.layers.apply(states)
-        return F.normalize(vectors, dim=-1) if self.normalize and self.pooling == "none" else vectors
+        return encoded.hidden.float() if states is None else self.layers.apply(states)
 
     def _pooled(self, batch: Batch) -> Tensor:
         """float32 [sequences, size]; of length 1 if wanted, where sequences are whole texts."""

@@ -19,6 +19,7 @@ from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.heads import TokenCrfHead, require
+from ..models.probes import TokenProbe
 from ..nn.crf import LinearChainCrf
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
@@ -192,8 +193,8 @@ class Tagging(Task):
     def prime(self, model: Model, examples: Examples) -> None:
         """Give a new CRF the neighbours that the training tags have: fine-tuning rates are too small to find them."""
         assert isinstance(examples, TaggedExamples)
-        if isinstance(model.head, TokenCrfHead) and examples.targets is not None:
-            model.head.crf.prime(examples.targets, examples.num_words_by_row)
+        if self.crf and examples.targets is not None:
+            self._crf(model).prime(examples.targets, examples.num_words_by_row)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Words of a batch."""
@@ -231,8 +232,9 @@ class Tagging(Task):
 
     @staticmethod
     def _crf(model: Model) -> LinearChainCrf:
-        head: TokenCrfHead = require(model.head, (TokenCrfHead,), "judge tags together")
-        return head.crf
+        head = require(model.head, (TokenCrfHead, TokenProbe), "judge tags together")
+        crf: LinearChainCrf = head.crf
+        return crf
 
     def tags_of(self, logits: Tensor, examples: TaggedExamples) -> list[list[str]]:
         """The tags of each sentence. logits: float32 [words, labels]."""
