@@ -45,12 +45,6 @@ LayersOption = Annotated[
     ),
 ]
 SHOWN = 6  # numbers of a vector that are shown on a terminal
-LayersOption = Annotated[
-    str,
-    typer.Option(
-        help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
-    ),
-]
 
 
 def embed(
