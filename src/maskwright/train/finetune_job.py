@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import numpy as np
+
 
 class Keeper(Protocol):
     """Where the best weights stay until training has ended."""
@@ -83,7 +85,7 @@ class BestKept(ABC):
         self.best: dict[str, Any] = {"score": None, "step": 0, "metrics": {}}
         self.without_gain = 0
         if freeze_encoder:
-            for name, parameter in model.encoder.named_parameters():  # type: ignore[union-attr, operator]
+            for name, parameter in model.encoder.named_parameters():  # type: ignore[union-attr]
                 parameter.requires_grad_(name.startswith("pooler."))
 
     @property
@@ -191,7 +193,7 @@ class FinetuneJob(BestKept):
         return scores, [round(scores[self.task.main_metric], 4), -evaluation.loss]
 
 
-def cut(examples: Examples, rows: Sequence[int], accumulation: int, device: torch.device) -> list[Batch]:
+def cut(examples: Examples, rows: Sequence[int] | np.ndarray, accumulation: int, device: torch.device) -> list[Batch]:
     """The rows of a step as its micro-batches."""
     size = -(-len(rows) // accumulation)
     return [examples.batch(rows[start : start + size]).to(device) for start in range(0, len(rows), size)]
