@@ -219,6 +219,7 @@ def test_seeds_and_their_average(tmp_path: Path):
     rows = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     texts, labels = zip(*rows, strict=True)
     assert classifier.score(texts, labels) == pytest.approx(result.average["train"]["accuracy"])
+    assert "the mean of the seeds" in result.report.read_text(encoding="utf-8")
 
 
 def test_files_are_named_apart():

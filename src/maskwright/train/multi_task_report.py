@@ -68,6 +68,10 @@ def write_multi_task_report(
     ]
     health = _health(bench, {name: result["mean"][key] for name, key in mains.items()}, simple)
     headline = f"{len(mains)} tasks on one encoder{f', over {len(seeds)} seeds' if many else ''}. Dev scores: {told}."
+    if result["average"] is not None:
+        own = {name: result["average"][name][one.task.main_metric] for name, one in bench.benches.items()}
+        means = ", ".join(f"{name} {value:.3f}" for name, value in own.items())
+        headline += f" The models are the mean of the seeds' weights: {means}."
     write_report(
         run.path / "report.html",
         Report(f"{', '.join(mains)} on one encoder", headline, health, blocks, run.facts()["started"]),
