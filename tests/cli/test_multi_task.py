@@ -86,6 +86,7 @@ def test_repeated_flags_and_a_recipe_file_say_the_same(files, maskwright, tmp_pa
         (["--multi-task", "a.tsv", "b.tsv", "--dev", "c.tsv"], "1 files for 2 tasks"),
         (["--train", "a.tsv", "--dev", "b.tsv", "c.tsv"], "one task takes one"),
         (["--multi-task", "a.tsv", "taging:b.tsv"], "Did you mean 'tagging'"),
+        (["--multi-task", "a.tsv", "b.tsv", "--contrastive"], "--contrastive does not go with"),
         (["--multi-task", "missing.tsv", "none.tsv"], "missing.tsv"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -62,7 +63,9 @@ MultiTaskOption = Annotated[
 
 
 def finetune(
-    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging, qa or choice.")] = None,
+    task: Annotated[
+        str | None, typer.Argument(help="classification, regression, tagging, qa, choice or similarity.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
@@ -91,6 +94,9 @@ def finetune(
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,
     crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
+    contrastive: Annotated[
+        bool, typer.Option("--contrastive", help="Regression: train vectors of sentences, compared by cosine.")
+    ] = False,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -113,6 +119,8 @@ def finetune(
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
+
+        maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 
@@ -141,6 +149,12 @@ def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiT
     if flags["multi_task"] or (path is not None and "multi_task" in read_toml(path)):
         if flags["train"] is not None:
             raise ConfigError("Give either --train (one task) or --multi-task (several).")
+        own = {setting.name for setting in fields(FinetuneConfig)} - {
+            setting.name for setting in fields(MultiTaskConfig)
+        }
+        alone = [f"--{name.replace('_', '-')}" for name in sorted(own) if flags.get(name)]
+        if alone:
+            raise ConfigError(f"{', '.join(alone)} does not go with --multi-task (similarity:FILE trains vectors).")
         return load_recipe(MultiTaskConfig, path, flags)
     dev = flags["dev"] or [None]
     if len(dev) > 1:

@@ -72,13 +72,14 @@ class Evaluation:
 class Task(ABC):
     """What a fine-tuned model is asked.
 
-    name: as in the registry; head: the model head it needs; settings: those of a fine-tuning recipe that `from_rows`
-    takes; main_metric: the one that early stopping watches and reports lead with (higher is better); labels: names of
+    name: as in the registry; head: the model head it needs, or None for the bare encoder; settings: those of a
+    fine-tuning recipe that `from_rows` takes; main_metric: the one that early stopping watches and reports lead with
+    (higher is better); labels: names of
     the outputs, [] where they have none.
     """
 
     name: ClassVar[str]
-    head: str
+    head: str | None
     settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
@@ -246,6 +247,8 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
                 "they do not belong together."
             )
         return task
+    if model.head_name is None and model.sentence is not None:
+        return task_from_json({"task": "similarity"})
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})

@@ -18,9 +18,10 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data; crf: judge the tags of a sentence together; average_seeds: the model is the mean of the
-    seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard events (may change when a run goes
-    on).
+    None decides by the data; crf: judge the tags of a sentence together; contrastive: train the vectors of sentences
+    themselves, without a head (task regression; the same as task similarity); average_seeds: the model is the mean of
+    the seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard events (may change when a run
+    goes on).
     """
 
     train: Path
@@ -47,6 +48,7 @@ class FinetuneConfig:
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
     crf: bool = False
+    contrastive: bool = False
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
@@ -91,10 +93,23 @@ class FinetuneConfig:
         )
         check(not self.crf or self.task == "tagging", f"Setting 'crf' is for tagging, not {self.task}.")
         check(
+            not self.contrastive or self.task in ("regression", "similarity"),
+            f"Setting 'contrastive' is for regression, not {self.task}.",
+        )
+        check(
+            not (self.freeze_encoder and self.task_name == "similarity"),
+            "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
+        )
+        check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
             "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
             "started from the same ones.",
         )
+
+    @property
+    def task_name(self) -> str:
+        """The registered task that runs: contrastive regression is similarity."""
+        return "similarity" if self.contrastive else self.task
 
     def resolved(self, device: str, precision: str) -> FinetuneConfig:
         """The same recipe with every automatic setting decided and every path absolute."""
