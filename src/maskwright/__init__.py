@@ -17,6 +17,7 @@ _WHERE = {
     "ModelConfig": "models.config",
     "PretrainConfig": "train.pretrain_config",
     "FinetuneConfig": "train.finetune_config",
+    "MultiTaskConfig": "train.multi_task_config",
     "DistillConfig": "train.distill_config",
     "LayerLabConfig": "train.layer_lab_config",
     "load": "api",
@@ -34,6 +35,7 @@ _WHERE = {
     "TokenTagger": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
+    "MultipleChoice": "estimators",
     "QuestionAnswerer": "estimators",
 }
 
@@ -46,6 +48,8 @@ __all__ = [
     "LayerLabConfig",
     "MaskwrightError",
     "ModelConfig",
+    "MultiTaskConfig",
+    "MultipleChoice",
     "PretrainConfig",
     "QuestionAnswerer",
     "TextClassifier",
@@ -68,12 +72,21 @@ if TYPE_CHECKING:
     from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity
     from .core.errors import MaskwrightError
     from .data.batch import Batch
-    from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
+    from .estimators import (
+        Embedder,
+        FillMask,
+        MultipleChoice,
+        QuestionAnswerer,
+        TextClassifier,
+        TextRegressor,
+        TokenTagger,
+    )
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig
     from .train.finetune_config import FinetuneConfig
     from .train.layer_lab_config import LayerLabConfig
+    from .train.multi_task_config import MultiTaskConfig
     from .train.pretrain_config import PretrainConfig
 
 

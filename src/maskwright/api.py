@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .train.finetune_config import FinetuneConfig
     from .train.layer_lab import LayerLabResult
     from .train.layer_lab_config import LayerLabConfig
+    from .train.multi_task import MultiTaskResult
+    from .train.multi_task_config import MultiTaskConfig
     from .train.pretrain import PretrainResult
     from .train.pretrain_config import PretrainConfig
 
@@ -57,7 +59,7 @@ __all__ = [
 ]
 
 # What answers for texts, pairs or words: heads, and encoders of sentences by their cosines.
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "sentence")
+ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "sentence")
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 
@@ -83,10 +85,27 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     return run(config, restart=restart)
 
 
+@overload
 def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
-    """Fine-tune, or go on with the run in `config.output`; what the command does. Returns where the results are."""
-    from .train.finetune import finetune as run
+    """One task."""
 
+
+@overload
+def finetune(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResult:
+    """Several tasks."""
+
+
+def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False) -> FinetuneResult | MultiTaskResult:
+    """Fine-tune for one task or several, or go on with the run in `config.output`; what the command does.
+
+    Returns where the results are.
+    """
+    from .train.finetune import finetune as run
+    from .train.multi_task import finetune_tasks
+    from .train.multi_task_config import MultiTaskConfig
+
+    if isinstance(config, MultiTaskConfig):
+        return finetune_tasks(config, restart=restart)
     return run(config, restart=restart)
 
 

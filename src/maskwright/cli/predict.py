@@ -50,6 +50,9 @@ def predict(
     pair: Annotated[
         list[str] | None, typer.Option("--pair", help="The second text of each text, in order. Repeatable.")
     ] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option("--choice", help="One of the texts to choose from for a context. Repeatable.")
+    ] = None,
     input: InputOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write the answers: .jsonl, .csv or .tsv.")
@@ -70,7 +73,7 @@ def predict(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, or entities with their places.
+    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, entities with places, choices.
 
     Examples:
 
@@ -84,15 +87,14 @@ def predict(
 
         maskwright predict runs/n/model "Albert is going to United States of America."
 
+        maskwright predict runs/m/model "Tom was hungry. He" --choice "ate." --choice "slept."
+
         maskwright predict runs/b/model "My router is broken." --trace
     """
-    if bool(texts) == (input is not None):
-        raise ConfigError("Give either texts or --input FILE.")
-    if pair and input is not None:
-        raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
-    if output is not None and trace:
+    _check_sources(texts, pair, choice, input)
+    if trace and output is not None:
         raise ConfigError("--trace shows its result; leave --output out.")
-    if min_confidence is not None and trace:
+    if trace and min_confidence is not None:
         raise ConfigError("--trace shows the answer whatever its probability; leave --min-confidence out.")
     refuse_same_file(input, output)
     set_threads(threads)
@@ -100,7 +102,11 @@ def predict(
 
     if output is not None:
         check_output(output)
-    rows = _input_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
+    rows: Sequence[AnyRow] | RowStream
+    if input is not None:
+        rows = _input_rows(input, columns, skip_bad_rows)
+    else:
+        rows = _choice_row(texts or [], pair or [], choice) if choice else _rows(texts or [], pair or [])
     from ..api import open_predictor
 
     predictor = open_predictor(
@@ -121,6 +127,18 @@ def predict(
     warn_of_cuts(predictor.counts)
 
 
+def _check_sources(
+    texts: list[str] | None, pair: list[str] | None, choice: list[str] | None, input: Path | None
+) -> None:
+    """Texts come from the command line or from a file, with all that belongs to them."""
+    if bool(texts) == (input is not None):
+        raise ConfigError("Give either texts or --input FILE.")
+    if choice and input is not None:
+        raise ConfigError("--choice goes with a text on the command line; a file has its choices in a column.")
+    if pair and input is not None:
+        raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
+
+
 def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     if pairs and len(pairs) != len(texts):
         raise ConfigError(f"--pair is given {len(pairs)} times for {len(texts)} texts: give one for each.")
@@ -129,13 +147,30 @@ def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
 
 
+def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Sequence[AnyRow]:
+    if len(texts) != 1 or len(pairs) > 1:
+        raise ConfigError(
+            "--choice goes with one text, and at most one --pair for its question; give others in a file."
+        )
+    from ..text.choices import choices_of
+
+    named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}
+    return choices_of([named], with_labels=False)
+
+
 def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> Sequence[AnyRow] | RowStream:
-    """Sentences of a file of words or questions of a SQuAD file, held as a whole; or texts of any other, as needed."""
+    """Sentences, questions or choices of a file that holds such, as a whole; or texts of any other, as needed."""
+    from ..text.choices import is_choices, read_choices
     from ..text.files import bare_suffix
     from ..text.squad import read_questions
     from ..text.tagged import is_tagged, read_tagged
 
     roles = parse_columns(columns)
+    if not roles and is_choices(path):
+        choices = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
+        if choices.num_skipped:
+            warn(f"{choices.num_skipped:,} bad rows are left out.")
+        return choices.rows
     if bare_suffix(path) == ".json":
         questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
         if questions.num_skipped:
@@ -183,6 +218,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield text, "", ""
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
+    elif "choice" in answer:
+        yield text, f"{answer['label']} {_short(answer['choice'])}", f"{answer['score']:.4f}"
     elif "answer" in answer:
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
         yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from ..tasks.base import Evaluation
+from ..tasks.base import Evaluation, Task
+from ..tasks.choice import Choice
+from ..tasks.choice_examples import ChoiceExamples
 from ..tasks.classification import Classification
+from ..tasks.examples import Examples
 from ..tasks.long_examples import LongExamples
 from ..tasks.long_texts import LONG_SETTINGS
 from ..tasks.qa import QuestionAnswering
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
+from .choice_report import choice_blocks, choice_facts, guessing
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .report import (
     Bar,
@@ -49,9 +53,15 @@ from .tagging_report import memory_baseline, tag_bars, tagging_blocks, tagging_f
 from .trust_report import trust_blocks
 
 if TYPE_CHECKING:
-    from .finetune import Bench, Seed
+    from .finetune import Bench
+    from .seeds import Seed
 
 WORST = 12
+_MISTAKES: dict[type[Task], Callable[[Any, Examples, torch.Tensor], list[Block]]] = {
+    Tagging: tagging_blocks,
+    QuestionAnswering: qa_mistakes,
+    Choice: choice_blocks,
+}
 
 
 def write_finetune_report(
@@ -62,7 +72,7 @@ def write_finetune_report(
     deviation = result["deviation"][metric] if len(seeds) > 1 else None
     dev = "rows set aside from the training file" if result["dev_from_train"] else "dev rows"
     over = f" over {len(seeds)} seeds" if len(seeds) > 1 else ""
-    simple, words = _baseline(bench)
+    simple, words = baseline(bench)
     headline = (
         f"Dev {metric.replace('_', ' ')} {plus_minus(result['mean'][metric], deviation)}{over}, on "
         f"{bench.dev.num_rows:,} {dev}; {words} {simple:.3f}."
@@ -84,11 +94,11 @@ def write_finetune_report(
             {key: str(value) for key, value in run.recipe.items()},
             run.facts(),
         ),
-        *_data(bench),
+        *data_blocks(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
         *_trust(bench, evaluation),
-        *_mistakes(bench, evaluation),
+        *mistake_blocks(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
         _next(run, bench.task.name),
     ]
@@ -97,11 +107,13 @@ def write_finetune_report(
     write_report(run.path / "report.html", report)
 
 
-def _baseline(bench: Bench) -> tuple[float, str]:
+def baseline(bench: Bench) -> tuple[float, str]:
     """The main metric of always giving the commonest class, or of a constant, and how to call it."""
     targets = bench.dev.targets
     if isinstance(bench.task, Tagging):
         return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
+    if isinstance(bench.task, Choice):
+        return guessing(bench.dev), "guessing gets"
     if isinstance(bench.task, QuestionAnswering):
         return refusal_baseline(bench.dev), "answering nothing gets"
     if isinstance(bench.task, Similarity):
@@ -125,7 +137,8 @@ def _health(score: float, simple: float, words: str, from_train: bool) -> Health
     return Health("watch" if from_train else "good", reasons)
 
 
-def _data(bench: Bench) -> list[Block]:
+def data_blocks(bench: Bench) -> list[Block]:
+    """What the rows are: how many, of which classes, how long, and what was cut."""
     train, dev = bench.train, bench.dev
     facts = {
         "training rows": train.num_rows,
@@ -149,6 +162,8 @@ def _data(bench: Bench) -> list[Block]:
             f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
             "dev rows cut": dev.num_truncated,
         }
+    if isinstance(bench.task, Choice):
+        facts |= choice_facts(train, dev)
     blocks: list[Block] = [Facts(facts, title="The data")]
     if isinstance(bench.task, Tagging):
         blocks.append(tag_bars(bench.task, train))
@@ -157,8 +172,9 @@ def _data(bench: Bench) -> list[Block]:
         total = sum(counts.values())
         bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
         blocks.append(Bars(bars, title="Classes in the training rows"))
-    sequences = "windows" if isinstance(bench.task, Tagging) else "rows"
-    counts_by_length, edges = np.histogram(train.lengths, bins=min(30, max(int(train.lengths.max()), 2)))
+    sequences = {"tagging": "windows", "qa": "windows", "choice": "choices"}.get(bench.task.name, "rows")
+    lengths = train.sequence_lengths if isinstance(train, ChoiceExamples) else train.lengths
+    counts_by_length, edges = np.histogram(lengths, bins=min(30, max(int(lengths.max()), 2)))
     blocks.append(
         Histogram(
             edges.tolist(),
@@ -175,27 +191,28 @@ def _data(bench: Bench) -> list[Block]:
 def _curves(seeds: Sequence[Seed], part: str, metric: str) -> Curves:
     records = [RunFolder(seed.folder, {}).records() for seed in seeds]
 
-    def series(name: str, key: str) -> list[Series]:
-        lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
-        return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
-
     charts = [
-        Chart("Loss", [*series("training", f"{part}_loss"), *series("dev", "eval_loss")]),
-        Chart(f"Dev {metric.replace('_', ' ')}", series("dev", f"eval_{metric}")),
-        Chart("Learning rate", series("rate", "lr")[:1]),
-        Chart("Tokens per second", series("training", "tokens_per_second")),
+        Chart("Loss", [*show_series(records, "training", f"{part}_loss"), *show_series(records, "dev", "eval_loss")]),
+        Chart(f"Dev {metric.replace('_', ' ')}", show_series(records, "dev", f"eval_{metric}")),
+        Chart("Learning rate", show_series(records, "rate", "lr")[:1]),
+        Chart("Tokens per second", show_series(records, "training", "tokens_per_second")),
     ]
     return Curves([chart for chart in charts if not chart.is_empty()])
 
 
-def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
+def show_series(records: Sequence[Sequence[dict[str, Any]]], name: str, key: str) -> list[Series]:
+    """A line for each seed, of what its records have under `key`."""
+    lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
+    return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
+
+
+def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
-    if isinstance(task, Tagging):
-        return tagging_blocks(task, bench.dev, evaluation.logits)
-    if isinstance(task, QuestionAnswering):
-        return qa_mistakes(task, bench.dev, evaluation.logits)
+    for kind, blocks in _MISTAKES.items():
+        if isinstance(task, kind):
+            return blocks(task, bench.dev, evaluation.logits)
     if targets is None or (isinstance(task, Classification) and task.multi_label):
         return []
     if isinstance(task, Similarity):
@@ -265,7 +282,7 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
 
 def _next(run: RunFolder, task: str) -> NextSteps:
     model = run.path / "model"
-    test = {"tagging": "test.conll", "qa": "test.json"}.get(task, "test.tsv")
+    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(task, "test.tsv")
     if task == "similarity":
         return NextSteps(
             [
@@ -279,11 +296,14 @@ def _next(run: RunFolder, task: str) -> NextSteps:
         return NextSteps(
             [Command(f"maskwright evaluate {model} {test}", "score it on questions that decided nothing"), use]
         )
+    single, texts = f'maskwright predict {model} "your text"', "texts.txt"
+    if task == "choice":
+        single, texts = f'{single} --choice "one ending" --choice "another"', "rows.jsonl"
     return NextSteps(
         [
             Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
-            Command(f'maskwright predict {model} "your text"', "use it"),
-            Command(f"maskwright predict {model} --input texts.txt --output answers.jsonl", "use it on a file"),
+            Command(single, "use it"),
+            Command(f"maskwright predict {model} --input {texts} --output answers.jsonl", "use it on a file"),
         ]
     )
 
