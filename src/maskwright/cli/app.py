@@ -15,9 +15,11 @@ from ..core import progress
 from ..core.errors import MaskwrightError
 from . import (
     answer,
+    bench_task,
     convert,
     distill,
     embed,
+    ensemble,
     evaluate,
     fill_mask,
     finetune,
@@ -45,7 +47,9 @@ for name, command, panel in (
     ("pretrain", pretrain.pretrain, "Train"),
     ("finetune", finetune.finetune, "Train"),
     ("distill", distill.distill, "Train"),
+    ("bench-task", bench_task.bench_task, "Train"),
     ("evaluate", evaluate.evaluate, "Use"),
+    ("ensemble", ensemble.ensemble, "Use"),
     ("predict", predict.predict, "Use"),
     ("answer", answer.answer, "Use"),
     ("fill-mask", fill_mask.fill_mask, "Use"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
-from ..core.progress import note, track, warn
+from ..core.progress import note, track
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -20,7 +20,6 @@ from .common import (
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
-    parse_columns,
     print_json,
     print_table,
     print_text,
@@ -30,8 +29,8 @@ from .using import (
     BatchTokensOption,
     InputOption,
     MaxLengthOption,
+    read_any_rows,
     refuse_same_file,
-    stream_rows,
     warn_of_cuts,
     warn_of_skipped,
 )
@@ -92,7 +91,7 @@ def predict(
 
     if output is not None:
         check_output(output)
-    rows = _input_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
+    rows = read_any_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
     from ..api import open_predictor
 
     predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
@@ -115,26 +114,6 @@ def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     from ..tasks.examples import rows_of
 
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
-
-
-def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> Sequence[AnyRow] | RowStream:
-    """Sentences of a file of words or questions of a SQuAD file, held as a whole; or texts of any other, as needed."""
-    from ..text.files import bare_suffix
-    from ..text.squad import read_questions
-    from ..text.tagged import is_tagged, read_tagged
-
-    roles = parse_columns(columns)
-    if bare_suffix(path) == ".json":
-        questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
-        if questions.num_skipped:
-            warn(f"{questions.num_skipped:,} bad rows are left out.")
-        return questions.rows
-    if not is_tagged(path, roles):
-        return stream_rows(path, columns, skip_bad_rows)
-    table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
-    if table.num_skipped:
-        warn(f"{table.num_skipped:,} bad rows are left out.")
-    return table.rows
 
 
 def _answers(

@@ -20,6 +20,8 @@ from ..core.registry import unknown_name
 from ..text.cells import LABEL_SEPARATOR
 from ..text.tables import Row, Table, read_table
 from . import metrics as scores
+from .ensemble import mean_probabilities
+from .examples import Examples, as_logits
 from .sequence import SequenceTask
 
 THRESHOLD = 0.5  # a label of several applies from this probability
@@ -121,6 +123,13 @@ class Classification(SequenceTask):
         return [str(row.label) for row in rows]
 
     @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """accuracy, f1, macro_f1, matthews, as far as `metrics` has them."""
+        if self.multi_label:
+            return ("accuracy", "f1", "macro_f1")
+        return ("accuracy", *(("f1",) if self.num_labels == 2 else ()), "macro_f1", "matthews")
+
+    @property
     def num_labels(self) -> int:
         """Number of classes."""
         return len(self.labels)
@@ -168,6 +177,12 @@ class Classification(SequenceTask):
         """float64 [rows, labels]; rows sum to 1 unless several labels may apply."""
         wide = logits.double()
         return wide.sigmoid() if self.multi_label else wide.softmax(dim=-1)
+
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Logits float32 [rows, labels] whose probabilities are the mean of the models' probabilities."""
+        shares = [self.probabilities(part).numpy() for part in logits]
+        mean = torch.from_numpy(mean_probabilities(shares, multi_label=self.multi_label))
+        return as_logits(mean, self.multi_label).float()
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
         """{"label", "score", "probabilities"} for each row, score being the label's probability.

@@ -101,7 +101,11 @@ def _baseline(bench: Bench) -> tuple[float, str]:
         return refusal_baseline(bench.dev), "answering nothing gets"
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
         commonest = int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
-        return float((targets == commonest).float().mean()), f"always '{bench.task.labels[commonest]}' gets"
+        same = torch.zeros(len(targets), bench.task.num_labels)
+        same[:, commonest] = 10.0
+        return bench.task.metrics(same, targets)[
+            bench.task.main_metric
+        ], f"always '{bench.task.labels[commonest]}' gets"
     return 0.0, "a constant gets"
 
 
@@ -256,6 +260,7 @@ def _command(recipe: dict[str, Any]) -> list[str]:
         "max_length",
         "seeds",
         "seed",
+        "metric",
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]

@@ -26,7 +26,7 @@ from .content import (
     Table,
     WhatRan,
 )
-from .findings import Checkpoints, Comparison, Confusion, Curves, MaskExamples, SeenBlocks, Weights, WorstErrors
+from .findings import Checkpoints, Comparison, Confusion, Curves, Dots, MaskExamples, SeenBlocks, Weights, WorstErrors
 from .markup import Markup, clean, data_text, element, escape, join
 from .views import answers, comparison, plain, tables
 
@@ -152,6 +152,7 @@ VIEWS: dict[type, Callable[[Any], Markup]] = {
     Bars: plain.bars,
     Checkpoints: tables.checkpoints,
     Comparison: comparison.comparison,
+    Dots: comparison.dots,
     Confusion: answers.confusion,
     Curves: _curves,
     Facts: plain.facts,
