@@ -29,6 +29,7 @@ _WHERE = {
     "TokenTagger": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
+    "MultipleChoice": "estimators",
     "QuestionAnswerer": "estimators",
 }
 
@@ -40,6 +41,7 @@ __all__ = [
     "FinetuneConfig",
     "MaskwrightError",
     "ModelConfig",
+    "MultipleChoice",
     "PretrainConfig",
     "QuestionAnswerer",
     "TextClassifier",
@@ -58,7 +60,15 @@ if TYPE_CHECKING:
     from .api import build, distill, finetune, load, preset, pretrain
     from .core.errors import MaskwrightError
     from .data.batch import Batch
-    from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
+    from .estimators import (
+        Embedder,
+        FillMask,
+        MultipleChoice,
+        QuestionAnswerer,
+        TextClassifier,
+        TextRegressor,
+        TokenTagger,
+    )
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig

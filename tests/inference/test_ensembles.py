@@ -13,16 +13,19 @@ from inference.samples import tiny, tokenizer
 from maskwright.api import open_ensemble, open_predictor
 from maskwright.core.errors import InputError
 from maskwright.tasks import Classification, Task
+from maskwright.tasks.choice import Choice
 from maskwright.tasks.qa import QuestionAnswering
 from maskwright.tasks.qa_threshold import Threshold
 from maskwright.tasks.regression import Regression
 from maskwright.tasks.schemes import repair
 from maskwright.tasks.tagging import Tagging
+from maskwright.text.choices import read_choices
 from maskwright.text.squad import read_questions
 from maskwright.text.tables import read_table
 from maskwright.text.tagged import Sentence, read_tagged
 
 ROWS = ["the cat sat\ta", "dogs chase cats\tb", "rain fell\tc", "penguins are birds\ta", "a mat\tb", "milk\tc"]
+CONTEXTS = ["the cat sat on", "she bought", "penguins are flightless"]
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
 
@@ -55,10 +58,15 @@ def folder(tmp_path_factory) -> Path:
         save(root, f"number-{seed}", Regression(), seed)
         save(root, f"tags-{seed}", Tagging(TAGS), seed)
         save(root, f"spans-{seed}", QuestionAnswering(True, Threshold(float(seed), frozenset({f"other-{seed}"}))), seed)
+    choices = [{"context": c, "choices": ["a mat", "milk", "birds"], "label": n % 3} for n, c in enumerate(CONTEXTS)]
+    (root / "choices.jsonl").write_text("\n".join(map(json.dumps, choices)))
+    for seed in (1, 2, 3):
+        save(root, f"choice-{seed}", Choice(), seed)
     return root
 
 
 FILES = {
+    "choice": ("choices.jsonl", read_choices),
     "class": ("rows.tsv", read_table),
     "number": ("numbers.tsv", read_table),
     "tags": ("rows.conll", read_tagged),
@@ -95,6 +103,8 @@ def is_alike(one, two) -> bool:
     """Equal, numbers up to rounding."""
     if isinstance(two, dict):
         return all(is_alike(one[key], two[key]) for key in two)
+    if isinstance(two, list):
+        return len(one) == len(two) and all(map(is_alike, one, two))
     return one == (pytest.approx(two, rel=1e-4) if isinstance(two, float) else two)
 
 
@@ -117,6 +127,17 @@ def test_labels_of_several_are_averaged_by_their_probabilities():
     task = Classification(["a", "b"], multi_label=True)
     mean = task.unite([torch.tensor([[0.0, 4.0]]), torch.tensor([[2.0, -4.0]])], [])
     assert task.probabilities(mean)[0].tolist() == pytest.approx([(0.5 + 0.880797) / 2, 0.5], rel=1e-4)
+
+
+def test_probabilities_of_choices_are_averaged(folder: Path):
+    found = list(united(folder, "choice", 1, 2, 3).answers())
+    rows, shares = rows_of(folder, "choice"), []
+    for seed in (1, 2, 3):
+        predictor = open_predictor(folder / f"choice-{seed}", precision="fp32")
+        shares.append(predictor.evaluate(rows)[1].logits.double().softmax(dim=-1))
+    mean = torch.stack(shares).mean(dim=0)
+    assert [answer["probabilities"] for answer in found] == [pytest.approx(row, rel=1e-4) for row in mean.tolist()]
+    assert [answer["label"] for answer in found] == mean.argmax(dim=-1).tolist()
 
 
 def test_numbers_are_averaged(folder: Path):

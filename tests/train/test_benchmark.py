@@ -256,6 +256,25 @@ def test_conll_in_its_original_files_is_respelt_and_tested(tmp_path: Path, model
     assert "Flair" in (tmp_path / "run" / "table.md").read_text()
 
 
+def test_swag_in_its_original_files(tmp_path: Path, model: Path):
+    for seed, (name, count) in enumerate((("train", 12), ("val", 6))):
+        files.swag(tmp_path / "data" / f"{name}.csv", count, seed)
+    result = run_benchmark(bench("swag", tmp_path / "data", model, tmp_path / "run")).results
+    assert result.numbers["SWAG"].rows == 6 and set(result.missing) == {"CODAH"}
+    table = (tmp_path / "run" / "table.md").read_text()
+    assert "ESIM+ELMo" in table and "| SWAG | accuracy |" in table
+
+
+def test_a_set_like_swag_gets_no_table_of_swag(tmp_path: Path, model: Path):
+    rows = [{"context": "it saw", "choices": ["a", "cat"], "label": n % 2} for n in range(8)]
+    for name in ("train", "dev"):
+        path = tmp_path / "codah" / f"{name}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(map(json.dumps, rows)))
+    result = run_benchmark(bench("swag", tmp_path / "codah", model, tmp_path / "run")).results
+    assert set(result.numbers) == {"CODAH"} and "Published" not in (tmp_path / "run" / "table.md").read_text()
+
+
 def test_plain_files_and_packed_ones_are_found(tmp_path: Path, model: Path):
     import lzma
 

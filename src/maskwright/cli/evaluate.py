@@ -51,8 +51,8 @@ def evaluate(
     """Score a model. Metrics are fractions; with two classes, f1 is that of the second.
 
     A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
-    .jsonl; questions in SQuAD .json or .jsonl), a pre-trained one on text, which is masked, or guessed token by token,
-    as in training.
+    .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained one on text, which is
+    masked, or guessed token by token, as in training.
 
     Examples:
 

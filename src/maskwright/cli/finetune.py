@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging or qa.")] = None,
+    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging, qa or choice.")] = None,
     model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
@@ -102,6 +102,8 @@ def finetune(
 
         maskwright finetune qa --model runs/a/model --train train.json --dev dev.json --max-length 384 -o runs/q
 
+        maskwright finetune choice --model runs/a/model --train train.jsonl --dev dev.jsonl -o runs/m
+
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """
     flags = dict(locals())
@@ -114,7 +116,7 @@ def finetune(
     set_threads(threads)
     from ..train.finetune import finetune as run_finetuning
 
-    test = "test.conll" if recipe.task == "tagging" else "test.tsv"
+    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")
     _show_result(run_finetuning(recipe, restart=restart), json, test)
 
 

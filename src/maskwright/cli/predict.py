@@ -49,6 +49,9 @@ def predict(
     pair: Annotated[
         list[str] | None, typer.Option("--pair", help="The second text of each text, in order. Repeatable.")
     ] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option("--choice", help="One of the texts to choose from for a context. Repeatable.")
+    ] = None,
     input: InputOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write the answers: .jsonl, .csv or .tsv.")
@@ -65,7 +68,7 @@ def predict(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, or entities with their places.
+    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, entities with places, choices.
 
     Examples:
 
@@ -77,10 +80,14 @@ def predict(
 
         maskwright predict runs/n/model "Albert is going to United States of America."
 
+        maskwright predict runs/m/model "Tom was hungry. He" --choice "ate." --choice "slept."
+
         maskwright predict runs/b/model "My router is broken." --trace
     """
     if bool(texts) == (input is not None):
         raise ConfigError("Give either texts or --input FILE.")
+    if choice and input is not None:
+        raise ConfigError("--choice goes with a text on the command line; a file has its choices in a column.")
     if pair and input is not None:
         raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
     if output is not None and trace:
@@ -91,7 +98,11 @@ def predict(
 
     if output is not None:
         check_output(output)
-    rows = read_any_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
+    rows: Sequence[AnyRow] | RowStream
+    if input is not None:
+        rows = read_any_rows(input, columns, skip_bad_rows)
+    else:
+        rows = _choice_row(texts or [], pair or [], choice) if choice else _rows(texts or [], pair or [])
     from ..api import open_predictor
 
     predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
@@ -114,6 +125,17 @@ def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     from ..tasks.examples import rows_of
 
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
+
+
+def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Sequence[AnyRow]:
+    if len(texts) != 1 or len(pairs) > 1:
+        raise ConfigError(
+            "--choice goes with one text, and at most one --pair for its question; give others in a file."
+        )
+    from ..text.choices import choices_of
+
+    named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}
+    return choices_of([named], with_labels=False)
 
 
 def _answers(
@@ -150,6 +172,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield text, "", ""
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
+    elif "choice" in answer:
+        yield text, f"{answer['label']} {_short(answer['choice'])}", f"{answer['score']:.4f}"
     elif "answer" in answer:
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
         yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"

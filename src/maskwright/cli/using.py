@@ -50,12 +50,18 @@ def stream_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = Fa
 
 
 def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> Sequence[AnyRow] | RowStream:
-    """Sentences of a file of words or questions of a SQuAD file, held as a whole; or texts of any other, as needed."""
+    """Sentences, questions or choices of a file that holds such, as a whole; or texts of any other, as needed."""
+    from ..text.choices import is_choices, read_choices
     from ..text.files import bare_suffix
     from ..text.squad import read_questions
     from ..text.tagged import is_tagged, read_tagged
 
     roles = parse_columns(columns)
+    if not roles and is_choices(path):
+        choices = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
+        if choices.num_skipped:
+            warn(f"{choices.num_skipped:,} bad rows are left out.")
+        return choices.rows
     if bare_suffix(path) == ".json":
         questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
         if questions.num_skipped:

@@ -34,6 +34,7 @@ TABLE: dict[str, dict[str, str]] = {
         "regression": "maskwright.tasks.regression:Regression",
         "tagging": "maskwright.tasks.tagging:Tagging",
         "qa": "maskwright.tasks.qa:QuestionAnswering",
+        "choice": "maskwright.tasks.choice:Choice",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",

@@ -2,13 +2,23 @@
 
 `__init__` only stores; `fit` checks, loads and trains, and sets the attributes that end in `_`. X is a list of texts or
 of (text, second text) pairs, a numpy array of str, or a pandas or polars column; of a tagger, a list of lists of words.
+`MultipleChoice` takes rows of a context and its choices.
 """
 
 from .answerer import QuestionAnswerer
+from .chooser import MultipleChoice
 from .classifier import TextClassifier
 from .embedder import Embedder
 from .fill_mask import FillMask
 from .regressor import TextRegressor
 from .tagger import TokenTagger
 
-__all__ = ["Embedder", "FillMask", "QuestionAnswerer", "TextClassifier", "TextRegressor", "TokenTagger"]
+__all__ = [
+    "Embedder",
+    "FillMask",
+    "MultipleChoice",
+    "QuestionAnswerer",
+    "TextClassifier",
+    "TextRegressor",
+    "TokenTagger",
+]

@@ -1,6 +1,7 @@
 """Floor 4: what a fine-tuned model is asked: how rows become examples, head, loss, decoding and metrics."""
 
 from .base import Evaluation, Task, task_from_json, task_of_model
+from .choice import Choice
 from .classification import Classification
 from .examples import Examples
 from .qa import QuestionAnswering
@@ -9,6 +10,7 @@ from .sequence import SequenceTask
 from .tagging import Tagging
 
 __all__ = [
+    "Choice",
     "Classification",
     "Evaluation",
     "Examples",

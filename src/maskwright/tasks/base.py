@@ -1,8 +1,8 @@
 """A task: how rows become examples, which head, loss, reading of its outputs, and metrics.
 
 The training loop, the commands and the report know only this page. Below it stand the kinds of task: one answer for a
-whole text (`sequence.SequenceTask`), a tag for every word (`tagging.Tagging`). A new task is one subclass and one line
-in the registry.
+whole text (`sequence.SequenceTask`), a tag for every word (`tagging.Tagging`), one text of several (`choice.Choice`).
+A new task is one subclass and one line in the registry.
 """
 
 from __future__ import annotations
@@ -274,8 +274,8 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name == "qa":
-        return task_from_json({"task": "qa"})
+    if model.head_name in ("qa", "choice"):
+        return task_from_json({"task": model.head_name})
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for texts: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":

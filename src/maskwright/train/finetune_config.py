@@ -87,6 +87,10 @@ class FinetuneConfig:
             self.class_weight is None or self.task == "classification",
             f"Setting 'class_weight' is for classification, not {self.task}.",
         )
+        check(
+            not self.multi_label or self.task == "classification",
+            f"Setting 'multi_label' is for classification, not {self.task}.",
+        )
         check(not self.crf or self.task == "tagging", f"Setting 'crf' is for tagging, not {self.task}.")
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),

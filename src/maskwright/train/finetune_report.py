@@ -11,9 +11,12 @@ import numpy as np
 import torch
 
 from ..tasks.base import Evaluation
+from ..tasks.choice import Choice
+from ..tasks.choice_examples import ChoiceExamples
 from ..tasks.classification import Classification
 from ..tasks.qa import QuestionAnswering
 from ..tasks.tagging import Tagging
+from .choice_report import choice_blocks, choice_facts, guessing
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .report import (
     Bar,
@@ -97,6 +100,8 @@ def _baseline(bench: Bench) -> tuple[float, str]:
     targets = bench.dev.targets
     if isinstance(bench.task, Tagging):
         return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
+    if isinstance(bench.task, Choice):
+        return guessing(bench.dev), "guessing gets"
     if isinstance(bench.task, QuestionAnswering):
         return refusal_baseline(bench.dev), "answering nothing gets"
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
@@ -137,6 +142,8 @@ def _data(bench: Bench) -> list[Block]:
             f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
             "dev rows cut": dev.num_truncated,
         }
+    if isinstance(bench.task, Choice):
+        facts |= choice_facts(train, dev)
     blocks: list[Block] = [Facts(facts, title="The data")]
     if isinstance(bench.task, Tagging):
         blocks.append(tag_bars(bench.task, train))
@@ -145,8 +152,9 @@ def _data(bench: Bench) -> list[Block]:
         total = sum(counts.values())
         bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
         blocks.append(Bars(bars, title="Classes in the training rows"))
-    sequences = "windows" if isinstance(bench.task, Tagging) else "rows"
-    counts_by_length, edges = np.histogram(train.lengths, bins=min(30, max(int(train.lengths.max()), 2)))
+    sequences = {"tagging": "windows", "qa": "windows", "choice": "choices"}.get(bench.task.name, "rows")
+    lengths = train.sequence_lengths if isinstance(train, ChoiceExamples) else train.lengths
+    counts_by_length, edges = np.histogram(lengths, bins=min(30, max(int(lengths.max()), 2)))
     blocks.append(
         Histogram(
             edges.tolist(),
@@ -184,6 +192,8 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
         return tagging_blocks(task, bench.dev, evaluation.logits)
     if isinstance(task, QuestionAnswering):
         return qa_mistakes(task, bench.dev, evaluation.logits)
+    if isinstance(task, Choice):
+        return choice_blocks(task, bench.dev, evaluation.logits)
     if targets is None or (isinstance(task, Classification) and task.multi_label):
         return []
     if not isinstance(task, Classification):
@@ -231,17 +241,20 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
 
 def _next(run: RunFolder, task: str) -> NextSteps:
     model = run.path / "model"
-    test = {"tagging": "test.conll", "qa": "test.json"}.get(task, "test.tsv")
+    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(task, "test.tsv")
     if task == "qa":
         use = Command(f'maskwright answer {model} --question "Who?" --context "your text"', "use it")
         return NextSteps(
             [Command(f"maskwright evaluate {model} {test}", "score it on questions that decided nothing"), use]
         )
+    single, texts = f'maskwright predict {model} "your text"', "texts.txt"
+    if task == "choice":
+        single, texts = f'{single} --choice "one ending" --choice "another"', "rows.jsonl"
     return NextSteps(
         [
             Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
-            Command(f'maskwright predict {model} "your text"', "use it"),
-            Command(f"maskwright predict {model} --input texts.txt --output answers.jsonl", "use it on a file"),
+            Command(single, "use it"),
+            Command(f"maskwright predict {model} --input {texts} --output answers.jsonl", "use it on a file"),
         ]
     )
 

@@ -26,10 +26,10 @@ from ..report import (
 from ..run import RunFolder
 from .results import NumberResult, Results
 from .tables import (
-    DEV_NOTE,
     OWN_COLUMNS,
     average_line,
     comparable,
+    dev_note,
     facts_lines,
     own_rows,
     per_cent,
@@ -45,7 +45,7 @@ def write_page(run: RunFolder, results: Results) -> None:
     title = f"{results.config.benchmark} with {results.config.model}"
     blocks = [
         KeyFigures(_figures(results)),
-        Table(OWN_COLUMNS, [list(row) for row in own_rows(results)], title="Measured here", note=DEV_NOTE),
+        Table(OWN_COLUMNS, [list(row) for row in own_rows(results)], title="Measured here", note=dev_note(results)),
         Dots({name: _score(number) for name, number in results.numbers.items()}, title="Every seed", unit="percent"),
         *_beside(results),
         Section("Published, not measured here", _published(results), "From the papers and leaderboards, as printed."),

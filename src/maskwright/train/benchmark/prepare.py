@@ -183,7 +183,7 @@ def _choices(part: Part, path: Path, skip_bad_rows: bool) -> Split:
         {"context": row.context, "question": row.question, "choices": list(row.choices), "label": row.label}
         for row in found.rows
     ]
-    return Split(records, str(path), _num_rows(found.skipped))
+    return Split(records, str(path), found.num_skipped)
 
 
 def _num_rows(skipped: Iterable[RowError]) -> int:

@@ -39,7 +39,7 @@ def submit(results: Results, run: Path) -> dict[str, Any] | None:
         "archive": str(done.archive),
         "files": [str(path) for path in done.files],
         "missing": done.missing,
-        "short": done.short,
+        "short": {name: list(counts) for name, counts in done.short.items()},
     }
 
 

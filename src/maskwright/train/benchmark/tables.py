@@ -10,10 +10,8 @@ from .parts import PARTS
 from .results import NumberResult, PartResult, Results, Summary
 
 OWN_COLUMNS = ("number", "metric", "mean ± deviation", "best on dev", "seeds", "train rows", "rows")
-DEV_NOTE = (
-    "Scores in per cent. The dev rows chose the best epoch of each seed, and the best seed, so scores on them are a "
-    "little high. The published numbers of GLUE are of the test sets."
-)
+_DEV = "Scores in per cent. Dev rows chose the best epoch of each seed, and the best seed: scores on them are a little high."
+_TEST = " The published numbers of GLUE are of its test sets."
 
 
 class OwnRow(NamedTuple):
@@ -44,6 +42,11 @@ def own_rows(results: Results) -> list[OwnRow]:
         for number in part.numbers
         for metric, summary in number.metrics.items()
     ]
+
+
+def dev_note(results: Results) -> str:
+    """What to know about scores on dev rows."""
+    return _DEV + _TEST * (results.config.benchmark == "glue")
 
 
 def average_line(results: Results) -> str:
@@ -99,7 +102,7 @@ def markdown(results: Results) -> str:
         _table(OWN_COLUMNS, [list(row) for row in own_rows(results)]),
     ]
     parts += [average_line(results)] if average_line(results) else []
-    parts += [DEV_NOTE, "\n".join(f"- {line}" for line in facts_lines(results))]
+    parts += [dev_note(results), "\n".join(f"- {line}" for line in facts_lines(results))]
     for table in published_tables(results):
         columns = ["system", *(column.name for column in table.columns)]
         parts += [f"## {published_title(table)}", _table(columns, published_rows(table)), f"Source: {table.source}."]
