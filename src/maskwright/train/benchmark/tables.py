@@ -10,7 +10,10 @@ from .parts import PARTS
 from .results import NumberResult, PartResult, Results, Summary
 
 OWN_COLUMNS = ("number", "metric", "mean ± deviation", "best on dev", "seeds", "train rows", "rows")
-_DEV = "Scores in per cent. Dev rows chose the best epoch of each seed, and the best seed: scores on them are a little high."
+_DEV = (
+    "Scores in per cent. Dev rows chose the best epoch of each seed, and the best seed, so scores on them are a "
+    "little high."
+)
 _TEST = " The published numbers of GLUE are of its test sets."
 
 
