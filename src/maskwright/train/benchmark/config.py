@@ -24,8 +24,8 @@ class Setting(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For people, and as the name of a folder once spaces are gone."""
-        return f"batch {self.batch_size}, lr {self.lr:g}, {self.epochs} epochs"
+        """For people."""
+        return f"batch {self.batch_size}, lr {self.lr:g}, {self.epochs} epoch{'s' * (self.epochs > 1)}"
 
     @property
     def folder(self) -> str:
@@ -97,12 +97,8 @@ class BenchmarkConfig:
 
     def resolved(self, device: str, precision: str) -> BenchmarkConfig:
         """The same recipe with every automatic setting decided and every path absolute."""
-        model = str(Path(self.model).absolute()) if Path(self.model).is_dir() else self.model
-        return replace(
-            self,
-            device=device,
-            precision=precision,
-            data=self.data.absolute(),
-            output=self.output.absolute(),
-            model=model,
-        )
+        changes: dict[str, Any] = {"device": device, "precision": precision}
+        changes |= {"data": self.data.absolute(), "output": self.output.absolute()}
+        if Path(self.model).is_dir():
+            changes["model"] = str(Path(self.model).absolute())
+        return replace(self, **changes)

@@ -155,7 +155,9 @@ def _numbers(facts: Mapping[str, Mapping[str, Any]]) -> list[NumberResult]:
     return [
         NumberResult(
             name,
-            *(number[key] for key in known),
+            number["split"],
+            number["rows"],
+            number["metric"],
             {metric: Summary(**summary) for metric, summary in number.items() if metric not in known},
         )
         for name, number in facts.items()

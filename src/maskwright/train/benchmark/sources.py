@@ -29,7 +29,8 @@ def find_sources(folder: Path, parts: Iterable[Part]) -> tuple[list[Source], dic
     """
     if not folder.is_dir():
         raise MissingFileError(f"{folder} is not a folder: give the one that holds the benchmark's files.")
-    found, missing = [], {}
+    found: list[Source] = []
+    missing: dict[str, str] = {}
     for part in parts:
         files, reason = _files(folder, part)
         lacks = [split for split in ("train", "dev") if split not in files]
@@ -73,7 +74,7 @@ def _laid_out(folder: Path, layout: Layout) -> dict[str, Path]:
 
 
 def _in_folder(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str, Path]:
-    found = {}
+    found: dict[str, Path] = {}
     for split, files in names.items():
         paths = [folder / f"{file}{packing}" for file in files for packing in ("", *PACKINGS)]
         hit = next((path for path in paths if path.is_file()), None)
