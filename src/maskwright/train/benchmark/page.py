@@ -14,7 +14,6 @@ from ..report import (
     Figure,
     KeyFigures,
     NextSteps,
-    Paragraph,
     Report,
     Score,
     Section,
@@ -23,6 +22,7 @@ from ..report import (
     WhatRan,
     write_report,
 )
+from ..report.content import Value
 from ..run import RunFolder
 from .results import NumberResult, Results
 from .tables import (
@@ -30,13 +30,13 @@ from .tables import (
     average_line,
     comparable,
     dev_note,
-    facts_lines,
     own_rows,
     per_cent,
     plus_minus,
     published_rows,
     published_tables,
     published_title,
+    setting_words,
 )
 
 
@@ -51,7 +51,8 @@ def write_page(run: RunFolder, results: Results) -> None:
         Section("Published, not measured here", _published(results), "From the papers and leaderboards, as printed."),
         WhatRan(shlex.join(_command(run.recipe)), {key: str(value) for key, value in run.recipe.items()}, run.facts()),
         _data(results),
-        Paragraph(" ".join(facts_lines(results)), title="What was run on what"),
+        Facts({part.name: setting_words(part) for part in results.parts}, title="Settings and seeds"),
+        Facts(_absent(results), title="Not measured"),
         _next(results),
     ]
     write_report(run.path / "report.html", Report(title, _headline(results), None, blocks, run.facts()["started"]))
@@ -70,7 +71,7 @@ def _figures(results: Results) -> list[Figure]:
     if average is not None:
         return [Figure("Average of nine", plus_minus(average), note=f"best seeds {per_cent(average.best)}")]
     return [
-        Figure(number.name, plus_minus(number.summary), note=f"{number.metric.replace('_', ' ')}, {number.split}")
+        Figure(number.name, plus_minus(number.summary), note=f"{number.metric}, {number.split}".replace("_", " "))
         for number in list(results.numbers.values())[:6]
     ]
 
@@ -120,9 +121,14 @@ def _data(results: Results) -> Facts:
     for part in results.parts:
         for split, one in part.facts["splits"].items():
             left_out = one["skipped"] + one["without_gold"]
-            remark = f"of {one['rows_in_file']:,}" + (f", {left_out:,} left out" if left_out else "")
-            facts[f"{part.name}, {split.replace('_', ' ')}"] = (one["rows"], remark)
+            capped = [f"drawn from {one['rows_in_file']:,}"] * (one["rows"] < one["rows_in_file"])
+            remark = ", ".join(capped + [f"{left_out:,} left out"] * bool(left_out))
+            facts[f"{part.name}, {split.replace('_', ' ')}"] = (one["rows"], remark) if remark else one["rows"]
     return Facts(facts, title="Rows")
+
+
+def _absent(results: Results) -> dict[str, Value]:
+    return dict(results.missing) | dict.fromkeys(results.waiting, "not finished yet")
 
 
 def _next(results: Results) -> NextSteps:

@@ -68,14 +68,18 @@ def facts_lines(results: Results) -> list[str]:
     lines = [f"Model: {config.model}", f"Data: {config.data}"]
     if config.max_train_rows:
         lines.append(f"Training rows are capped at {config.max_train_rows:,} for each part.")
-    for part in results.parts:
-        tried = f", the best on dev of {len(part.tried)} settings" if part.tried else ""
-        seeds = ", ".join(map(str, part.seeds))
-        lines.append(f"{part.name}: {part.setting.words}{tried}; seeds {seeds}; best on dev: seed {part.best_seed}.")
+    lines += [f"{part.name}: {setting_words(part)}." for part in results.parts]
     lines += [f"{name} is not measured: {reason}." for name, reason in results.missing.items()]
     if results.waiting:
         lines.append(f"Not finished yet: {', '.join(results.waiting)}.")
     return lines
+
+
+def setting_words(part: PartResult) -> str:
+    """How a part was trained."""
+    tried = f", the best on dev of {len(part.tried)} settings" if part.tried else ""
+    seeds = ", ".join(map(str, part.seeds))
+    return f"{part.setting.words}{tried}; seeds {seeds}; best on dev: seed {part.best_seed}"
 
 
 def published_tables(results: Results) -> list[PublishedTable]:
@@ -88,9 +92,10 @@ def published_tables(results: Results) -> list[PublishedTable]:
 
 
 def published_rows(table: PublishedTable) -> list[list[str]]:
-    """System and scores as printed, "-" where the source has none."""
-    names = [column.name for column in table.columns]
-    return [[row.name, *(_printed(row.values.get(name)) for name in names)] for row in table.rows]
+    """System and scores as printed, all of a column with as many decimals, "-" where the source has none."""
+    columns = [[row.values.get(column.name) for row in table.rows] for column in table.columns]
+    printed = [[_printed(value, _decimals(values)) for value in values] for values in columns]
+    return [[row.name, *cells] for row, *cells in zip(table.rows, *printed, strict=True)]
 
 
 def published_title(table: PublishedTable) -> str:
@@ -141,8 +146,13 @@ def _train_rows(part: PartResult) -> str:
     return f"{rows:,}" if rows == whole else f"{rows:,} of {whole:,}"
 
 
-def _printed(value: float | None) -> str:
-    return "-" if value is None else f"{value:g}"
+def _decimals(values: Sequence[float | None]) -> int:
+    """The most that one of them has."""
+    return max((len(repr(float(value)).partition(".")[2]) for value in values if value is not None), default=0)
+
+
+def _printed(value: float | None, decimals: int) -> str:
+    return "-" if value is None else f"{value:.{decimals}f}"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
