@@ -17,6 +17,7 @@ _WHERE = {
     "ModelConfig": "models.config",
     "PretrainConfig": "train.pretrain_config",
     "FinetuneConfig": "train.finetune_config",
+    "MultiTaskConfig": "train.multi_task_config",
     "DistillConfig": "train.distill_config",
     "load": "api",
     "build": "api",
@@ -41,6 +42,7 @@ __all__ = [
     "FinetuneConfig",
     "MaskwrightError",
     "ModelConfig",
+    "MultiTaskConfig",
     "MultipleChoice",
     "PretrainConfig",
     "QuestionAnswerer",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig
     from .train.finetune_config import FinetuneConfig
+    from .train.multi_task_config import MultiTaskConfig
     from .train.pretrain_config import PretrainConfig
 
 

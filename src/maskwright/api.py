@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .train.distill_config import DistillConfig
     from .train.finetune import FinetuneResult
     from .train.finetune_config import FinetuneConfig
+    from .train.multi_task import MultiTaskResult
+    from .train.multi_task_config import MultiTaskConfig
     from .train.pretrain import PretrainResult
     from .train.pretrain_config import PretrainConfig
 
@@ -72,10 +74,27 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     return run(config, restart=restart)
 
 
+@overload
 def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
-    """Fine-tune, or go on with the run in `config.output`; what the command does. Returns where the results are."""
-    from .train.finetune import finetune as run
+    """One task."""
 
+
+@overload
+def finetune(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResult:
+    """Several tasks."""
+
+
+def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False) -> FinetuneResult | MultiTaskResult:
+    """Fine-tune for one task or several, or go on with the run in `config.output`; what the command does.
+
+    Returns where the results are.
+    """
+    from .train.finetune import finetune as run
+    from .train.multi_task import finetune_tasks
+    from .train.multi_task_config import MultiTaskConfig
+
+    if isinstance(config, MultiTaskConfig):
+        return finetune_tasks(config, restart=restart)
     return run(config, restart=restart)
 
 

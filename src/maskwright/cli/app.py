@@ -30,6 +30,7 @@ from . import (
     tokenizer,
 )
 from .common import show_any_text
+from .several import SeveralValues
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
@@ -58,7 +59,7 @@ for name, command, panel in (
     ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
 ):
-    app.command(name, rich_help_panel=panel)(command)
+    app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)
 
 
 def _print_version(wanted: bool) -> None:

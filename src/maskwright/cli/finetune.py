@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..core.config import read_toml
+from ..core.errors import ConfigError
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -41,6 +43,22 @@ from .training_options import (
 
 if TYPE_CHECKING:
     from ..train.finetune import FinetuneResult
+    from ..train.finetune_config import FinetuneConfig
+    from ..train.multi_task import MultiTaskResult
+    from ..train.multi_task_config import MultiTaskConfig
+
+
+DevOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Labelled rows to choose the best epoch; with --multi-task a file for each task."),
+]
+MultiTaskOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[TASK:]FILE ...",
+        help="Instead of --train: files that are a task each, learnt together on one encoder.",
+    ),
+]
 
 
 def finetune(
@@ -49,7 +67,8 @@ def finetune(
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
     train: Annotated[Path | None, typer.Option(help="Labelled rows to learn from.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Labelled rows to choose the best epoch.")] = None,
+    dev: DevOption = None,
+    multi_task: MultiTaskOption = None,
     output: OutputOption = None,
     columns: ColumnsOption = None,
     epochs: Annotated[int | None, typer.Option(help="Times that every row is seen.")] = None,
@@ -102,22 +121,68 @@ def finetune(
 
         maskwright finetune qa --model runs/a/model --train train.json --dev dev.json --max-length 384 -o runs/q
 
+        maskwright finetune classification --model runs/a/model --multi-task a.tsv regression:b.tsv -o runs/x
+
         maskwright finetune choice --model runs/a/model --train train.jsonl --dev dev.jsonl -o runs/m
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """
-    flags = dict(locals())
-    from ..train.finetune_config import FinetuneConfig
-
-    recipe = load_recipe(FinetuneConfig, config, {**flags, "columns": parse_columns(columns)})
+    flags = {**locals(), "columns": parse_columns(columns)}
+    recipe = _recipe(config, flags)
     if print_config:
         print_recipe(recipe, json)
         return
     set_threads(threads)
-    from ..train.finetune import finetune as run_finetuning
+    _run(recipe, restart, json)
 
+
+def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiTaskConfig:
+    """The recipe of one task, or of several where the flags or the file name them."""
+    from ..train.finetune_config import FinetuneConfig
+    from ..train.multi_task_config import MultiTaskConfig
+
+    if flags["multi_task"] or (path is not None and "multi_task" in read_toml(path)):
+        if flags["train"] is not None:
+            raise ConfigError("Give either --train (one task) or --multi-task (several).")
+        return load_recipe(MultiTaskConfig, path, flags)
+    dev = flags["dev"] or [None]
+    if len(dev) > 1:
+        raise ConfigError(f"--dev has {len(dev)} files; one task takes one (several go with --multi-task).")
+    return load_recipe(FinetuneConfig, path, {**flags, "dev": dev[0]})
+
+
+def _run(recipe: FinetuneConfig | MultiTaskConfig, restart: bool, json: bool) -> None:
+    from ..train.finetune import finetune as run_finetuning
+    from ..train.finetune_config import FinetuneConfig
+    from ..train.multi_task import finetune_tasks
+
+    if not isinstance(recipe, FinetuneConfig):
+        _show_tasks(finetune_tasks(recipe, restart=restart), json)
+        return
     test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")
     _show_result(run_finetuning(recipe, restart=restart), json, test)
+
+
+def _show_tasks(result: MultiTaskResult, json: bool) -> None:
+    if json:
+        print_json(
+            {
+                "run": str(result.output),
+                "report": str(result.report),
+                "tasks": {name: {"model": str(result.models[name]), **own} for name, own in result.tasks.items()},
+                "mean_score": result.mean["mean_score"],
+                "deviation": result.deviation,
+                "seeds": result.seeds,
+                "average": result.average,
+            }
+        )
+        return
+    tell_if_finished(result.already_finished)
+    for name, own in result.tasks.items():
+        print_text(f"{name}, over {len(result.seeds)} seeds:" if len(result.seeds) > 1 else f"{name}:")
+        print_metrics(own["metrics"])
+    print_text(f"models: {', '.join(map(str, result.models.values()))}\nreport: {result.report}")
+    print_text(f"next:   maskwright evaluate {next(iter(result.models.values()))} TEST-FILE")
 
 
 def _show_result(result: FinetuneResult, json: bool, test: str) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..core import registry
@@ -28,6 +27,7 @@ from .finetune_job import FinetuneJob, FolderKeeper, MemoryKeeper
 from .finetune_report import write_finetune_report
 from .loop import LoopSettings, train
 from .run import RunFolder, RunResult, open_run
+from .seeds import Seed, Seeds, best_weights, statistics
 
 DEV_SHARE = 0.1
 
@@ -62,16 +62,6 @@ class LabelledData:
     dev: list[Any]
     from_train: bool
     skipped: int
-
-
-@dataclass
-class Seed:
-    """One finished seed, as its result.json says."""
-
-    seed: int
-    metrics: dict[str, float]
-    best_step: int
-    folder: Path = field(repr=False)
 
 
 def fit(
@@ -140,8 +130,10 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
         return _result(run, result)
 
 
-class Bench:
+class Bench(Seeds):
     """Holds the data of a run and runs its seeds."""
+
+    config: FinetuneConfig
 
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
@@ -166,34 +158,18 @@ class Bench:
                 "use a model that was trained on such text."
             )
 
-    def run_seed(self, run: RunFolder, seed: int) -> Seed:
-        """Train one seed in its own folder, or read what it found when it is finished."""
-        folder = RunFolder(run.path / f"seed-{seed}", run.recipe)
-        folder.path.mkdir(exist_ok=True)
-        if folder.result is None:
-            job, _ = self._job(seed, folder)
-            train(job, self._settings(job, seed), folder, name=f"fine-tuning, seed {seed}")
-            folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
-        found = folder.result or {}
-        return Seed(found["seed"], found["metrics"], found["best_step"], folder.path)
-
     def conclude(self, run: RunFolder, seeds: Sequence[Seed]) -> dict[str, Any]:
         """Write the best seed's model, or the average of all, and the report; returns what marks the run finished."""
         best = max(seeds, key=lambda seed: seed.metrics[self.task.main_metric])
-        job, model = self._job(best.seed, RunFolder(best.folder, run.recipe))
+        job = self.job(best.seed, RunFolder(best.folder, run.recipe))
+        model = job.model
         job.conclude()
         if self.config.average_seeds:
             model.load_state_dict(mean_weights([best_weights(seed.folder) for seed in seeds]))
         evaluation = self.task.evaluate(model, self.dev)
         self.task.settle(evaluation.logits, self.dev)
-        names = list(best.metrics)
-        table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
-        deviation = table.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(names))
         result = {
-            "mean": dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
-            "deviation": dict(zip(names, deviation.tolist(), strict=True)),
-            "seeds": [{"seed": seed.seed, "best_step": seed.best_step, **seed.metrics} for seed in seeds],
-            "best_seed": best.seed,
+            **statistics(seeds, best),
             "average": {"loss": evaluation.loss, **evaluation.metrics} if self.config.average_seeds else None,
             "main_metric": self.task.main_metric,
             "dev_from_train": self.data.from_train,
@@ -235,13 +211,18 @@ class Bench:
         model.compute_dtype = DTYPES[config.precision]
         return model.to(self.device), report
 
-    def _job(self, seed: int, folder: RunFolder) -> tuple[FinetuneJob, Model]:
-        config = self.config
+    def start(self, seed: int) -> Model:
+        """The network at its first step, its head told what the training rows say at once."""
         model, loaded = self._model(seed)
         if has_new_head(loaded):
             self.task.prime(model, self.train)
-        job = FinetuneJob(
-            model,
+        return model
+
+    def job(self, seed: int, folder: RunFolder) -> FinetuneJob:
+        """The training of a seed at its first step."""
+        config = self.config
+        return FinetuneJob(
+            self.start(seed),
             self.task,
             self.train,
             self.dev,
@@ -253,28 +234,6 @@ class Bench:
             patience=config.patience,
             freeze_encoder=config.freeze_encoder,
         )
-        return job, model
-
-    def _settings(self, job: FinetuneJob, seed: int) -> LoopSettings:
-        config = self.config
-        return LoopSettings(
-            steps=config.epochs * job.steps_per_epoch,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=seed,
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every or job.steps_per_epoch,
-            evaluate_every=job.steps_per_epoch,
-            keep=1,
-        )
-
-
-def best_weights(folder: Path) -> Path:
-    """Where the folder of a seed keeps the weights that scored best on the dev rows."""
-    return folder / "best"
 
 
 def has_new_head(loaded: LoadReport) -> bool:

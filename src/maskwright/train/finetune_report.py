@@ -48,7 +48,8 @@ from .run import RunFolder
 from .tagging_report import memory_baseline, tag_bars, tagging_blocks, tagging_facts
 
 if TYPE_CHECKING:
-    from .finetune import Bench, Seed
+    from .finetune import Bench
+    from .seeds import Seed
 
 WORST = 12
 
@@ -61,7 +62,7 @@ def write_finetune_report(
     deviation = result["deviation"][metric] if len(seeds) > 1 else None
     dev = "rows set aside from the training file" if result["dev_from_train"] else "dev rows"
     over = f" over {len(seeds)} seeds" if len(seeds) > 1 else ""
-    simple, words = _baseline(bench)
+    simple, words = baseline(bench)
     headline = (
         f"Dev {metric.replace('_', ' ')} {plus_minus(result['mean'][metric], deviation)}{over}, on "
         f"{bench.dev.num_rows:,} {dev}; {words} {simple:.3f}."
@@ -83,10 +84,10 @@ def write_finetune_report(
             {key: str(value) for key, value in run.recipe.items()},
             run.facts(),
         ),
-        *_data(bench),
+        *data_blocks(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
-        *_mistakes(bench, evaluation),
+        *mistake_blocks(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
         _next(run, bench.task.name),
     ]
@@ -95,7 +96,7 @@ def write_finetune_report(
     write_report(run.path / "report.html", report)
 
 
-def _baseline(bench: Bench) -> tuple[float, str]:
+def baseline(bench: Bench) -> tuple[float, str]:
     """The main metric of always giving the commonest class, or of a constant, and how to call it."""
     targets = bench.dev.targets
     if isinstance(bench.task, Tagging):
@@ -125,7 +126,8 @@ def _health(score: float, simple: float, words: str, from_train: bool) -> Health
     return Health("watch" if from_train else "good", reasons)
 
 
-def _data(bench: Bench) -> list[Block]:
+def data_blocks(bench: Bench) -> list[Block]:
+    """What the rows are: how many, of which classes, how long, and what was cut."""
     train, dev = bench.train, bench.dev
     facts = {
         "training rows": train.num_rows,
@@ -171,20 +173,22 @@ def _data(bench: Bench) -> list[Block]:
 def _curves(seeds: Sequence[Seed], part: str, metric: str) -> Curves:
     records = [RunFolder(seed.folder, {}).records() for seed in seeds]
 
-    def series(name: str, key: str) -> list[Series]:
-        lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
-        return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
-
     charts = [
-        Chart("Loss", [*series("training", f"{part}_loss"), *series("dev", "eval_loss")]),
-        Chart(f"Dev {metric.replace('_', ' ')}", series("dev", f"eval_{metric}")),
-        Chart("Learning rate", series("rate", "lr")[:1]),
-        Chart("Tokens per second", series("training", "tokens_per_second")),
+        Chart("Loss", [*show_series(records, "training", f"{part}_loss"), *show_series(records, "dev", "eval_loss")]),
+        Chart(f"Dev {metric.replace('_', ' ')}", show_series(records, "dev", f"eval_{metric}")),
+        Chart("Learning rate", show_series(records, "rate", "lr")[:1]),
+        Chart("Tokens per second", show_series(records, "training", "tokens_per_second")),
     ]
     return Curves([chart for chart in charts if not chart.is_empty()])
 
 
-def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
+def show_series(records: Sequence[Sequence[dict[str, Any]]], name: str, key: str) -> list[Series]:
+    """A line for each seed, of what its records have under `key`."""
+    lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
+    return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
+
+
+def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
