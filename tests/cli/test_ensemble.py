@@ -49,6 +49,8 @@ def test_the_best_seed_is_the_run_s_model(folder):
 def test_a_table_for_people(maskwright, folder):
     code, out, _ = maskwright("ensemble", folder / "tuned" / "model", folder / "dev.tsv")
     assert code == 0 and "ensemble" in out and "1 models as one: accuracy +0.0000" in out
+    code, out, _ = maskwright("ensemble", folder / "tuned", folder / "dev.tsv")
+    assert code == 0 and [f"seed-{seed} " in out for seed in range(3)] == [True] * 3
 
 
 def test_rows_without_gold_answers_can_be_answered(maskwright, folder, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,7 +115,10 @@ def _result(united: United, output: Path | None) -> dict[str, Any]:
 def _show(result: Mapping[str, Any], file: Path) -> None:
     rest = [name for name in result["metrics"] if name != result["main_metric"]]
     names = [result["main_metric"], *rest][:5]
-    rows = [(one["model"], one["metrics"]) for one in result["members"]]
+    members = [one["model"] for one in result["members"]]
+    common = commonprefix(members) if len(members) > 1 else ""  # long paths would be cut where they begin to differ
+    skip = common.rfind("/") + 1
+    rows = [(one["model"][skip:], one["metrics"]) for one in result["members"]]
     rows += [("mean of the members", result["mean"]), ("ensemble", result["metrics"])]
     cells = [(name, *(f"{scores[metric]:.4f}" for metric in names)) for name, scores in rows]
     title = f"{result['task']} on {result['examples']:,} examples of {file}"

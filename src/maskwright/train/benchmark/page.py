@@ -22,7 +22,6 @@ from ..report import (
     WhatRan,
     write_report,
 )
-from ..report.content import Value
 from ..run import RunFolder
 from .results import NumberResult, Results
 from .tables import (
@@ -127,7 +126,7 @@ def _data(results: Results) -> Facts:
     return Facts(facts, title="Rows")
 
 
-def _absent(results: Results) -> dict[str, Value]:
+def _absent(results: Results) -> dict[str, str]:
     return dict(results.missing) | dict.fromkeys(results.waiting, "not finished yet")
 
 
