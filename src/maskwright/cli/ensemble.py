@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,10 +114,8 @@ def _result(united: United, output: Path | None) -> dict[str, Any]:
 def _show(result: Mapping[str, Any], file: Path) -> None:
     rest = [name for name in result["metrics"] if name != result["main_metric"]]
     names = [result["main_metric"], *rest][:5]
-    members = [one["model"] for one in result["members"]]
-    common = commonprefix(members) if len(members) > 1 else ""  # long paths would be cut where they begin to differ
-    skip = common.rfind("/") + 1
-    rows = [(one["model"][skip:], one["metrics"]) for one in result["members"]]
+    members = _short([one["model"] for one in result["members"]])
+    rows = [(name, one["metrics"]) for name, one in zip(members, result["members"], strict=True)]
     rows += [("mean of the members", result["mean"]), ("ensemble", result["metrics"])]
     cells = [(name, *(f"{scores[metric]:.4f}" for metric in names)) for name, scores in rows]
     title = f"{result['task']} on {result['examples']:,} examples of {file}"
@@ -126,3 +123,10 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
     metric = names[0]
     gain = result["metrics"][metric] - result["mean"][metric]
     print_text(f"{len(result['members'])} models as one: {metric} {gain:+.4f} to the mean of the members")
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """Paths from where they begin to differ: long ones would be cut before it."""
+    parts = [Path(name).parts for name in names]
+    shared = next((place for place, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), 0)
+    return [str(Path(*own[shared:])) for own in parts]
