@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -12,6 +13,7 @@ from .hub.sentence import declared_by
 from .inference.answer import Answerer
 from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder
+from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor, trained_length
@@ -47,6 +49,7 @@ __all__ = [
     "load",
     "open_answerer",
     "open_embedder",
+    "open_ensemble",
     "open_mask_filler",
     "open_model",
     "open_next_sentence",
@@ -145,6 +148,35 @@ def predictor_of(
     facts = read_facts(find_folder(name)[0])
     length = max_length or trained_length(facts)
     return Predictor(model, task_of_model(model, facts), length, min_confidence=min_confidence)
+
+
+def open_ensemble(
+    names: Sequence[str | Path], *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+) -> Ensemble:
+    """Fine-tuned models as one. names: model folders, hub names, or runs of `finetune`, which give one for each seed.
+
+    Models are loaded when the ensemble runs, one after the other. Raises InputError for a run that is not finished.
+    """
+    from .train.members import is_run, seed_models
+
+    def opener(load: Callable[[], Model], folder: Path, name: str) -> Callable[[], Predictor]:
+        def open_member() -> Predictor:
+            model = load()
+            require_head(model, ANSWERING, name)
+            tokenizer_of(model)
+            return predictor_of(place(model, device, precision), folder, max_length)
+
+        return open_member
+
+    members = []
+    for name in names:
+        if not is_run(Path(name)):
+            folder = find_folder(name)[0]
+            members.append(Member(str(name), opener(partial(load, folder), folder, str(name))))
+            continue
+        for member, of_seed in seed_models(Path(name)).items():
+            members.append(Member(member, opener(of_seed, Path(name) / "model", member)))
+    return Ensemble(members)
 
 
 def open_answerer(

@@ -172,11 +172,25 @@ def repeats(name: str, folder: Path) -> None:
     assert not torch.equal(first, trained(2)), "the seed decides nothing"
 
 
+def unites(name: str, folder: Path) -> None:
+    """A model and itself are that model: the same score, and the same answers where tags need no repair."""
+    task, model, examples = make(name)
+    logits = task.logits(model, examples)
+    alone, twice = task.unite([logits], [examples]), task.unite([logits, logits], [examples, examples])
+    close(alone, twice, "one model and the same twice")
+    assert task.main_metric in task.deciding_metrics
+    evaluation, united = task.score(logits, examples), task.score(twice, examples)
+    assert math.isclose(evaluation.metrics[task.main_metric], united.metrics[task.main_metric], rel_tol=1e-5)
+    assert set(task.deciding_metrics) <= set(evaluation.metrics)
+    assert task.joined([task]).to_json() == task.to_json()
+
+
 TASK = {
     "shapes": has_its_shapes,
     "gradients": learns,
     "packing": packs,
     "saving": travels,
     "seed": repeats,
+    "ensembles": unites,
     "documented": lambda name, folder: documented(name, registry.resolve("task", name)),
 }

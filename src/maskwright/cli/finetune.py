@@ -94,6 +94,9 @@ def finetune(
     multi_label: Annotated[
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,
+    metric: Annotated[
+        str | None, typer.Option(help="The dev metric that chooses the best epoch, such as matthews or f1.")
+    ] = None,
     crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
     calibrate: Annotated[
         bool,

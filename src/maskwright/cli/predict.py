@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
-from ..core.progress import note, track, warn
+from ..core.progress import note, track
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -20,7 +20,6 @@ from .common import (
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
-    parse_columns,
     print_json,
     print_table,
     print_text,
@@ -30,8 +29,8 @@ from .using import (
     BatchTokensOption,
     InputOption,
     MaxLengthOption,
+    read_any_rows,
     refuse_same_file,
-    stream_rows,
     warn_of_cuts,
     warn_of_skipped,
 )
@@ -104,7 +103,7 @@ def predict(
         check_output(output)
     rows: Sequence[AnyRow] | RowStream
     if input is not None:
-        rows = _input_rows(input, columns, skip_bad_rows)
+        rows = read_any_rows(input, columns, skip_bad_rows)
     else:
         rows = _choice_row(texts or [], pair or [], choice) if choice else _rows(texts or [], pair or [])
     from ..api import open_predictor
@@ -156,32 +155,6 @@ def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Seque
 
     named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}
     return choices_of([named], with_labels=False)
-
-
-def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> Sequence[AnyRow] | RowStream:
-    """Sentences, questions or choices of a file that holds such, as a whole; or texts of any other, as needed."""
-    from ..text.choices import is_choices, read_choices
-    from ..text.files import bare_suffix
-    from ..text.squad import read_questions
-    from ..text.tagged import is_tagged, read_tagged
-
-    roles = parse_columns(columns)
-    if not roles and is_choices(path):
-        choices = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
-        if choices.num_skipped:
-            warn(f"{choices.num_skipped:,} bad rows are left out.")
-        return choices.rows
-    if bare_suffix(path) == ".json":
-        questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
-        if questions.num_skipped:
-            warn(f"{questions.num_skipped:,} bad rows are left out.")
-        return questions.rows
-    if not is_tagged(path, roles):
-        return stream_rows(path, columns, skip_bad_rows)
-    table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
-    if table.num_skipped:
-        warn(f"{table.num_skipped:,} bad rows are left out.")
-    return table.rows
 
 
 def _answers(

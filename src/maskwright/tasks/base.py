@@ -18,10 +18,12 @@ from torch import Tensor
 
 from ..core import registry
 from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
+from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
 from .calibration import Decisions, Temperature, fit_temperature
+from .ensemble import mean_scores
 from .examples import Examples
 
 if TYPE_CHECKING:
@@ -125,6 +127,17 @@ class Task(ABC):
         `settings`. Raises RowErrors for dev rows whose
         answers training does not know, InputError where there is nothing to learn.
         """
+
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """The metrics of `score` that may choose the best epoch; higher is better in each."""
+        return (self.main_metric,)
+
+    def choose_by(self, metric: str) -> None:
+        """Let `metric` be the main one. Raises ConfigError when it is none of `deciding_metrics`."""
+        if metric not in self.deciding_metrics:
+            raise ConfigError(unknown_name(f"metric of this {self.name} task", metric, self.deciding_metrics))
+        self.main_metric = metric
 
     @classmethod
     def strata(cls, rows: Sequence[Any]) -> list[str]:
@@ -251,6 +264,18 @@ class Task(ABC):
         if examples.targets is None or len(examples) == 0:
             raise InputError("Nothing to evaluate: labelled rows are needed.")
         return self.score(self.logits(model, examples, batch_tokens), examples)
+
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """The outputs of several models on the same rows as those of one model; here their mean.
+
+        logits: of each model, as the method `logits` gives them, labels in the order of `self.labels`; examples: the
+        rows as each model read them. Raises InputError when they do not fit each other.
+        """
+        return torch.from_numpy(mean_scores([part.numpy() for part in logits])).float()
+
+    def joined(self, others: Sequence[Any]) -> Task:
+        """The task of this model and others together. others: of the same kind, with the same labels."""
+        return self
 
     # -- files -----------------------------------------------------------------------------------------------
 

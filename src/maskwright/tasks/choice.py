@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch.nn.functional as F
-from torch import Tensor, tensor
+from torch import Tensor, from_numpy, tensor
 
 from ..core.errors import InputError, RowError, RowErrors
 from ..data.batch import Batch
@@ -21,7 +21,8 @@ from ..text.encoding import TextCounts
 from . import metrics as scores
 from .base import Evaluation, Task
 from .choice_examples import ChoiceExamples, tokenize_choices
-from .examples import Examples, map_batches
+from .ensemble import mean_probabilities
+from .examples import Examples, as_logits, map_batches
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -163,6 +164,11 @@ class Choice(Task):
             answer = {"label": best, "choice": row.choices[best], "score": shares[best]}
             found.append({**answer, "choices": list(row.choices), "probabilities": shares})
         return found
+
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Logits float32 [rows, choices] whose probabilities are the mean of the models' probabilities."""
+        shares = [self.probabilities(part).numpy() for part in logits]
+        return as_logits(from_numpy(mean_probabilities(shares))).float()
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """float32 [rows]."""

@@ -23,7 +23,8 @@ from ..text.tables import Row, Table, read_table
 from . import metrics as scores
 from .base import Evaluation
 from .calibration import Decisions, Temperature, calibration_errors, honest_probabilities, row_keys
-from .examples import Examples
+from .ensemble import mean_probabilities
+from .examples import Examples, as_logits
 from .long_texts import LONG_SETTINGS, LongTexts
 from .sequence import SequenceTask
 
@@ -133,6 +134,13 @@ class Classification(SequenceTask):
         return [str(row.label) for row in rows]
 
     @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """accuracy, f1, macro_f1, matthews, as far as `metrics` has them."""
+        if self.multi_label:
+            return ("accuracy", "f1", "macro_f1")
+        return ("accuracy", *(("f1",) if self.num_labels == 2 else ()), "macro_f1", "matthews")
+
+    @property
     def num_labels(self) -> int:
         """Number of classes."""
         return len(self.labels)
@@ -180,6 +188,13 @@ class Classification(SequenceTask):
         """float64 [rows, labels], at the temperature; rows sum to 1 unless several labels may apply."""
         wide = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
         return wide.sigmoid() if self.multi_label else wide.softmax(dim=-1)
+
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Logits float32 [rows, labels] whose probabilities are the mean of the models' probabilities."""
+        wide = [part.double() for part in logits]
+        shares = [(part.sigmoid() if self.multi_label else part.softmax(dim=-1)).numpy() for part in wide]
+        mean = torch.from_numpy(mean_probabilities(shares, multi_label=self.multi_label))
+        return as_logits(mean, self.multi_label).float()
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
         """{"label", "score", "probabilities"} for each row, score being the label's probability.

@@ -160,6 +160,13 @@ def packed_batches(examples: Examples, device: torch.device, batch_tokens: int |
         yield examples.batch(chunk).to(device)
 
 
+def as_logits(probabilities: Tensor, is_each: bool = False) -> Tensor:
+    """Finite logits that give these probabilities, [rows, labels]: by softmax, or each by itself by sigmoid."""
+    tiny = torch.finfo(torch.float32).tiny
+    known = probabilities.double().clamp(min=tiny)
+    return known.log() - (1 - probabilities.double()).clamp(min=tiny).log() if is_each else known.log()
+
+
 def map_batches(
     examples: Examples,
     function: Callable[[Batch], Tensor],

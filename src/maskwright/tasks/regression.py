@@ -70,6 +70,11 @@ class Regression(SequenceTask):
         return read_table(path, columns=columns, numeric=True, skip_bad_rows=skip_bad_rows)
 
     @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """pearson and spearman."""
+        return ("pearson", "spearman")
+
+    @property
     def num_labels(self) -> int:
         """Always 1."""
         return 1

@@ -27,7 +27,8 @@ from ..text.tagged import Sentence, TaggedTable, as_sentences, read_tagged
 from . import metrics as scores
 from .base import Evaluation, Task
 from .calibration import Decisions, Temperature, calibration_errors, honest_probabilities, row_keys
-from .examples import Examples, packed_batches
+from .ensemble import mean_probabilities
+from .examples import Examples, as_logits, packed_batches
 from .schemes import OUTSIDE, SCHEMES, agreement, find_scheme, repair, scheme_tags, spans, split_tag, strict_spans
 from .tagged_examples import TaggedExamples, window_sentences
 
@@ -100,6 +101,11 @@ class Tagging(Task):
         task.check(train_rows, train_file)
         task.check(dev_rows, dev_file)
         return task
+
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """entity_f1 and accuracy; without a scheme accuracy and macro_f1."""
+        return ("accuracy", "macro_f1") if self.scheme is None else ("entity_f1", "strict_entity_f1", "accuracy")
 
     @property
     def num_labels(self) -> int:
@@ -267,6 +273,22 @@ class Tagging(Task):
             answer: dict[str, Any] = {"tokens": list(row.words), "tags": tags}
             found.append(answer | ({"scores": own} if self.scheme is None else {"entities": _entities(row, tags, own)}))
         return found
+
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Logits float32 [words, labels] of the mean of the probabilities of each word.
+
+        Each word alone decides, so its neighbours may not fit: tags that are not spelt as the scheme says are repaired,
+        the one that a word gets changing places with the one that it had.
+        """
+        shares = [part.double().softmax(dim=-1).numpy() for part in logits]
+        united = as_logits(torch.from_numpy(mean_probabilities(shares))).float()
+        assert isinstance(examples[0], TaggedExamples)
+        for start, tags in zip(examples[0].starts.tolist(), self.tags_of(united, examples[0]), strict=False):
+            for place, (old, new) in enumerate(zip(tags, self.mend(tags)[0], strict=True), start=start):
+                if old != new:
+                    pair = [self._number[old], self._number[new]]
+                    united[place, pair] = united[place, pair[::-1]]
+        return united
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean cross-entropy over the words of each sentence: float32 [sentences]."""

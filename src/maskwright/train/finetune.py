@@ -284,7 +284,10 @@ def make_task(config: FinetuneConfig, data: LabelledData) -> Task:
     cls: type[Task] = registry.resolve("task", config.task_name)
     options = {name: getattr(config, name) for name in cls.settings}
     files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
-    return cls.from_rows(data.train, data.dev, **files, **options)
+    task = cls.from_rows(data.train, data.dev, **files, **options)
+    if config.metric is not None:
+        task.choose_by(config.metric)
+    return task
 
 
 def _table(config: FinetuneConfig, path: Path) -> AnyTable:

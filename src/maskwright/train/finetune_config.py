@@ -19,12 +19,12 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data; crf: judge the tags of a sentence together; contrastive: train the vectors of sentences
-    themselves, without a head (task regression; the same as task similarity); long: whether texts of more than
-    max_length tokens are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at
-    most max_windows of a row; average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate:
-    fit a temperature on the dev rows at the end; tensorboard: also write the log as TensorBoard events (may change when
-    a run goes on).
+    None decides by the data; metric: the dev metric that chooses the best epoch and seed, None for the task's own; crf:
+    judge the tags of a sentence together; contrastive: train the vectors of sentences themselves, without a head (task
+    regression; the same as task similarity); long: whether texts of more than max_length tokens are cut or read in
+    windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of a row;
+    average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature on the
+    dev rows at the end; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -50,6 +50,7 @@ class FinetuneConfig:
     freeze_encoder: bool = False
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
+    metric: str | None = None
     crf: bool = False
     calibrate: bool = False
     contrastive: bool = False

@@ -121,7 +121,11 @@ def baseline(bench: Bench) -> tuple[float, str]:
         return before.metrics[bench.task.main_metric], "the model before training gets"
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
         commonest = int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
-        return float((targets == commonest).float().mean()), f"always '{bench.task.labels[commonest]}' gets"
+        same = torch.zeros(len(targets), bench.task.num_labels)
+        same[:, commonest] = 10.0
+        return bench.task.metrics(same, targets)[
+            bench.task.main_metric
+        ], f"always '{bench.task.labels[commonest]}' gets"
     return 0.0, "a constant gets"
 
 
@@ -322,6 +326,7 @@ def _command(recipe: dict[str, Any]) -> list[str]:
         "max_length",
         "seeds",
         "seed",
+        "metric",
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]

@@ -32,6 +32,7 @@ RESULT = "result.json"
 _DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
 _KINDS = {
     "probe": "a layer lab",
+    "benchmark": "a benchmark",
     "multi_task": "a multi-task run",
     "teacher": "a distillation",
     "objective": "a pre-training run",
