@@ -202,7 +202,7 @@ class Similarity(Task):
         return map_batches(examples, lambda batch: self.vectors(model, batch), device=device, batch_tokens=batch_tokens)
 
     def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
-        """Vectors end to end, float32 [rows, 2, sizes of all models]: their cosine is the mean of the models' cosines."""
+        """Vectors end to end, float32 [rows, 2, sizes of all models]: their cosine is the mean of the cosines."""
         return torch.cat(list(logits), dim=-1) / len(logits) ** 0.5
 
     def cosines(self, logits: Tensor) -> Tensor:
