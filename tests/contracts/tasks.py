@@ -173,11 +173,11 @@ def repeats(name: str, folder: Path) -> None:
 
 
 def unites(name: str, folder: Path) -> None:
-    """A model and itself are that model: the same score, and the same answers where tags need no repair."""
+    """A model and itself are that model: the same score, the same loss of every row."""
     task, model, examples = make(name)
     logits = task.logits(model, examples)
     alone, twice = task.unite([logits], [examples]), task.unite([logits, logits], [examples, examples])
-    close(alone, twice, "one model and the same twice")
+    close(task.losses(alone, examples), task.losses(twice, examples), "one model and the same twice")
     assert task.main_metric in task.deciding_metrics
     evaluation, united = task.score(logits, examples), task.score(twice, examples)
     assert math.isclose(evaluation.metrics[task.main_metric], united.metrics[task.main_metric], rel_tol=1e-5)

@@ -75,7 +75,7 @@ def test_part_of_speech_tags_are_scored_by_word(tmp_path: Path):
     Tokenizer.train_from_iterator(iter(["the cat is"] * 3), kind="wordpiece", vocab_size=40).save(tmp_path / "tok")
     result = finetune(tagging(tmp_path, train=path, dev=None, epochs=4, seeds=2))
     assert result.main_metric == "accuracy"
-    assert set(result.mean) == {"loss", "accuracy", "macro_f1"}
+    assert set(result.mean) == {"loss", "accuracy", "macro_f1", "ece", "ece_equal_mass"}
     assert result.mean["accuracy"] > 0.9
 
 

@@ -14,7 +14,7 @@ from .common import parse_columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..tasks.base import AnyRow
+    from ..tasks.base import AnyRow, AnyTable
     from ..text.encoding import TextCounts
     from ..text.row_stream import RowStream
     from ..text.tables import Row
@@ -57,19 +57,15 @@ def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = 
     from ..text.tagged import is_tagged, read_tagged
 
     roles = parse_columns(columns)
-    if not roles and is_choices(path):
-        choices = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
-        if choices.num_skipped:
-            warn(f"{choices.num_skipped:,} bad rows are left out.")
-        return choices.rows
+    table: AnyTable
     if bare_suffix(path) == ".json":
-        questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
-        if questions.num_skipped:
-            warn(f"{questions.num_skipped:,} bad rows are left out.")
-        return questions.rows
-    if not is_tagged(path, roles):
+        table = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
+    elif not roles and is_choices(path):
+        table = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
+    elif is_tagged(path, roles):
+        table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
+    else:
         return stream_rows(path, columns, skip_bad_rows)
-    table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
     if table.num_skipped:
         warn(f"{table.num_skipped:,} bad rows are left out.")
     return table.rows
