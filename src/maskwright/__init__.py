@@ -24,6 +24,7 @@ _WHERE = {
     "pretrain": "api",
     "finetune": "api",
     "distill": "api",
+    "AnomalyDetector": "estimators",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
     "TokenTagger": "estimators",
@@ -33,6 +34,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "AnomalyDetector",
     "Batch",
     "DistillConfig",
     "Embedder",
@@ -58,7 +60,15 @@ if TYPE_CHECKING:
     from .api import build, distill, finetune, load, preset, pretrain
     from .core.errors import MaskwrightError
     from .data.batch import Batch
-    from .estimators import Embedder, FillMask, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
+    from .estimators import (
+        AnomalyDetector,
+        Embedder,
+        FillMask,
+        QuestionAnswerer,
+        TextClassifier,
+        TextRegressor,
+        TokenTagger,
+    )
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig

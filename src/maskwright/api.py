@@ -43,7 +43,8 @@ __all__ = [
     "pretrain",
 ]
 
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa")  # heads that answer for texts or words
+# Heads that answer for texts or words.
+ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "anomaly")
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 

@@ -80,7 +80,8 @@ def has_its_shapes(name: str, folder: Path) -> None:
     assert (task.name, task.head in registry.names("head")) == (name, True)
     evaluation = task.evaluate(model, examples)
     assert examples.targets is not None
-    judged = (int(examples.lengths.sum()), 2) if name == "qa" else (len(examples.targets), task.num_labels)
+    of_others = (len(examples.targets), task.num_labels)
+    judged = {"qa": (int(examples.lengths.sum()), 2), "anomaly": (len(examples), 1)}.get(name, of_others)
     assert evaluation.logits.shape == judged
     found = task.answers(evaluation.logits, examples)
     assert len(found) == examples.num_rows == len(rows_for(name)) and len(json.loads(json.dumps(found))) == len(found)

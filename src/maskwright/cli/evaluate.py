@@ -31,12 +31,17 @@ if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..models.model import Model
 
+ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found
+
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder that finetune or pretrain wrote.")],
     file: Annotated[Path, typer.Argument(help="Labelled rows; for a pre-trained model, held-out text.")],
     columns: ColumnsOption = None,
     errors: Annotated[int, typer.Option(min=0, help="Also show so many of the worst errors.")] = 0,
+    rare_class: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="Also score this class against the rest: pr_auc, f1, recall.")
+    ] = None,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
     seed: SeedOption = None,
@@ -60,6 +65,8 @@ def evaluate(
 
         maskwright evaluate runs/b/model test.csv --columns text=body,label=y --errors 10 --json
 
+        maskwright evaluate runs/b/model test.tsv --rare-class hate_speech
+
         maskwright evaluate runs/n/model test.conll --columns token=0,tag=3
 
         maskwright evaluate runs/a/model held-out.txt
@@ -72,6 +79,8 @@ def evaluate(
         result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
     else:
         predictor = predictor_of(loaded, model, max_length)
+        if rare_class is not None:
+            _ask_for(predictor, rare_class)
         result = _score_rows(predictor, file, parse_columns(columns), batch_tokens, skip_bad_rows, errors)
     if json:
         print_json(result)
@@ -79,9 +88,18 @@ def evaluate(
     print_text(f"{result['task']} on {result['examples']:,} examples of {file}")
     print_metrics(result["metrics"])
     for error in result.get("errors", []):
-        found = error.get("label", error.get("labels", error.get("tags", error.get("answer", error.get("score")))))
+        found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
         print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
+
+
+def _ask_for(predictor: Predictor, rare_class: str) -> None:
+    """Let the scores be about this class; the threshold of another one stays out of it."""
+    from ..tasks import Classification
+
+    if not isinstance(predictor.task, Classification):
+        raise InputError(f"--rare-class names a class, and this model does {predictor.task.name}.")
+    predictor.task = predictor.task.asked_for(rare_class)
 
 
 def _score_rows(

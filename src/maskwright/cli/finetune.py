@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging or qa.")] = None,
+    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging, qa or anomaly.")] = None,
     model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
@@ -68,6 +68,22 @@ def finetune(
         bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
     ] = False,
     class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
+    focal: Annotated[float | None, typer.Option(help="Focal loss with this gamma, as in 2.")] = None,
+    resample: Annotated[
+        Literal["balanced", "sqrt"] | None, typer.Option(help="Draw rows of rare classes more often.")
+    ] = None,
+    threshold_for: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="Choose the threshold of this class on dev, for the best F1.")
+    ] = None,
+    threshold_precision: Annotated[
+        float | None, typer.Option(help="Choose it for this precision instead, with the most recall.")
+    ] = None,
+    normal: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="Anomaly: the class to learn.  [default: the commonest]")
+    ] = None,
+    normal_quantile: Annotated[
+        float | None, typer.Option(help="Anomaly: part of normal dev rows below the threshold.  [default: 0.95]")
+    ] = None,
     multi_label: Annotated[
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,
@@ -98,6 +114,10 @@ def finetune(
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 
         maskwright finetune qa --model runs/a/model --train train.json --dev dev.json --max-length 384 -o runs/q
+
+        maskwright finetune classification --model runs/a/model --train train.tsv --threshold-for spam -o runs/r
+
+        maskwright finetune anomaly --model runs/a/model --train train.tsv --dev dev.tsv -o runs/anomaly
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """

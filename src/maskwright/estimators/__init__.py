@@ -4,6 +4,7 @@
 of (text, second text) pairs, a numpy array of str, or a pandas or polars column; of a tagger, a list of lists of words.
 """
 
+from .anomaly import AnomalyDetector
 from .answerer import QuestionAnswerer
 from .classifier import TextClassifier
 from .embedder import Embedder
@@ -11,4 +12,12 @@ from .fill_mask import FillMask
 from .regressor import TextRegressor
 from .tagger import TokenTagger
 
-__all__ = ["Embedder", "FillMask", "QuestionAnswerer", "TextClassifier", "TextRegressor", "TokenTagger"]
+__all__ = [
+    "AnomalyDetector",
+    "Embedder",
+    "FillMask",
+    "QuestionAnswerer",
+    "TextClassifier",
+    "TextRegressor",
+    "TokenTagger",
+]

@@ -13,14 +13,16 @@ from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..inference.texts import as_texts
 from ..tasks import Classification
-from ..tasks.classification import THRESHOLD, balanced_weights
+from ..tasks.class_labels import balanced_weights
 from .fine_tuned import FineTuned, ModelSource, check_lengths, own_facts
 
 
 class TextClassifier(ClassifierMixin, FineTuned):
     """A fine-tuned encoder that gives each text, or pair of texts, its class.
 
-    Parameters as those of FineTuned, and class_weight: None, "balanced", or a dict from class to weight.
+    Parameters as those of FineTuned, and class_weight: None, "balanced", or a dict from class to weight; focal: gamma
+    of the focal loss, None for cross-entropy; resample: None, or draw rows of rare classes more often, "balanced" or
+    "sqrt".
 
     y is one class for each text, or a 0/1 matrix [texts, labels] for several. After fit: classes_, model_, task_.
     """
@@ -37,6 +39,8 @@ class TextClassifier(ClassifierMixin, FineTuned):
         batch_size: int = 32,
         max_length: int | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
+        focal: float | None = None,
+        resample: str | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
@@ -58,6 +62,8 @@ class TextClassifier(ClassifierMixin, FineTuned):
             precision=precision,
         )
         self.class_weight = class_weight
+        self.focal = focal
+        self.resample = resample
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts and their classes. Raises InputError for what cannot be learnt from."""
@@ -80,16 +86,19 @@ class TextClassifier(ClassifierMixin, FineTuned):
             if len(self.classes_) < 2:
                 raise InputError(f"y holds only the class {self.classes_[0]!r}: a classifier needs at least two.")
         weights = self._weights(counts, len(texts), is_multi)
-        task = Classification([str(name) for name in self.classes_.tolist()], is_multi, weights)
+        names = [str(name) for name in self.classes_.tolist()]
+        task = Classification(names, is_multi, weights, focal=self.focal, resample=self.resample)
         self._fit(texts, task, targets.tolist())
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most probable class of each text [texts]; of several labels a 0/1 matrix [texts, labels]."""
+        """The most probable class of each text [texts]; of several labels a 0/1 matrix [texts, labels].
+
+        A model that was loaded with a threshold for a rare class decides by it.
+        """
         probabilities = self.predict_proba(X)
-        if self.task_.multi_label:
-            return (probabilities >= THRESHOLD).astype(int)
-        chosen: np.ndarray = self.classes_[probabilities.argmax(axis=1)]
+        decided = self.task_.decide(probabilities)
+        chosen: np.ndarray = decided.astype(int) if self.task_.multi_label else self.classes_[decided]
         return chosen
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803

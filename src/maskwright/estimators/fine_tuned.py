@@ -80,6 +80,7 @@ class FineTuned(BaseEstimator):
 
     def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
         """Train a model at its first step, and keep it."""
+        examples = task.prepare(model, examples)
         if is_new_head:
             task.prime(model, examples)
         self.fit_result_ = fit(

@@ -24,6 +24,7 @@ HEADS: dict[str | None, tuple[str, str]] = {
     "tagging": ("a tagger", "predict, evaluate or embed"),
     "tagging-crf": ("a tagger with a CRF", "predict, evaluate or embed"),
     "qa": ("a question answerer", "answer, predict, evaluate or embed"),
+    "anomaly": ("a detector of anomalies", "predict, evaluate or embed"),
     None: ("an encoder without a head", "embed or finetune"),
 }
 

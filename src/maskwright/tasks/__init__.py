@@ -1,5 +1,6 @@
 """Floor 4: what a fine-tuned model is asked: how rows become examples, head, loss, decoding and metrics."""
 
+from .anomaly import Anomaly
 from .base import Evaluation, Task, task_from_json, task_of_model
 from .classification import Classification
 from .examples import Examples
@@ -9,6 +10,7 @@ from .sequence import SequenceTask
 from .tagging import Tagging
 
 __all__ = [
+    "Anomaly",
     "Classification",
     "Evaluation",
     "Examples",

@@ -152,7 +152,7 @@ class Bench:
         room = model.config.max_position_embeddings
         if config.max_length > room:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {room} positions.")
-        self.train = self._examples(self.data.train, config.train)
+        self.train = self._examples(list(self.task.learns_from(self.data.train)), config.train)
         self.dev = self._examples(self.data.dev, config.dev or config.train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
             for remark in self.task.remarks(examples, name, config.max_length):
@@ -238,13 +238,14 @@ class Bench:
     def _job(self, seed: int, folder: RunFolder) -> tuple[FinetuneJob, Model]:
         config = self.config
         model, loaded = self._model(seed)
+        train, dev = (self.task.prepare(model, examples) for examples in (self.train, self.dev))
         if has_new_head(loaded):
-            self.task.prime(model, self.train)
+            self.task.prime(model, train)
         job = FinetuneJob(
             model,
             self.task,
-            self.train,
-            self.dev,
+            train,
+            dev,
             FolderKeeper(best_weights(folder.path)),
             batch_size=config.batch_size,
             seed=seed,
@@ -279,7 +280,7 @@ def best_weights(folder: Path) -> Path:
 
 def has_new_head(loaded: LoadReport) -> bool:
     """Whether the head that answers was drawn anew; one that came with the model keeps what it has learnt."""
-    return any("classifier" in name for name in loaded.new)
+    return any("classifier" in name or name.startswith("head.") for name in loaded.new)
 
 
 def read_data(config: FinetuneConfig) -> LabelledData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from ..models.model import Model
 from ..objectives.outcome import Outcome
 from ..tasks.base import Task
 from ..tasks.examples import Examples
+from ..tasks.imbalance import draw_rows
 from .checkpoint import read_weights
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ class FinetuneJob:
     """Gives the loop its batches: a drawn order of all rows in each epoch, `batch_size` rows a step.
 
     dev: None to train all epochs and keep the last weights; patience: stop after so many dev scores without a better
-    one, 0 never; freeze_encoder: only the pooler and the head train.
+    one, 0 never; freeze_encoder: only the pooler and the head train. A task that gives its rows chances draws as many,
+    anew for each epoch.
     """
 
     def __init__(
@@ -86,11 +89,13 @@ class FinetuneJob:
     ) -> None:
         self.model, self.task, self.train, self.dev, self.keeper = model, task, train, dev, keeper
         self.batch_size, self.seed, self.device = batch_size, seed, device
-        self.accumulation, self.patience, self.freeze_encoder = accumulation, patience, freeze_encoder
+        self.accumulation, self.patience = accumulation, patience
+        self.freeze_encoder = freeze_encoder or task.freezes_encoder
         self.best: dict[str, Any] = {"score": None, "step": 0, "metrics": {}}
         self.without_gain = 0
         self._order: tuple[int, Any] | None = None
-        if freeze_encoder:
+        self._chances = task.row_chances(train)
+        if self.freeze_encoder:
             for name, parameter in model.encoder.named_parameters():
                 parameter.requires_grad_(name.startswith("pooler."))
 
@@ -103,10 +108,16 @@ class FinetuneJob:
         """The batches of step `step`, a function of the seed and the step alone."""
         epoch, number = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
-            self._order = (epoch, generator(self.seed, "order", epoch).permutation(len(self.train)))
+            self._order = (epoch, self._draw(epoch))
         rows = self._order[1][number * self.batch_size : (number + 1) * self.batch_size]
         size = -(-len(rows) // self.accumulation)
         return [self.train.batch(rows[start : start + size]).to(self.device) for start in range(0, len(rows), size)]
+
+    def _draw(self, epoch: int) -> np.ndarray:
+        """The rows of an epoch in their order: int64 [rows]."""
+        if self._chances is None:
+            return generator(self.seed, "order", epoch).permutation(len(self.train))
+        return draw_rows(self._chances, generator(self.seed, "resample", epoch))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Gold answers of a batch, under the task's name."""

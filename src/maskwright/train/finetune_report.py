@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..tasks.base import Evaluation
+from ..tasks.anomaly import Anomaly
+from ..tasks.base import Evaluation, Task
 from ..tasks.classification import Classification
+from ..tasks.metrics import macro_f1
 from ..tasks.qa import QuestionAnswering
 from ..tasks.tagging import Tagging
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
+from .rare_report import anomaly_blocks, imbalance_table
 from .report import (
     Bar,
     Bars,
@@ -99,10 +102,29 @@ def _baseline(bench: Bench) -> tuple[float, str]:
         return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
     if isinstance(bench.task, QuestionAnswering):
         return refusal_baseline(bench.dev), "answering nothing gets"
+    if targets is not None and bench.task.main_metric == "pr_auc":
+        return _share_of_rare(bench), "drawing lots gets"
+    if isinstance(bench.task, Classification) and bench.task.main_metric == "macro_f1" and targets is not None:
+        return macro_f1(targets, torch.full_like(targets, _commonest(bench))), _always(bench)
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
-        commonest = int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
-        return float((targets == commonest).float().mean()), f"always '{bench.task.labels[commonest]}' gets"
+        return float((targets == _commonest(bench)).float().mean()), _always(bench)
     return 0.0, "a constant gets"
+
+
+def _commonest(bench: Bench) -> int:
+    return int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
+
+
+def _always(bench: Bench) -> str:
+    return f"always '{bench.task.labels[_commonest(bench)]}' gets"
+
+
+def _share_of_rare(bench: Bench) -> float:
+    """The part of the dev rows that are of the class in question: what pr_auc is by chance."""
+    task = bench.task
+    if isinstance(task, Classification) and task.rare is not None:
+        return task.imbalance(bench.dev).shares[task.labels.index(task.rare.label)]
+    return float((bench.dev.targets == 1).float().mean())  # type: ignore[union-attr]
 
 
 def _health(score: float, simple: float, words: str, from_train: bool) -> Health:
@@ -129,6 +151,7 @@ def _data(bench: Bench) -> list[Block]:
     elif isinstance(bench.task, QuestionAnswering):
         facts |= qa_facts(bench.task, train, dev)
     else:
+        facts |= _threshold_facts(bench.task)
         facts |= {
             f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
             "dev rows cut": dev.num_truncated,
@@ -141,6 +164,8 @@ def _data(bench: Bench) -> list[Block]:
         total = sum(counts.values())
         bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
         blocks.append(Bars(bars, title="Classes in the training rows"))
+        if isinstance(bench.task, Classification):
+            blocks += imbalance_table(bench.task, train)
     sequences = "windows" if isinstance(bench.task, Tagging) else "rows"
     counts_by_length, edges = np.histogram(train.lengths, bins=min(30, max(int(train.lengths.max()), 2)))
     blocks.append(
@@ -154,6 +179,20 @@ def _data(bench: Bench) -> list[Block]:
         )
     )
     return blocks
+
+
+def _threshold_facts(task: Task) -> dict[str, Any]:
+    """The threshold that the dev rows chose, if one is wanted, and how it is scored."""
+    threshold = task.threshold if isinstance(task, Anomaly) else None
+    name = "threshold on the error"
+    if isinstance(task, Classification) and task.rare is not None:
+        threshold, name = task.rare.threshold, f"threshold of '{task.rare.label}'"
+    if threshold is None:
+        return {}
+    return {
+        name: f"{threshold.value:.4f}, chosen on the dev rows",
+        "dev scores": "each half of the dev rows with the threshold of the other half",
+    }
 
 
 def _curves(seeds: Sequence[Seed], part: str, metric: str) -> Curves:
@@ -180,6 +219,8 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
         return tagging_blocks(task, bench.dev, evaluation.logits)
     if isinstance(task, QuestionAnswering):
         return qa_mistakes(task, bench.dev, evaluation.logits)
+    if isinstance(task, Anomaly):
+        return anomaly_blocks(task, bench.dev, evaluation.logits)
     if targets is None or (isinstance(task, Classification) and task.multi_label):
         return []
     if not isinstance(task, Classification):
@@ -195,7 +236,7 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
         ]  # fmt: skip
         return [WorstErrors(errors)]
     shares = task.probabilities(evaluation.logits)
-    guess = shares.argmax(dim=-1)
+    guess = torch.from_numpy(task.decide(shares.numpy(), task.fair_cuts(evaluation.logits, bench.dev)))
     wrong = (guess != targets).nonzero().flatten()
     order = wrong[shares[wrong, guess[wrong]].argsort(descending=True)][:WORST].tolist()
     errors = [
@@ -256,6 +297,13 @@ def _command(recipe: dict[str, Any]) -> list[str]:
         "max_length",
         "seeds",
         "seed",
+        "class_weight",
+        "focal",
+        "resample",
+        "threshold_for",
+        "threshold_precision",
+        "normal",
+        "normal_quantile",
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
