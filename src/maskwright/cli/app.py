@@ -25,6 +25,7 @@ from . import (
     predict,
     presets,
     pretrain,
+    rare_lab,
     tokenizer,
 )
 from .common import show_any_text
@@ -53,6 +54,7 @@ for name, command, panel in (
     ("embed", embed.embed, "Use"),
     ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
+    ("rare-lab", rare_lab.rare_lab, "Know"),
 ):
     app.command(name, rich_help_panel=panel)(command)
 

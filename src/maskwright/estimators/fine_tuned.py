@@ -19,6 +19,7 @@ from ..hub.folders import load_model, read_facts, save_model
 from ..inference.predict import Predictor
 from ..inference.ready import place, require_head, room_of, tokenizer_of
 from ..inference.texts import as_texts
+from ..models.device import DTYPES, resolve_precision
 from ..models.model import Model, build
 from ..tasks import SequenceTask, Task, task_of_model
 from ..tasks.examples import Examples, rows_of, tokenize_rows
@@ -80,6 +81,7 @@ class FineTuned(BaseEstimator):
 
     def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
         """Train a model at its first step, and keep it."""
+        model.compute_dtype = DTYPES[resolve_precision(self.precision, model.word_embeddings.device, training=True)]
         examples = task.prepare(model, examples)
         if is_new_head:
             task.prime(model, examples)

@@ -87,11 +87,13 @@ def row_chances(memberships: np.ndarray, kind: str) -> np.ndarray:
 def draw_rows(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """As many row numbers as there are rows, in a drawn order: int64 [rows].
 
-    chances: float64 [rows], summing to 1. A row comes up as often as its chance says, to within one (systematic
-    sampling), so the shares of the classes are near exact in every epoch; which rows get the odd one is drawn.
+    chances: float64 [rows], summing to 1. A row comes up as often as its chance says, to within one, and so do all
+    rows of one chance together (systematic sampling): the shares of the classes hold in every epoch. Which rows get the
+    odd one is drawn.
     """
     count = len(chances)
     order = rng.permutation(count)
+    order = order[np.argsort(chances[order], kind="stable")]
     marks = (np.arange(count) + rng.random()) / count
     ends = np.cumsum(chances[order])
     places = np.minimum(np.searchsorted(ends / ends[-1], marks, side="right"), count - 1)

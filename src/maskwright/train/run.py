@@ -30,7 +30,12 @@ from .events import EventFile
 
 RESULT = "result.json"
 _DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
-_KINDS = {"teacher": "a distillation", "objective": "a pre-training run", "task": "a fine-tuning run"}
+_KINDS = {
+    "rare_class": "a rare-lab run",
+    "teacher": "a distillation",
+    "objective": "a pre-training run",
+    "task": "a fine-tuning run",
+}
 
 
 @dataclass(frozen=True)
