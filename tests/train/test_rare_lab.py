@@ -127,7 +127,7 @@ def test_a_threshold_is_chosen_on_dev_kept_and_used(tmp_path, maskwright):
     assert rare["label"] == "spam" and len(rare["threshold"]["tuned_on"]) == 100 and facts["focal"] == 1.0
     page = result.report.read_text(encoding="utf-8")
     assert "chosen on the dev rows" in page and "Rare classes" in page and "drawing lots" in page
-    code, out, _ = maskwright("evaluate", result.model, tmp_path / "dev.tsv", "--json")
+    _, out, _ = maskwright("evaluate", result.model, tmp_path / "dev.tsv", "--json")
     assert json.loads(out)["metrics"]["f1"] == pytest.approx(result.mean["f1"])  # dev rows chose it: cross-fitted
     _, out, _ = maskwright("predict", result.model, "--input", tmp_path / "test.tsv", "--json")
     for answer in map(json.loads, out.splitlines()):

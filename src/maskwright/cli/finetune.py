@@ -23,6 +23,14 @@ from .common import (
     print_text,
     set_threads,
 )
+from .rare_options import (
+    FocalOption,
+    NormalOption,
+    NormalQuantileOption,
+    ResampleOption,
+    ThresholdForOption,
+    ThresholdPrecisionOption,
+)
 from .training_options import (
     AccumulationOption,
     LearningRateOption,
@@ -68,22 +76,12 @@ def finetune(
         bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
     ] = False,
     class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
-    focal: Annotated[float | None, typer.Option(help="Focal loss with this gamma, as in 2.")] = None,
-    resample: Annotated[
-        Literal["balanced", "sqrt"] | None, typer.Option(help="Draw rows of rare classes more often.")
-    ] = None,
-    threshold_for: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Choose the threshold of this class on dev, for the best F1.")
-    ] = None,
-    threshold_precision: Annotated[
-        float | None, typer.Option(help="Choose it for this precision instead, with the most recall.")
-    ] = None,
-    normal: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Anomaly: the class to learn.  [default: the commonest]")
-    ] = None,
-    normal_quantile: Annotated[
-        float | None, typer.Option(help="Anomaly: part of normal dev rows below the threshold.  [default: 0.95]")
-    ] = None,
+    focal: FocalOption = None,
+    resample: ResampleOption = None,
+    threshold_for: ThresholdForOption = None,
+    threshold_precision: ThresholdPrecisionOption = None,
+    normal: NormalOption = None,
+    normal_quantile: NormalQuantileOption = None,
     multi_label: Annotated[
         bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
     ] = False,

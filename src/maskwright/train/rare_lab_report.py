@@ -96,7 +96,12 @@ def _table(rows: list[dict[str, Any]], share: float, seeds: int) -> Section:
     shown = [[row["title"], *(_with_interval(row[metric]) for metric in METRICS), row["about"]] for row in rows]
     names = [metric.replace("_", " ") for metric in METRICS]
     best = int(np.argmax([row["pr_auc"]["mean"] for row in rows]))
-    note = f"Mean over {seeds} seeds with the 95 % interval of 1,000 bootstrap samples of test rows and seeds."
+    note = (
+        f"Mean over {seeds} seeds with the 95 % interval of 1,000 bootstrap samples of test rows and seeds."
+        if seeds > 1
+        else "With the 95 % interval of 1,000 bootstrap samples of the test rows. One seed: how much another draw of "
+        "rows and weights would change is not in it."
+    )
     table = Table(["method", *names, "what it does"], shown, right=names, strong=[best], note=note)
     systems = [
         System(row["title"], {metric: Score(row[metric]["mean"], row[metric]["deviation"]) for metric in METRICS})
@@ -104,7 +109,8 @@ def _table(rows: list[dict[str, Any]], share: float, seeds: int) -> Section:
     ]
     lots = System("drawing lots", {"pr_auc": share}, source="baseline")
     return Section(
-        "The methods", [table, Comparison([*systems, lots], metrics=METRICS, title="", note="± over seeds.")]
+        "The methods",
+        [table, Comparison([*systems, lots], metrics=METRICS, title="", note="± over seeds." if seeds > 1 else "")],
     )
 
 
