@@ -22,13 +22,11 @@ def imbalance_table(task: Classification, train: Examples) -> list[Block]:
     found = task.imbalance(train)
     if not found.rare:
         return []
+    numbers, shares = found.effective_numbers, found.shares
+    order = sorted(range(len(found.labels)), key=lambda place: (found.counts[place], found.labels[place]))
     rows = [
-        [label, count, percent(share), f"{number:,.0f}"]
-        for label, count, share, number in zip(
-            found.labels, found.counts, found.shares, found.effective_numbers, strict=True
-        )
+        (found.labels[place], found.counts[place], percent(shares[place]), f"{numbers[place]:,.0f}") for place in order
     ]
-    rows.sort(key=lambda row: (row[1], row[0]))
     note = (
         f"Rare: {', '.join(found.rare[:WORST])}. A constant answer would be right for "
         f"{percent(found.constant_accuracy)} of the rows, so accuracy says little. The effective number "
