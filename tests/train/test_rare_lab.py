@@ -14,7 +14,11 @@ from maskwright.core.randomness import generator
 from maskwright.hub.folders import read_facts
 from maskwright.tasks.imbalance import draw_rows
 from maskwright.tasks.rare_scores import METRICS
+from maskwright.tasks.thresholds import row_key
+from maskwright.text.tables import read_table
 from maskwright.train import rare_lab as lab_module
+from maskwright.train.distill import distill
+from maskwright.train.distill_config import DistillConfig
 from maskwright.train.finetune import Bench, finetune
 from maskwright.train.finetune_config import FinetuneConfig
 from maskwright.train.rare_lab import rare_lab
@@ -132,6 +136,15 @@ def test_a_threshold_is_chosen_on_dev_kept_and_used(tmp_path, maskwright):
     _, out, _ = maskwright("predict", result.model, "--input", tmp_path / "test.tsv", "--json")
     for answer in map(json.loads, out.splitlines()):
         assert (answer["label"] == "spam") == (answer["probabilities"]["spam"] > rare["threshold"]["value"])
+
+
+def test_a_student_chooses_a_threshold_of_its_own(tmp_path):
+    teacher = finetune(tuning(tmp_path, threshold_for="spam"))
+    paths = {"train": tmp_path / "train.tsv", "dev": tmp_path / "test.tsv", "output": tmp_path / "student"}
+    student = distill(DistillConfig(teacher=str(teacher.model), **paths, **QUICK))
+    before, after = (read_facts(model)["rare"]["threshold"] for model in (teacher.model, student.model))
+    keys = {row_key(one.text) for one in read_table(tmp_path / "test.tsv").rows}
+    assert set(after["tuned_on"]) == keys != set(before["tuned_on"])
 
 
 def test_resampling_draws_by_seed_and_epoch_alone(tmp_path):
