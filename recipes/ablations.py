@@ -3,7 +3,7 @@
     MASKWRIGHT_DATA=path python recipes/ablations.py -o runs/ablations
 
 Pre-trains every network of ablations.toml with three seeds on the same text, fine-tunes each at several of its
-checkpoints on labelled rows, and writes results.json, table.md and accuracy.svg into the output folder, anew
+checkpoints on tagged sentences, and writes results.json, table.md and accuracy.svg into the output folder, anew
 after every run. Seeds are the outer loop, so whatever is finished makes a complete table with fewer seeds. Interrupted,
 the same command goes on where it was; `--table` only writes the results of what is finished, also while another process
 is at work.
@@ -27,16 +27,13 @@ from maskwright.core import storage
 from maskwright.core.config import differences
 from maskwright.core.errors import InputError, MaskwrightError, RunError
 from maskwright.core.progress import console, note, set_quiet
-from maskwright.core.randomness import generator
 from maskwright.data.prepare import prepare
 from maskwright.hub.folders import load_model
 from maskwright.models.describe import parameter_count
 from maskwright.models.model import Model, build
 from maskwright.models.presets import preset
-from maskwright.tasks.classification import Classification
 from maskwright.tasks.examples import Examples
-from maskwright.text.corpus import read_documents
-from maskwright.text.tables import read_table
+from maskwright.tasks.tagging import Tagging
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.checkpoint import read_weights
 from maskwright.train.finetune import fit
@@ -45,14 +42,13 @@ from maskwright.train.pretrain_config import PretrainConfig
 
 HERE = Path(__file__).parent
 STEP_COST = 1.4e6  # parameters that cost as much time as all else in a step, measured on one core
-SET_ASIDE = 10  # every so many documents, one is for the labelled rows
 
 
 @dataclass(frozen=True)
 class Task:
-    """What checkpoints are fine-tuned on: the rows, the same for all of them, and how."""
+    """What checkpoints are fine-tuned on: tagged sentences, the same for all of them, and how."""
 
-    classification: Classification
+    tagging: Tagging
     train: Examples
     dev: Examples
     settings: dict[str, Any]
@@ -164,56 +160,22 @@ def check_same(settings: dict[str, Any], output: Path) -> None:
 
 
 def prepare_texts(settings: dict[str, Any], output: Path) -> Task:
-    """The text, its tokenizer and shards, and the labelled rows, once for all runs."""
+    """The text as shards with its tokenizer, and the tagged sentences as tokens, once for all runs."""
     if "MASKWRIGHT_DATA" not in os.environ:
         raise InputError("MASKWRIGHT_DATA must name the folder of data sets.")
-    text, task = output / "text", settings["task"]
-    if not (text / "dev.tsv").is_file():
-        split_text([str(Path(os.environ["MASKWRIGHT_DATA"]) / name) for name in settings["corpus"]], task, text)
-    source = [str(text / "corpus.txt")]
+    folder, text, task = Path(os.environ["MASKWRIGHT_DATA"]), output / "text", settings["task"]
+    source = [str(folder / name) for name in settings["corpus"]]
     if not (text / "tokenizer").exists():
         note(f"Training a WordPiece tokenizer of {settings['vocab_size']:,} pieces.")
         Tokenizer.train(source, kind="wordpiece", vocab_size=settings["vocab_size"]).save(text / "tokenizer")
     tokenizer = Tokenizer.load(text / "tokenizer")
     prepare(source, tokenizer, text / "data")
-    rows = [read_table(text / f"{name}.tsv").rows for name in ("train", "dev")]
-    classification = Classification.from_rows(rows[0], rows[1], multi_label=False)
+    train, dev = (Tagging.read(folder / task[part], columns=task["columns"]).rows for part in ("train", "dev"))
+    tagging = Tagging.from_rows(train, dev)  # knows the tags of all rows, also of those that are not used
     max_length = settings["pretraining"]["max_length"]
-    train, dev = (classification.examples(part, tokenizer, max_length) for part in rows)
-    return Task(classification, train, dev, task)
-
-
-def split_text(sources: list[str], task: dict[str, Any], folder: Path) -> None:
-    """Nine tenths of the documents to pre-train on; from the others the labelled rows, written last."""
-    documents = [document.sentences for document in read_documents(sources)]
-    kept = [sentences for number, sentences in enumerate(documents) if number % SET_ASIDE]
-    storage.write_text(folder / "corpus.txt", "\n\n".join("\n".join(sentences) for sentences in kept) + "\n")
-    rows = swapped_rows([line for sentences in documents[::SET_ASIDE] for line in sentences], task["words"])
-    cut, end = task["train_rows"], task["train_rows"] + task["dev_rows"]
-    if len(rows) < end:
-        raise InputError(
-            f"The text gives {len(rows):,} rows, and {end:,} are asked for: lower train_rows and dev_rows."
-        )
-    for name, part in (("train", rows[:cut]), ("dev", rows[cut:end])):
-        lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in part)]
-        storage.write_text(folder / f"{name}.tsv", "\n".join(lines) + "\n")
-
-
-def swapped_rows(lines: list[str], words: int) -> list[tuple[str, str]]:
-    """Bigram shift (Conneau et al. 2018, section 2): a stretch of each line, two inner neighbours swapped in half."""
-    rng, rows = generator(0, "swapped words"), []
-    for number in rng.permutation(len(lines)).tolist():
-        line = lines[number].split()
-        if len(line) < words:
-            continue
-        start = int(rng.integers(len(line) - words + 1))
-        part, place = line[start : start + words], int(rng.integers(1, words - 2))
-        if rng.random() < 0.5:
-            rows.append((" ".join(part), "intact"))
-        elif part[place].lower() != part[place + 1].lower():
-            part[place], part[place + 1] = part[place + 1], part[place]
-            rows.append((" ".join(part), "swapped"))
-    return rows
+    train_examples = tagging.examples(train[: task["train_rows"]], tokenizer, max_length)
+    dev_examples = tagging.examples(dev[: task["dev_rows"]], tokenizer, max_length)
+    return Task(tagging, train_examples, dev_examples, task)
 
 
 def run_all(parts: list[Part], task: Task, settings: dict[str, Any], output: Path) -> None:
@@ -254,12 +216,12 @@ def run_part(part: Part, task: Task) -> None:
 
 
 def fine_tuned_accuracy(part: Part, step: int, task: Task) -> float:
-    """Accuracy on the dev rows after fine-tuning the network as it was after `step` steps."""
-    classification, settings = task.classification, task.settings
-    model = network_at(part, step, classification)
+    """Accuracy over the words of dev after fine-tuning the network as it was after `step` steps."""
+    settings = task.settings
+    model = network_at(part, step, task.tagging)
     fit(
         model,
-        classification,
+        task.tagging,
         task.train,
         epochs=settings["epochs"],
         lr=part.task_lr,
@@ -267,19 +229,19 @@ def fine_tuned_accuracy(part: Part, step: int, task: Task) -> float:
         seed=part.seed,
         precision=part.config.precision,
     )
-    return classification.evaluate(model, task.dev).metrics["accuracy"]
+    return task.tagging.evaluate(model, task.dev).metrics["accuracy"]
 
 
-def network_at(part: Part, step: int, task: Classification) -> Model:
+def network_at(part: Part, step: int, tagging: Tagging) -> Model:
     """The network as it was after `step` steps, with a new head drawn from the run's seed."""
-    head = {"labels": task.labels, "problem_type": task.problem_type, "seed": part.seed}
-    model, _ = load_model(part.folder / "model", "classification", **head)
+    head: dict[str, Any] = {"labels": tagging.labels, "seed": part.seed}
+    model, _ = load_model(part.folder / "model", tagging.head, **head)
     if step == 0:
-        return build(model.config, "classification", **head)
+        return build(model.config, tagging.head, **head)
     stored = read_weights(part.folder / "checkpoints" / f"step-{step}")
     encoder = {name.removeprefix("encoder."): value for name, value in stored.items() if name.startswith("encoder.")}
     missing, unexpected = model.encoder.load_state_dict(encoder, strict=False)
-    # The pooler is new where pre-training had none, and left out where the head has no use for it.
+    # Taggers have no pooler.
     assert all(name.startswith("pooler.") for name in (*missing, *unexpected)), (missing, unexpected)
     return model
 

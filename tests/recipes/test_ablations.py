@@ -38,9 +38,11 @@ intermediate_size = 16
 pooling = "mean"
 classifier_act = "tanh"
 [task]
-words = 4
-train_rows = 6
-dev_rows = 3
+train = "train.conll"
+dev = "train.conll"
+columns = { token = "0", tag = "1" }
+train_rows = 4
+dev_rows = 2
 epochs = 1
 batch_size = 8
 lr = 1e-3
@@ -72,6 +74,8 @@ def ablations(folder: Path, *words: str, code: int = 0) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ablations")
     corpus(path, documents=90)
+    sentences = ["the\tDET\ncat\tNOUN\nsat\tVERB\n", "a\tDET\nship\tNOUN\n"] * 3
+    (path / "train.conll").write_text("\n".join(sentences), encoding="utf-8")
     (path / "settings.toml").write_text(SETTINGS, encoding="utf-8")
     return path
 
