@@ -25,6 +25,9 @@ _WHERE = {
     "finetune": "api",
     "distill": "api",
     "AnomalyDetector": "estimators",
+    "similarity": "api",
+    "search": "api",
+    "cluster": "api",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
     "TokenTagger": "estimators",
@@ -49,15 +52,18 @@ __all__ = [
     "TokenTagger",
     "Tokenizer",
     "build",
+    "cluster",
     "distill",
     "finetune",
     "load",
     "preset",
     "pretrain",
+    "search",
+    "similarity",
 ]
 
 if TYPE_CHECKING:
-    from .api import build, distill, finetune, load, preset, pretrain
+    from .api import build, cluster, distill, finetune, load, preset, pretrain, search, similarity
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import (

@@ -10,14 +10,20 @@ from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
 from .hub.sentence import declared_by
 from .inference.answer import Answerer
+from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder
 from .inference.fill_mask import MaskFiller
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor, trained_length
 from .inference.ready import place, require_head, tokenizer_of
+from .inference.search import Hit, Searcher
+from .inference.similarity import Similarities, text_similarities, word_similarities
+from .inference.texts import as_texts
 from .models.model import Model, build
 from .models.presets import preset
 from .tasks import task_of_model
+from .tasks.examples import rows_of
+from .text.corpus import Source
 
 if TYPE_CHECKING:
     from .train.distill import DistillResult
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "build",
+    "cluster",
     "distill",
     "finetune",
     "load",
@@ -41,10 +48,12 @@ __all__ = [
     "predictor_of",
     "preset",
     "pretrain",
+    "search",
+    "similarity",
 ]
 
-# Heads that answer for texts or words.
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "anomaly")
+# What answers for texts, pairs or words: heads, and encoders of sentences by their cosines.
+ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "anomaly", "sentence")
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 
@@ -149,10 +158,61 @@ def open_embedder(
     )
 
 
+def similarity(
+    name: str | Path,
+    texts: Sequence[str],
+    word: str | None = None,
+    *,
+    layers: str | int | Sequence[int] = "last",
+    device: str = "auto",
+    precision: str = "auto",
+) -> Similarities:
+    """The cosines of texts, or of one `word` in them, `.matrix`; what each row is, `.places`; what the command does.
+
+    Raises RowErrors for texts without the word.
+    """
+    pooling = None if word is None else "none"
+    encoder = open_embedder(name, layers=layers, pooling=pooling, device=device, precision=precision)
+    return text_similarities(encoder, list(texts)) if word is None else word_similarities(encoder, rows_of(texts), word)
+
+
+def search(
+    name: str | Path,
+    source: Source,
+    queries: Sequence[str],
+    top_k: int = 5,
+    *,
+    index: str | Path | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+) -> list[list[Hit]]:
+    """The passages of files that are the nearest to each query in meaning, best first; what the command does.
+
+    source: a folder, files or a pattern; index: a folder that keeps the vectors.
+    """
+    encoder = open_embedder(name, normalize=True, device=device, precision=precision)
+    return Searcher(encoder).search(source, queries, top_k, index)
+
+
+def cluster(
+    name: str | Path,
+    texts: Sequence[str],
+    num_clusters: int | None = None,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "auto",
+) -> Clustering:
+    """Groups of texts that are near in meaning; what the command does. num_clusters: None decides by silhouette."""
+    own = [text if isinstance(text, str) else " ".join(text) for text in as_texts(texts)]
+    vectors = open_embedder(name, normalize=True, device=device, precision=precision).vectors(own)
+    return cluster_vectors(vectors, own, num_clusters, seed=seed)
+
+
 def open_model(
     name: str | Path, heads: Collection[str] | None = None, device: str = "auto", precision: str = "auto"
 ) -> Model:
-    """A model with its tokenizer, on a device. heads: those that will do (None: any), else ModelFolderError."""
+    """A model with its tokenizer, on a device. heads: roles that will do (None: any), else ModelFolderError."""
     model, report = load_model(name)
     report.tell(name)
     if heads is not None:

@@ -58,7 +58,16 @@ def asked_rows(count: int = 12) -> list[Any]:
     return rows
 
 
-ROWS_OF: dict[str, Callable[..., list[Any]]] = {"tagging": tagged_rows, "qa": asked_rows}
+def similar_rows(count: int = 12) -> list[Any]:
+    """Pairs of texts with scores."""
+    texts = [text for text in TEXTS if text]
+    return [
+        Row(texts[n % len(texts)], texts[(3 * n + 1) % len(texts)], str(1 + n % 4), n + 1, "rows.tsv")
+        for n in range(count)
+    ]
+
+
+ROWS_OF: dict[str, Callable[..., list[Any]]] = {"tagging": tagged_rows, "qa": asked_rows, "similarity": similar_rows}
 
 
 def rows_for(name: str, count: int = 12) -> list[Any]:
@@ -75,14 +84,17 @@ def make(name: str) -> tuple[Task, Model, Examples]:
 
 
 def has_its_shapes(name: str, folder: Path) -> None:
-    """Logits for each target (each token for qa), an answer that JSON can hold for each row; finite metrics."""
+    """Logits for each target (tokens for qa, two vectors for similarity), an answer for each row; finite metrics."""
     task, model, examples = make(name)
-    assert (task.name, task.head in registry.names("head")) == (name, True)
+    assert (task.name, task.head in [*registry.names("head"), None]) == (name, True)
     evaluation = task.evaluate(model, examples)
     assert examples.targets is not None
-    of_others = (len(examples.targets), task.num_labels)
-    judged = {"qa": (int(examples.lengths.sum()), 2), "anomaly": (len(examples), 1)}.get(name, of_others)
-    assert evaluation.logits.shape == judged
+    shapes = {
+        "qa": (int(examples.lengths.sum()), 2),
+        "similarity": (len(examples.targets), 2, model.config.hidden_size),
+        "anomaly": (len(examples), 1),
+    }
+    assert evaluation.logits.shape == shapes.get(name, (len(examples.targets), task.num_labels))
     found = task.answers(evaluation.logits, examples)
     assert len(found) == examples.num_rows == len(rows_for(name)) and len(json.loads(json.dumps(found))) == len(found)
     assert task.main_metric in evaluation.metrics
@@ -95,6 +107,8 @@ def learns(name: str, folder: Path) -> None:
     outcome = task.outcome(model.train(), examples.batch(range(len(examples))))
     if name == "qa":  # a number added to all tokens' logits changes no softmax over tokens
         model.head.classifier.bias.requires_grad_(False)  # type: ignore[union-attr,operator]
+    if task.head is None:  # vectors are means of the last layer's, which the pooler does not see
+        model.encoder.pooler.requires_grad_(False)  # type: ignore[union-attr]
     every_parameter_learns(model, torch.stack(list(outcome.losses.values())).sum())
 
 

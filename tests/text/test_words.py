@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.text.words import split_words
+from maskwright.text.words import find_word, split_words
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,20 @@ def test_words_hold_everything_but_white_space_in_order(text):
     assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
     assert all(start < end for start, end in spans)
     assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "found"),
+    [
+        ("A bank, the Bank and banks: bank", "bank", ["bank", "Bank", "bank"]),
+        ("Apple and an apple", "Apple", ["Apple"]),
+        ("riverbank bank2 _bank bank's bank-note", "bank", ["bank", "bank"]),
+        ("cafe\u0301 cafe", "cafe", ["cafe"]),
+        ("我去银行取钱", "银行", ["银行"]),
+        ("in New York now", "new york", ["New York"]),
+        ("a+b (c) a.b", "a.b", ["a.b"]),
+        ("", "bank", []),
+    ],
+)
+def test_a_word_is_found_whole_and_in_the_case_that_people_expect(text, word, found):
+    assert [text[start:end] for start, end in find_word(text, word)] == found

@@ -15,6 +15,7 @@ from ..core import progress
 from ..core.errors import MaskwrightError
 from . import (
     answer,
+    cluster,
     convert,
     distill,
     embed,
@@ -26,6 +27,8 @@ from . import (
     presets,
     pretrain,
     rare_lab,
+    search,
+    similarity,
     tokenizer,
 )
 from .common import show_any_text
@@ -52,6 +55,9 @@ for name, command, panel in (
     ("fill-mask", fill_mask.fill_mask, "Use"),
     ("next-sentence", next_sentence.next_sentence, "Use"),
     ("embed", embed.embed, "Use"),
+    ("similarity", similarity.similarity, "Use"),
+    ("search", search.search, "Use"),
+    ("cluster", cluster.cluster, "Use"),
     ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.inputs import Text
 
+LayersOption = Annotated[
+    str,
+    typer.Option(
+        help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
+    ),
+]
 SHOWN = 6  # numbers of a vector that are shown on a terminal
 
 
@@ -40,12 +46,7 @@ def embed(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write: .npy (a matrix) or .jsonl.")
     ] = None,
-    layers: Annotated[
-        str,
-        typer.Option(
-            help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
-        ),
-    ] = "last",
+    layers: LayersOption = "last",
     pooling: Annotated[
         str | None,
         typer.Option(

@@ -57,7 +57,7 @@ def evaluate(
 
     A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
     .jsonl; questions in SQuAD .json or .jsonl), a pre-trained one on text, which is masked, or guessed token by token,
-    as in training.
+    as in training. An encoder of sentences is scored on pairs: the cosines of their vectors against the gold scores.
 
     Examples:
 
@@ -73,9 +73,10 @@ def evaluate(
     """
     set_threads(threads)
     from ..api import ANSWERING, WORDY, open_model, predictor_of
+    from ..inference.ready import role_of
 
     loaded = open_model(model, (*ANSWERING, *WORDY), device, precision)
-    if loaded.head_name not in ANSWERING:
+    if role_of(loaded) not in ANSWERING:
         result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
     else:
         predictor = predictor_of(loaded, model, max_length)

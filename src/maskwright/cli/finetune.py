@@ -23,11 +23,16 @@ from .common import (
     print_text,
     set_threads,
 )
-from .rare_options import (
+from .finetune_options import (
+    AverageSeedsFlag,
+    ContrastiveFlag,
     FocalOption,
+    FreezeEncoderFlag,
+    MultiLabelFlag,
     NormalOption,
     NormalQuantileOption,
     ResampleOption,
+    TaskArgument,
     ThresholdForOption,
     ThresholdPrecisionOption,
 )
@@ -52,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def finetune(
-    task: Annotated[str | None, typer.Argument(help="classification, regression, tagging, qa or anomaly.")] = None,
+    task: TaskArgument = None,
     model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
     preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
@@ -69,12 +74,8 @@ def finetune(
     schedule: ScheduleOption = None,
     patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without gain; 0: never.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Repeat with so many seeds; mean and deviation.")] = None,
-    average_seeds: Annotated[
-        bool, typer.Option("--average-seeds", help="The model is the mean of the seeds' weights, not the best seed.")
-    ] = False,
-    freeze_encoder: Annotated[
-        bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
-    ] = False,
+    average_seeds: AverageSeedsFlag = False,
+    freeze_encoder: FreezeEncoderFlag = False,
     class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
     focal: FocalOption = None,
     resample: ResampleOption = None,
@@ -82,10 +83,9 @@ def finetune(
     threshold_precision: ThresholdPrecisionOption = None,
     normal: NormalOption = None,
     normal_quantile: NormalQuantileOption = None,
-    multi_label: Annotated[
-        bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
-    ] = False,
+    multi_label: MultiLabelFlag = False,
     crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
+    contrastive: ContrastiveFlag = False,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -108,6 +108,8 @@ def finetune(
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
+
+        maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 

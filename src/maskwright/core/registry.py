@@ -35,6 +35,7 @@ TABLE: dict[str, dict[str, str]] = {
         "tagging": "maskwright.tasks.tagging:Tagging",
         "qa": "maskwright.tasks.qa:QuestionAnswering",
         "anomaly": "maskwright.tasks.anomaly:Anomaly",
+        "similarity": "maskwright.tasks.similarity:Similarity",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",

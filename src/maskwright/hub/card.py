@@ -52,10 +52,11 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
     facts: the content of maskwright.json; family: in whose format the folder is.
     """
     config = model.config
-    tag = _TAGS.get(model.head_name or "", "feature-extraction")
+    is_sentence = model.head_name is None and model.sentence is not None
+    tag = "sentence-similarity" if is_sentence else _TAGS.get(model.head_name or "", "feature-extraction")
     lines = ["---", "library_name: maskwright", f"pipeline_tag: {tag}", "tags:"]
     lines += [f"- {tag}" for tag in dict.fromkeys((family.model_type, "maskwright"))] + ["---", ""]
-    lines += [f"# {_TITLES[model.head_name]}", ""]
+    lines += [f"# {'An encoder of sentences' if is_sentence else _TITLES[model.head_name]}", ""]
     lines += [
         f"{_kind(family)} with {config.num_hidden_layers} layers of {config.hidden_size}, "
         f"{config.num_attention_heads} heads, a vocabulary of {config.vocab_size:,} and at most "

@@ -14,10 +14,11 @@ from torch import Tensor
 from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..models.model import Model
+from ..models.pooling import pool
 from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
 from ..text.encoding import Encoding, TextCounts
 from ..text.inputs import Text
-from .layers import check_pooling, choose_layers, pool
+from .layers import check_pooling, choose_layers
 from .ready import room_of, tokenizer_of
 
 BLOCK_TEXTS = 4096

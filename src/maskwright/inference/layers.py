@@ -1,4 +1,4 @@
-"""Which layers make a vector, and how the vectors of a text's tokens become one.
+"""Which layers make a vector.
 
 Layer 0 is the embeddings, layers 1 to n are those of the encoder. The named choices are those of Devlin et
 al. 2019, table 7 (feature-based approach).
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ..core.errors import ConfigError
 from ..core.registry import unknown_name
-from ..data.batch import Batch
 
 NAMED_LAYERS = ("embeddings", "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4")
 POOLINGS = ("cls", "mean", "max", "none")
@@ -70,21 +69,6 @@ def _numbers(layers: str | int | Sequence[int]) -> list[int]:
         return [int(part) for part in parts]
     except (TypeError, ValueError):
         raise ConfigError(unknown_name("choice of layers", str(layers), [*NAMED_LAYERS, "or numbers"])) from None
-
-
-def pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """One vector for each sequence of a pack.
-
-    vectors: float [tokens, size]; pooling: "cls" (the first token), "mean" or "max" over all tokens, the special ones
-    included, as sentence-transformers does. Returns float [sequences, size].
-    """
-    if pooling == "cls":
-        return vectors[batch.first_tokens]
-    parts = []
-    for start, count, length in batch.runs:  # neighbours of equal length are a view
-        block = vectors[start : start + count * length].view(count, length, -1)  # [count, length, size]
-        parts.append(block.mean(dim=1) if pooling == "mean" else block.amax(dim=1))
-    return torch.cat(parts)  # [sequences, size]
 
 
 def check_pooling(pooling: str) -> str:

@@ -25,8 +25,14 @@ HEADS: dict[str | None, tuple[str, str]] = {
     "tagging-crf": ("a tagger with a CRF", "predict, evaluate or embed"),
     "qa": ("a question answerer", "answer, predict, evaluate or embed"),
     "anomaly": ("a detector of anomalies", "predict, evaluate or embed"),
-    None: ("an encoder without a head", "embed or finetune"),
+    "sentence": ("an encoder of sentences", "similarity, search, cluster, embed, evaluate, predict or finetune"),
+    None: ("an encoder without a head", "similarity, search, cluster, embed or finetune"),
 }
+
+
+def role_of(model: Model) -> str | None:
+    """The model's head; "sentence" for a bare encoder whose folder declares how it makes vectors of sentences."""
+    return "sentence" if model.head_name is None and model.sentence is not None else model.head_name
 
 
 def require_head(model: Model, heads: Collection[str], name: str) -> None:
@@ -34,9 +40,9 @@ def require_head(model: Model, heads: Collection[str], name: str) -> None:
 
     The sentence says what the folder holds instead, and which commands fit it.
     """
-    if model.head_name in heads:
+    if role_of(model) in heads:
         return
-    what, commands = HEADS.get(model.head_name, (f"a model with the head '{model.head_name}'", "embed"))
+    what, commands = HEADS.get(role_of(model), (f"a model with the head '{model.head_name}'", "embed"))
     wanted = " or ".join(HEADS[head][0] for head in heads)
     raise ModelFolderError(f"{name} holds {what}, and this needs {wanted}. What fits it: maskwright {commands}.")
 

@@ -7,6 +7,7 @@ from .examples import Examples
 from .qa import QuestionAnswering
 from .regression import Regression
 from .sequence import SequenceTask
+from .similarity import Similarity
 from .tagging import Tagging
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "QuestionAnswering",
     "Regression",
     "SequenceTask",
+    "Similarity",
     "Tagging",
     "Task",
     "task_from_json",

@@ -73,13 +73,14 @@ class Evaluation:
 class Task(ABC):
     """What a fine-tuned model is asked.
 
-    name: as in the registry; head: the model head it needs; settings: those of a fine-tuning recipe that `from_rows`
-    takes; main_metric: the one that early stopping watches and reports lead with (higher is better); labels: names of
+    name: as in the registry; head: the model head it needs, or None for the bare encoder; settings: those of a
+    fine-tuning recipe that `from_rows` takes; main_metric: the one that early stopping watches and reports lead with
+    (higher is better); labels: names of
     the outputs, [] where they have none.
     """
 
     name: ClassVar[str]
-    head: str
+    head: str | None
     settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
@@ -261,13 +262,13 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
                 "they do not belong together."
             )
         return task
+    if model.head_name is None and model.sentence is not None:
+        return task_from_json({"task": "similarity"})
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name == "qa":
-        return task_from_json({"task": "qa"})
-    if model.head_name == "anomaly":
-        return task_from_json({"task": "anomaly"})
+    if model.head_name in ("qa", "anomaly"):
+        return task_from_json({"task": model.head_name})
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for texts: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":

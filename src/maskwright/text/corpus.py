@@ -212,14 +212,22 @@ def _cut(sentence: str, facts: CorpusFacts) -> Iterator[str]:
 # -- tables ------------------------------------------------------------------------------------------------
 
 
-def _read_rows(name: str, kind: str, text_field: str, facts: CorpusFacts, meter: Meter) -> Iterator[Document]:
-    builder = _Builder(name, facts)
+def row_texts(
+    name: str, kind: str, text_field: str, facts: CorpusFacts, meter: Meter = lambda position: None
+) -> Iterator[tuple[int, str]]:
+    """Line (row) and text of each good row of a table; bad ones are added to `facts` and left out."""
     for line, value, faults in _texts(name, kind, text_field, meter):
         text, reason = read_text(value) if not faults else (None, None)
         if faults or reason is not None:
             facts.add_bad(faults or [RowError(name, line, text_field, reason or "")])
-            continue
-        yield from builder.add(split_sentences(text or ""), line)
+        else:
+            yield line, text or ""
+
+
+def _read_rows(name: str, kind: str, text_field: str, facts: CorpusFacts, meter: Meter) -> Iterator[Document]:
+    builder = _Builder(name, facts)
+    for line, text in row_texts(name, kind, text_field, facts, meter):
+        yield from builder.add(split_sentences(text), line)
         yield from builder.close()
 
 

@@ -184,6 +184,20 @@ def read_lines(path: Path | str, meter: Meter | None = None) -> Iterator[Line]:
                 yield _decode(raw, number)
 
 
+def read_source_lines(path: Path | str) -> Iterator[Line]:
+    """The same with line ends and byte order mark, so that characters can be counted; bytes that are no UTF-8 count as
+    U+FFFD, and their line has its fault. Raises InputError for a line beyond MAX_LINE_BYTES, which cannot be counted.
+    """
+    with open_bytes(path) as handle:
+        refuse_binary(handle.peek(_SAMPLE_BYTES)[:_SAMPLE_BYTES], path)
+        number = 0
+        while raw := handle.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):
+                raise InputError(f"{path}:{number}: the line has more than {MAX_LINE_BYTES:,} bytes: break it.")
+            yield Line(number, raw.decode("utf-8", errors="replace"), _decode(raw, number).fault)
+
+
 def refuse_binary(sample: bytes, path: Path | str) -> None:
     """Raise InputError when the first bytes of a file show that it is not UTF-8 text.
 

@@ -61,3 +61,26 @@ def _keeps_stop(text: str, start: int, end: int) -> bool:
 
 def _is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
+
+
+def find_word(text: str, word: str) -> list[Span]:
+    """Start and end character of each place of `text` where `word` stands as a whole word, in order.
+
+    A word in small letters is found in any case ("bank" finds "Bank"); one with a capital as it is written ("Apple"
+    does not find "apple"). What goes on with a letter, a digit or a combining mark is another word; between Chinese
+    or Japanese characters nothing marks the end of a word, and every place counts.
+    """
+    pattern = re.compile(re.escape(word), re.IGNORECASE if word == word.lower() else 0)
+    places = (match.span() for match in pattern.finditer(text))
+    return [(start, end) for start, end in places if not (_goes_on(text, start) or _goes_on(text, end))]
+
+
+def _goes_on(text: str, place: int) -> bool:
+    """Whether the characters before and at `place` belong to one word."""
+    if not 0 < place < len(text):
+        return False
+    before, after = text[place - 1], text[place]
+    if unicodedata.category(after)[0] == "M":
+        return True
+    both = all(unicodedata.category(one)[0] in "LMN" or one == "_" for one in (before, after))
+    return both and not _IDEOGRAPH.match(before) and not _IDEOGRAPH.match(after)

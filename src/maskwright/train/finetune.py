@@ -16,6 +16,7 @@ from ..core.errors import InputError
 from ..core.progress import note, warn
 from ..core.randomness import generator
 from ..hub.folders import LoadReport, load_model, save_model
+from ..hub.sentence import Declared
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model, build
 from ..models.presets import preset
@@ -212,6 +213,10 @@ class Bench:
         write_finetune_report(run, self, seeds, evaluation, result)
         return result
 
+    def first_model(self) -> Model:
+        """The network before its first step."""
+        return self._model(self.config.seed)[0]
+
     def _examples(self, rows: list[Any], path: Path) -> Examples:
         return self.task.examples(rows, self.tokenizer, self.config.max_length, file=str(path))
 
@@ -232,6 +237,8 @@ class Bench:
             raise InputError(
                 f"{config.model} has no tokenizer: put its tokenizer.json or vocab.txt beside the weights."
             )
+        if task.head is None:
+            model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
         model.compute_dtype = DTYPES[config.precision]
         return model.to(self.device), report
 
@@ -292,7 +299,7 @@ def read_data(config: FinetuneConfig) -> LabelledData:
     rows = train_table.rows
     if len(rows) < 10:
         raise InputError(f"{config.train} has {len(rows)} rows, too few to set some aside: give --dev.")
-    dev = _set_aside(registry.resolve("task", config.task).strata(rows), config.seed)
+    dev = _set_aside(registry.resolve("task", config.task_name).strata(rows), config.seed)
     note(f"No --dev: {len(dev):,} of {len(rows):,} training rows are set aside for it.")
     return LabelledData(
         [row for number, row in enumerate(rows) if number not in dev],
@@ -304,14 +311,14 @@ def read_data(config: FinetuneConfig) -> LabelledData:
 
 def make_task(config: FinetuneConfig, data: LabelledData) -> Task:
     """The task with its labels, from the rows. Raises RowErrors for dev labels that training does not know."""
-    cls: type[Task] = registry.resolve("task", config.task)
+    cls: type[Task] = registry.resolve("task", config.task_name)
     options = {name: getattr(config, name) for name in cls.settings}
     files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
     return cls.from_rows(data.train, data.dev, **files, **options)
 
 
 def _table(config: FinetuneConfig, path: Path) -> AnyTable:
-    cls: type[Task] = registry.resolve("task", config.task)
+    cls: type[Task] = registry.resolve("task", config.task_name)
     table = cls.read(
         path,
         columns=config.columns or None,

@@ -30,9 +30,10 @@ class FinetuneConfig:
     threshold_for: a class whose threshold is chosen on the dev rows, for the best F1, or for threshold_precision with
     as much recall as that leaves; normal: of an anomaly run, the class that it learns (None: the commonest), and
     normal_quantile: the part of normal dev rows below its threshold where dev has no others (None: 0.95); epochs, lr:
-    None for what suits the task (DEFAULTS); crf: judge the tags of a sentence together; average_seeds: the model is the
-    mean of the seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard events (may change
-    when a run goes on).
+    None for what suits the task (DEFAULTS); crf: judge the tags of a sentence together; contrastive: train
+    the vectors of sentences themselves, without a head (task regression; the same as task similarity); average_seeds:
+    the model is the mean of the seeds' weights, not the best seed; tensorboard: also write the log as TensorBoard
+    events (may change when a run goes on).
     """
 
     train: Path
@@ -65,6 +66,7 @@ class FinetuneConfig:
     normal: str | None = None
     normal_quantile: float | None = None
     crf: bool = False
+    contrastive: bool = False
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
@@ -108,6 +110,14 @@ class FinetuneConfig:
                 check(is_free, f"Setting '{name}' is for {task}, not {self.task}.")
         self._check_rare()
         check(
+            not self.contrastive or self.task in ("regression", "similarity"),
+            f"Setting 'contrastive' is for regression, not {self.task}.",
+        )
+        check(
+            not (self.freeze_encoder and self.task_name == "similarity"),
+            "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
+        )
+        check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
             "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
             "started from the same ones.",
@@ -122,6 +132,11 @@ class FinetuneConfig:
             self.threshold_precision is None or self.threshold_for is not None,
             "--threshold-precision needs --threshold-for, the class whose threshold is chosen.",
         )
+
+    @property
+    def task_name(self) -> str:
+        """The registered task that runs: contrastive regression is similarity."""
+        return "similarity" if self.contrastive else self.task
 
     def resolved(self, device: str, precision: str) -> FinetuneConfig:
         """The same recipe with every automatic setting decided and every path absolute."""

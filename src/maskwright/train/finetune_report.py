@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..tasks.anomaly import Anomaly
 from ..tasks.base import Evaluation, Task
 from ..tasks.classification import Classification
 from ..tasks.metrics import macro_f1
 from ..tasks.qa import QuestionAnswering
+from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .rare_report import anomaly_blocks, imbalance_table
@@ -102,10 +104,12 @@ def _baseline(bench: Bench) -> tuple[float, str]:
         return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
     if isinstance(bench.task, QuestionAnswering):
         return refusal_baseline(bench.dev), "answering nothing gets"
-    if targets is not None and bench.task.main_metric == "pr_auc":
-        return _share_of_rare(bench), "drawing lots gets"
-    if isinstance(bench.task, Classification) and bench.task.main_metric == "macro_f1" and targets is not None:
-        return macro_f1(targets, torch.full_like(targets, _commonest(bench))), _always(bench)
+    if isinstance(bench.task, Similarity):
+        before = bench.task.evaluate(bench.first_model(), bench.dev)
+        return before.metrics[bench.task.main_metric], "the model before training gets"
+    if targets is not None and bench.task.main_metric in ("pr_auc", "macro_f1"):
+        is_ranked = bench.task.main_metric == "pr_auc"
+        return (_share_of_rare(bench), "drawing lots gets") if is_ranked else _constant_macro_f1(bench, targets)
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
         return float((targets == _commonest(bench)).float().mean()), _always(bench)
     return 0.0, "a constant gets"
@@ -113,6 +117,10 @@ def _baseline(bench: Bench) -> tuple[float, str]:
 
 def _commonest(bench: Bench) -> int:
     return int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
+
+
+def _constant_macro_f1(bench: Bench, targets: Tensor) -> tuple[float, str]:
+    return macro_f1(targets, torch.full_like(targets, _commonest(bench))), _always(bench)
 
 
 def _always(bench: Bench) -> str:
@@ -129,10 +137,11 @@ def _share_of_rare(bench: Bench) -> float:
 
 def _health(score: float, simple: float, words: str, from_train: bool) -> Health:
     reasons = []
-    if score <= simple + 0.01:
-        reasons.append(f"It is no better than no model at all: {words} {simple:.3f}. Train longer or raise --lr.")
+    before = "what it was before training" if "before training" in words else "no model at all"
+    if score <= simple + (0.0 if "before training" in words else 0.01):
+        reasons.append(f"It is no better than {before}: {words} {simple:.3f}. Train longer or raise --lr.")
         return Health("bad", reasons)
-    reasons.append(f"It is above what no model gets: {words} {simple:.3f}.")
+    reasons.append(f"It is better than {before}: {words} {simple:.3f}.")
     if from_train:
         reasons.append("The dev rows come from the training file; a file of their own would say more.")
     return Health("watch" if from_train else "good", reasons)
@@ -215,14 +224,15 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
-    if isinstance(task, Tagging):
-        return tagging_blocks(task, bench.dev, evaluation.logits)
+    if isinstance(task, Tagging | Anomaly):
+        show = tagging_blocks if isinstance(task, Tagging) else anomaly_blocks
+        return show(task, bench.dev, evaluation.logits)  # type: ignore[arg-type]
     if isinstance(task, QuestionAnswering):
         return qa_mistakes(task, bench.dev, evaluation.logits)
-    if isinstance(task, Anomaly):
-        return anomaly_blocks(task, bench.dev, evaluation.logits)
     if targets is None or (isinstance(task, Classification) and task.multi_label):
         return []
+    if isinstance(task, Similarity):
+        return _far_pairs(task, bench, evaluation)
     if not isinstance(task, Classification):
         predicted = evaluation.logits.squeeze(-1)
         distance = (predicted - targets).abs()
@@ -251,6 +261,21 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
     return [Confusion(task.labels, counts.tolist()), WorstErrors(errors)]
 
 
+def _far_pairs(task: Similarity, bench: Bench, evaluation: Evaluation) -> list[Block]:
+    """The pairs whose cosines are the farthest from their scores."""
+    losses, cosines = task.losses(evaluation.logits, bench.dev), task.cosines(evaluation.logits)
+    rows = bench.dev.rows
+    errors = [
+        WorstError(
+            rows[i].text, str(rows[i].label or "together"), f"{cosines[i]:.3f}", loss=float(losses[i]),
+            text_pair=rows[i].text_pair, line=rows[i].line,
+        )
+        for i in losses.argsort(descending=True)[:WORST].tolist()
+    ]  # fmt: skip
+    note = "Predicted is the cosine; it is compared with the gold score brought to 0 to 1."
+    return [WorstErrors(errors, title="Pairs that are the farthest off", note=note)]
+
+
 def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, result: dict[str, Any]) -> Comparison:
     scores = [seed.metrics[metric] for seed in seeds]
     own = Score(result["mean"][metric], result["deviation"][metric] if len(seeds) > 1 else None, scores)
@@ -269,6 +294,14 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
 def _next(run: RunFolder, task: str) -> NextSteps:
     model = run.path / "model"
     test = {"tagging": "test.conll", "qa": "test.json"}.get(task, "test.tsv")
+    if task == "similarity":
+        return NextSteps(
+            [
+                Command(f"maskwright evaluate {model} {test}", "score it on pairs that decided nothing"),
+                Command(f'maskwright search {model} texts/ "your question"', "find what you mean in a folder of texts"),
+                Command(f"maskwright embed {model} --input texts.txt --output vectors.npy", "keep the vectors"),
+            ]
+        )
     if task == "qa":
         use = Command(f'maskwright answer {model} --question "Who?" --context "your text"', "use it")
         return NextSteps(
@@ -307,5 +340,5 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
-    words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf") if recipe.get(name)]
+    words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf", "contrastive") if recipe.get(name)]
     return [*words, "-o", recipe["output"]]

@@ -225,3 +225,36 @@ class Checkpoints(Block):
     checkpoints: Sequence[Checkpoint]
     title: str = "Checkpoints"
     note: str = ""
+
+
+@dataclass(frozen=True)
+class HeatMap(Block):
+    """A square matrix of numbers, as cosines. names: the text of each row; labels: a short name for rows and columns;
+    matrix: [rows, rows]; caption: what it shows, inside the picture.
+    """
+
+    holds: ClassVar = ("names",)
+
+    names: Sequence[str]
+    labels: Sequence[str]
+    matrix: Sequence[Sequence[float]]
+    caption: str
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Scatter(Block):
+    """Points in a plane, coloured by group. places: (x, y) of each; groups: the number of its group, from 0; texts:
+    what a pointer on it shows; names: of the groups.
+    """
+
+    holds: ClassVar = ("places",)
+
+    places: Sequence[tuple[float, float]]
+    groups: Sequence[int]
+    texts: Sequence[str]
+    names: Sequence[str]
+    caption: str
+    title: str = ""
+    note: str = ""

@@ -10,8 +10,10 @@ from typing import Any
 
 from ... import __version__
 from . import numbers
+from .charts.heat import heat_map
 from .charts.lines import line_chart
 from .charts.maps import block_map
+from .charts.scatter import scatter
 from .content import (
     Bars,
     Block,
@@ -26,7 +28,18 @@ from .content import (
     Table,
     WhatRan,
 )
-from .findings import Checkpoints, Comparison, Confusion, Curves, MaskExamples, SeenBlocks, Weights, WorstErrors
+from .findings import (
+    Checkpoints,
+    Comparison,
+    Confusion,
+    Curves,
+    HeatMap,
+    MaskExamples,
+    Scatter,
+    SeenBlocks,
+    Weights,
+    WorstErrors,
+)
 from .markup import Markup, clean, data_text, element, escape, join
 from .views import answers, comparison, plain, tables
 
@@ -139,6 +152,15 @@ def _maps(block: SeenBlocks) -> Markup:
     return join(element("div", maps, class_="maps"), plain.note(block.note))
 
 
+def _heat(block: HeatMap) -> Markup:
+    return join(heat_map(block.names, block.labels, block.matrix, block.caption), plain.note(block.note))
+
+
+def _scatter(block: Scatter) -> Markup:
+    picture = scatter(block.places, block.groups, block.texts, block.names, block.caption)
+    return join(picture, plain.note(block.note))
+
+
 def _anchors(titles: Sequence[str]) -> list[str]:
     """A distinct name for each title, made of its letters where they are plain."""
     found: list[str] = []
@@ -155,11 +177,13 @@ VIEWS: dict[type, Callable[[Any], Markup]] = {
     Confusion: answers.confusion,
     Curves: _curves,
     Facts: plain.facts,
+    HeatMap: _heat,
     Histogram: plain.histogram,
     KeyFigures: plain.key_figures,
     MaskExamples: answers.mask_examples,
     NextSteps: plain.next_steps,
     Paragraph: plain.paragraph,
+    Scatter: _scatter,
     SeenBlocks: _maps,
     Table: tables.table,
     Weights: tables.weights,

@@ -1,4 +1,4 @@
-"""Options of `finetune` for rare classes and anomalies."""
+"""Options of `finetune` alone, each declared once."""
 
 from __future__ import annotations
 
@@ -21,4 +21,15 @@ NormalOption = Annotated[
 ]
 NormalQuantileOption = Annotated[
     float | None, typer.Option(help="Anomaly: part of normal dev rows below the threshold.  [default: 0.95]")
+]
+TaskArgument = Annotated[
+    str | None, typer.Argument(help="classification, regression, tagging, qa, similarity or anomaly.")
+]
+AverageSeedsFlag = Annotated[
+    bool, typer.Option("--average-seeds", help="The model is the mean of the seeds' weights, not the best seed.")
+]
+FreezeEncoderFlag = Annotated[bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")]
+MultiLabelFlag = Annotated[bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")]
+ContrastiveFlag = Annotated[
+    bool, typer.Option("--contrastive", help="Regression: train vectors of sentences, compared by cosine.")
 ]

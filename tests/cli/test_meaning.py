@@ -1,0 +1,173 @@
+"""similarity, search and cluster on the command line: JSON alone on standard output, pictures, plain refusals."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from inference.samples import TEXTS, tiny
+
+HOSTILE = 'the cat <script>alert(1)</script> & "the" mat \x1b[31m'
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "bare"
+    tiny().save(folder)
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("the cat sat on the mat .\n\nrain fell\n", encoding="utf-8")
+    (tmp_path / "texts" / "b.txt").write_text(HOSTILE + "\n", encoding="utf-8")
+    return tmp_path / "texts"
+
+
+# -- similarity ----------------------------------------------------------------------------------------------------
+
+
+def test_similarity_of_a_word_as_json_table_and_picture(maskwright, model, tmp_path):
+    asked = ("similarity", model, "--word", "cat", "the cat sat", HOSTILE)
+    code, out, _ = maskwright(*asked, "--json", "-o", tmp_path / "m.svg")
+    found = json.loads(out)
+    assert code == 0
+    assert found["matrix"][0][0] == found["matrix"][1][1] == 1.0 and found["matrix"][0][1] == found["matrix"][1][0]
+    assert found["static_matrix"] == [[1.0, pytest.approx(1.0)], [pytest.approx(1.0), 1.0]]
+    assert [(place["start"], place["end"]) for place in found["places"]] == [(4, 7), (4, 7)]
+    picture = ElementTree.parse(tmp_path / "m.svg").getroot()
+    assert picture.tag.endswith("svg")
+    assert f"{found['matrix'][0][1]:.2f}" in "".join(picture.itertext())
+    assert "<script" not in (tmp_path / "m.svg").read_text(encoding="utf-8")
+    code, out, _ = maskwright(*asked)
+    assert code == 0 and "in the embedding table: 1.000 everywhere" in out and "[cat]" in out
+
+
+def test_similarity_of_texts_from_a_file_as_a_page(maskwright, model, tmp_path):
+    lines = [text for text in TEXTS if text] * 4
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    code, out, _ = maskwright("similarity", model, "--input", tmp_path / "in.txt", "-o", tmp_path / "m.html")
+    assert code == 0 and "large table" in out
+    page = (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert "In context" in page and "<script" not in page and "http://" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Give either texts or --input"),
+        (["a", "-o", "m.png"], "written as .svg or .html"),
+        (["--word", "tree", "a", "the"], "'tree' is not in 'a'"),
+        (["a", "--layers", "99"], "names no layer"),
+    ],
+)
+def test_similarity_refuses_in_a_sentence(maskwright, model, words, message):
+    code, out, err = maskwright("similarity", model, *words)
+    assert (code, out) == (2, "")
+    assert message in err and "Traceback" not in err
+
+
+def test_texts_without_the_word_can_be_left_out(maskwright, model):
+    code, out, err = maskwright("similarity", model, "--word", "cat", "the cat", "rain", "--skip-bad-rows", "--json")
+    assert (code, json.loads(out)["skipped"], len(json.loads(out)["places"])) == (0, 1, 1)
+    assert "1 texts without the word" in err
+
+
+# -- search --------------------------------------------------------------------------------------------------------
+
+
+def test_search_answers_several_queries_as_json_lines_and_keeps_an_index(maskwright, model, texts, tmp_path):
+    asked = ("search", model, texts, "rain fell", "the cat", "--index", tmp_path / "index", "--top-k", "2", "--json")
+    code, out, err = maskwright(*asked)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and "2 files embedded" in err
+    assert [line["query"] for line in lines] == ["rain fell", "the cat"]
+    best = lines[0]["results"][0]
+    assert (best["rank"], best["text"], best["line"], best["start"], best["end"]) == (1, "rain fell", 3, 26, 35)
+    code, again, err = maskwright(*asked)
+    assert "0 files embedded, 2 unchanged" in err and again == out
+
+
+def test_search_shows_passages_without_obeying_them(maskwright, model, texts):
+    code, out, _ = maskwright("search", model, texts, "the cat")
+    assert code == 0 and "\x1b" not in out
+    assert "b.txt:1" in out and "»" in out and "characters 0-24" in out
+
+
+def test_search_reads_queries_from_a_file_and_columns_by_name(maskwright, model, tmp_path):
+    (tmp_path / "q.txt").write_text("rain\ncat\n", encoding="utf-8")
+    (tmp_path / "rows.csv").write_text("id,body\n1,the cat sat\n2,rain fell\n", encoding="utf-8")
+    code, out, _ = maskwright(
+        "search", model, tmp_path / "rows.csv", "--input", tmp_path / "q.txt", "--columns", "text=body", "--json"
+    )
+    assert code == 0 and len(out.splitlines()) == 2 and json.loads(out.splitlines()[0])["passages"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{texts}"], "Give either queries or --input"),
+        (["{texts}", "a", "--columns", "label=x"], "one column"),
+        (["nowhere", "a"], "does not exist"),
+    ],
+)
+def test_search_refuses_in_a_sentence(maskwright, model, texts, words, message):
+    code, out, err = maskwright("search", model, *(word.format(texts=texts) for word in words))
+    assert (code, out) == (2, "")
+    assert message in err and "Traceback" not in err
+
+
+# -- cluster -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lines(tmp_path):
+    topics = ["the cat sat on the mat", "dogs chase cats", "rain fell", HOSTILE]
+    text = "\n".join(f"{topics[n % 4]} {'a' * (n % 5)}" for n in range(24))
+    (tmp_path / "lines.txt").write_text(text + "\n", encoding="utf-8")
+    return tmp_path / "lines.txt"
+
+
+def test_cluster_writes_a_table_facts_and_a_page(maskwright, model, lines, tmp_path):
+    asked = ("cluster", model, "--input", lines, "--clusters", "3", "-o", tmp_path / "out", "--seed", "1")
+    code, out, _ = maskwright(*asked, "--json")
+    found = json.loads(out)
+    assert code == 0 and [len(found["clusters"]), found["texts"]] == [3, 24]
+    table = [line.split("\t") for line in (tmp_path / "out" / "clusters.tsv").read_text().splitlines()]
+    assert table[0] == ["cluster", "cosine", "text"] and len(table) == 25 and all(len(row) == 3 for row in table)
+    sizes = [sum(row[0] == str(number) for row in table[1:]) for number in (1, 2, 3)]
+    assert sizes == [own["size"] for own in found["clusters"]]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "Texts by their vectors" in page and "<script" not in page
+    code, _, err = maskwright(*asked)
+    assert code == 2 and "--restart" in err
+    code, out, _ = maskwright(*asked, "--restart")
+    assert code == 0 and "clusters.tsv" in out
+
+
+def test_cluster_chooses_the_number(maskwright, model, lines):
+    code, out, _ = maskwright("cluster", model, "--input", lines, "--json")
+    tried = json.loads(out)["tried"]
+    assert code == 0 and len(json.loads(out)["clusters"]) == int(max(tried, key=tried.get))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Give --input"),
+        (["--input", "{lines}", "--clusters", "many"], "takes a number"),
+        (["--input", "{lines}", "--clusters", "500"], "cannot be made"),
+        (["--input", "{lines}", "-o", "{folder}"], "holds no clusters"),
+    ],
+)
+def test_cluster_refuses_in_a_sentence(maskwright, model, lines, tmp_path, words, message):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("work", encoding="utf-8")
+    words = [word.format(lines=lines, folder=tmp_path / "mine") for word in words]
+    code, out, err = maskwright("cluster", model, *words)
+    assert (code, out) == (2, "")
+    assert message in err and "Traceback" not in err
+    assert (tmp_path / "mine" / "thesis.txt").exists()

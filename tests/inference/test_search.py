@@ -1,0 +1,222 @@
+"""Search: what is found and where, what an index keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import maskwright as mw
+from inference.samples import tiny
+from maskwright.core.errors import ConfigError, CorruptFileError, InputError, MaskwrightError, RowErrors, RunError
+from maskwright.inference import search as search_module
+from maskwright.inference.embed import TextEncoder
+from maskwright.inference.search import Searcher
+from minilm import minilm_folder
+
+TEXTS = {
+    "cats.txt": "\ufeffthe cat sat on the mat .\r\n\r\ndogs chase cats 🙂 in the garden\n",
+    "rain.txt": "rain fell\n\npenguins are flightless birds ! the the the\n",
+    "sub/milk.jsonl": json.dumps({"text": "she bought a gallon of milk. Naïve café テスト"}) + "\n",
+}
+
+
+def folder_of(root: Path, texts: dict[str, str] = TEXTS) -> Path:
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text.encode("utf-8"))
+    return root
+
+
+def searcher(seed: int = 1, **options) -> Searcher:
+    return Searcher(TextEncoder(tiny(seed=seed), normalize=True), **options)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "texts")
+
+
+def test_a_passage_finds_itself_and_its_span_is_the_sources_characters(texts: Path):
+    queries = ["dogs chase cats 🙂 in the garden", "she bought a gallon of milk. Naïve café テスト"]
+    found = searcher().search(str(texts), queries, top_k=2)
+    first, second = found[0][0], found[1][0]
+    assert first.score == pytest.approx(1.0, abs=1e-5) and Path(first.file).name == "cats.txt"
+    source = (texts / "cats.txt").read_bytes().decode("utf-8")
+    own = first.passage
+    assert source[own.start : own.end] == own.text == queries[0]
+    assert own.line == 3
+    row = json.loads((texts / "sub/milk.jsonl").read_text(encoding="utf-8"))["text"]
+    assert row[second.passage.start : second.passage.end] == queries[1]
+    start, end = second.sentence
+    assert row[start:end] in ("she bought a gallon of milk.", "Naïve café テスト")
+
+
+def test_all_passages_are_compared_exactly(texts: Path):
+    one = searcher(passage_tokens=6)
+    hits = one.search(str(texts), ["the garden"], top_k=100)[0]
+    assert len(hits) == one.passages
+    vectors = one.encoder.vectors(["the garden", *(hit.passage.text for hit in hits)])
+    scores = vectors[1:] @ vectors[0]
+    assert [hit.score for hit in hits] == pytest.approx(scores.tolist(), abs=1e-5)
+    assert np.all(np.diff(scores) <= 1e-6)
+
+
+def test_blocks_shards_and_an_index_change_nothing(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    queries = ["the cat", "rain"]
+    plain = searcher(passage_tokens=5).search(str(texts), queries, 3)
+    monkeypatch.setattr(search_module, "BLOCK_PASSAGES", 2)
+    monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
+    monkeypatch.setattr("maskwright.inference.search_index.BLOCK_ROWS", 1)
+    kept = searcher(passage_tokens=5).search(str(texts), queries, 3, tmp_path / "index")
+    for one, other in zip(plain, kept, strict=True):
+        assert [(hit.file, hit.passage) for hit in one] == [(hit.file, hit.passage) for hit in other]
+        assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-6)
+
+
+def test_only_new_content_is_embedded_again(texts: Path, tmp_path: Path):
+    index = tmp_path / "index"
+
+    def counted() -> tuple[int, int]:
+        own = searcher()
+        own.search(str(texts), ["cat"], 1, index)
+        return own.embedded, own.unchanged
+
+    assert counted() == (3, 0)
+    assert counted() == (0, 3)
+    (texts / "rain.txt").rename(texts / "weather.txt")
+    assert counted() == (0, 3), "a renamed file has its vectors"
+    (texts / "weather.txt").write_text("snow fell on the garden\n", encoding="utf-8")
+    assert counted() == (1, 2)
+    hits = searcher().search(str(texts), ["snow fell on the garden", "penguins are flightless birds"], 20, index)
+    assert hits[0][0].passage.text == "snow fell on the garden"
+    assert not any("penguins" in hit.passage.text for hit in hits[1]), "what is gone is not found"
+    (texts / "cats.txt").unlink()
+    assert counted() == (0, 2)
+    assert len(list((index / "shards").glob("*.npy"))) == 2
+
+
+def test_equal_files_are_embedded_and_shown_once(tmp_path: Path):
+    folder = folder_of(tmp_path / "texts", {"a.txt": "the cat\n", "b.txt": "the cat\n"})
+    for _ in range(2):
+        hits = searcher().search(str(folder), ["cat"], 5, tmp_path / "index")[0]
+        assert [Path(hit.file).name for hit in hits] == ["a.txt"]
+
+
+def test_another_model_or_setting_is_refused_until_restart(texts: Path, tmp_path: Path):
+    index = tmp_path / "index"
+    searcher().search(str(texts), ["cat"], 1, index)
+    with pytest.raises(RunError, match="another model"):
+        searcher(seed=2).search(str(texts), ["cat"], 1, index)
+    with pytest.raises(RunError, match="another setting of passage_tokens"):
+        searcher(passage_tokens=5).search(str(texts), ["cat"], 1, index)
+    anew = searcher(seed=2)
+    anew.search(str(texts), ["cat"], 1, index, restart=True)
+    assert anew.embedded == 3
+
+
+def test_a_folder_that_is_no_index_is_left_alone(texts: Path, tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
+    for restart in (False, True):
+        with pytest.raises(RunError, match="holds no index"):
+            searcher().search(str(texts), ["cat"], 1, tmp_path / "mine", restart=restart)
+    assert (tmp_path / "mine" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+
+
+def test_an_index_inside_the_folder_is_not_searched(texts: Path):
+    for _ in range(2):
+        own = searcher()
+        own.search(str(texts), ["cat"], 1, texts / "index")
+        assert own.embedded + own.unchanged == 3
+
+
+@pytest.mark.parametrize("damage", ["index.json", ".npy", ".jsonl"])
+def test_a_damaged_index_is_named(texts: Path, tmp_path: Path, damage: str):
+    index = tmp_path / "index"
+    searcher().search(str(texts), ["cat"], 1, index)
+    for path in index.rglob(f"*{damage}"):
+        path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(CorruptFileError):
+        searcher().search(str(texts), ["cat"], 1, index)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"shard": "../../secret"}, {"start": -1}, {"count": "3"}, {"count": 10**6}, {"other": 1}, {"sha256": None}],
+)
+def test_an_index_that_was_tampered_with_is_not_followed(texts: Path, tmp_path: Path, change: dict):
+    index = tmp_path / "index"
+    searcher().search(str(texts), ["cat"], 1, index)
+    stored = json.loads((index / "index.json").read_text(encoding="utf-8"))
+    for entry in stored["files"].values():
+        entry.update(change)
+    (index / "index.json").write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(CorruptFileError, match="--restart"):
+        searcher().search(str(texts), ["cat"], 1, index)
+
+
+def test_an_interrupted_index_goes_on_where_it_was(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
+    original, calls = Searcher._vectors, []
+
+    def cut_off(self, block):
+        calls.append(len(block))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(self, block)
+
+    monkeypatch.setattr(Searcher, "_vectors", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        searcher().search(str(texts), ["cat"], 1, tmp_path / "index")
+    own = searcher()
+    own.search(str(texts), ["cat"], 1, tmp_path / "index")
+    assert (own.embedded, own.unchanged) == (2, 1)
+
+
+def test_bad_lines_of_all_files_are_named_before_anything_is_embedded(tmp_path: Path):
+    folder = folder_of(tmp_path / "texts", {"a.txt": "the cat\n"})
+    (folder / "b.txt").write_bytes(b"na\xefve\nrain fell\n")
+    (folder / "c.jsonl").write_bytes(b'{"text": "dogs"}\n{"text": 3}\n')
+    with pytest.raises(RowErrors) as caught:
+        searcher().search(str(folder), ["cat"], 1, tmp_path / "index")
+    assert [(Path(error.file).name, error.line) for error in caught.value.rows] == [("b.txt", 1), ("c.jsonl", 2)]
+    assert not (tmp_path / "index" / "index.json").exists()
+    own = searcher(skip_bad_rows=True)
+    own.search(str(folder), ["cat"], 1)
+    assert own.passages == 3
+
+
+@pytest.mark.parametrize(
+    ("queries", "options", "error"),
+    [([], {}, InputError), ([" "], {}, InputError), (["a"], {"top_k": 0}, ConfigError)],
+)
+def test_questions_that_ask_nothing_are_refused(texts: Path, queries: list[str], options: dict, error: type):
+    with pytest.raises(error):
+        searcher().search(str(texts), queries, **options)
+
+
+def test_what_cannot_be_read_again_is_refused(texts: Path):
+    with pytest.raises(InputError, match="reads files"):
+        searcher().search("-", ["cat"])
+    with pytest.raises(MaskwrightError):
+        searcher(passage_tokens=0)
+
+
+ERRANDS = {
+    "pharmacy.txt": "A friend or relative may collect a prescription on behalf of the patient. They bring an identity "
+    "card.\n\nThe pharmacy is open from eight in the morning until ten in the evening.\n",
+    "insurance.txt": "Your plan pays for most drugs. Claims for medicine bought abroad are sent in with the receipt.\n",
+    "parcels.txt": "Someone else can pick up your parcel at the post office with a signed note.\n",
+    "garden.txt": "Too much medicine for the roses does more harm than the lice.\n",
+}
+
+
+def test_medicine_for_someone_else_is_found_by_meaning(tmp_path: Path):
+    """No word of the query but 'for' is in the passage; other passages hold 'medicine', 'someone' and 'pharmacy'."""
+    folder = folder_of(tmp_path / "texts", ERRANDS)
+    hits = mw.search(minilm_folder(), str(folder), ["Can you get medicine for someone pharmacy"], 3)[0]
+    assert hits[0].passage.text.startswith("A friend or relative may collect a prescription")
+    assert hits[0].sentence == (0, 73)

@@ -1,0 +1,124 @@
+"""The matrix of cosines: whole texts, one word in several sentences, and what a word is without a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import maskwright as mw
+from inference.samples import TEXTS, tiny
+from maskwright.api import open_embedder
+from maskwright.core.errors import ConfigError, InputError, RowErrors
+from maskwright.inference.embed import TextEncoder
+from maskwright.inference.similarity import cosine_matrix, text_similarities, word_similarities
+from maskwright.tasks.examples import rows_of
+from minilm import minilm_folder
+
+BANK = (
+    "bank",
+    [
+        "We walked along the bank of the river.",
+        "The boat was tied to the river bank.",
+        "He opened an account at the bank.",
+        "The bank refused to lend him money.",
+        "The hospital ran a blood bank.",
+        "The blood bank needs more donors.",
+    ],
+    [0, 0, 1, 1, 2, 2],
+)
+APPLE = (
+    "apple",
+    [
+        "She ate an apple with her lunch.",
+        "The apple fell from the tree.",
+        "He baked the apple in a pie.",
+        "Apple released a new phone.",
+        "Apple sells computers and phones.",
+        "The shares of Apple rose after the launch.",
+    ],
+    [0, 0, 0, 1, 1, 1],
+)
+GREEN = (
+    "green",
+    [
+        "She wore a green dress.",
+        "The leaves are green in spring.",
+        "The party wants green energy.",
+        "Green politics fights climate change.",
+        "He is green and has no experience yet.",
+        "The new clerk is still green at this job.",
+    ],
+    [0, 0, 1, 1, 2, 2],
+)
+
+
+def test_the_matrix_is_symmetric_with_ones_on_its_diagonal():
+    matrix = text_similarities(TextEncoder(tiny()), [text for text in TEXTS if text]).matrix
+    assert np.array_equal(matrix, matrix.T) and np.array_equal(np.diag(matrix), np.ones(len(matrix)))
+    assert matrix.min() >= -1 and matrix.max() <= 1
+    by_hand = cosine_matrix(np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, -4.0]]))
+    assert by_hand == pytest.approx(np.array([[1, 0.96, -1], [0.96, 1, -0.96], [-1, -0.96, 1]]))
+
+
+def test_a_words_vector_is_the_mean_of_its_pieces():
+    encoder = TextEncoder(tiny(), pooling="none")
+    texts = ["dogs chase cats in the garden", "an unbelievably long garden"]
+    found = word_similarities(encoder, rows_of(["unbelievably", texts[1]]), "unbelievably")
+    tokens = [one.by_word() for one in encoder.token_vectors(["unbelievably", texts[1]])]
+    vectors = [one.vectors[one.words.index("unbelievably")] for one in tokens]
+    assert found.matrix == pytest.approx(cosine_matrix(np.stack(vectors)), abs=1e-6)
+
+
+def test_two_places_of_a_word_in_one_text_are_two_rows():
+    found = word_similarities(
+        TextEncoder(tiny(), pooling="none"), rows_of(["the cat sat on the mat", "on the mat"]), "the"
+    )
+    assert [place.name for place in found.places] == ["1#1", "1#2", "2"]
+    assert [place.shown for place in found.places][1] == "the cat sat on [the] mat"
+    assert found.static == pytest.approx(np.ones((3, 3)))
+    assert found.matrix[0, 1] < 0.999
+
+
+def test_texts_without_the_word_are_all_named_or_left_out():
+    encoder, rows = TextEncoder(tiny(), pooling="none", max_length=6), rows_of(["a mat", "rain", "dogs", "a mat"])
+    with pytest.raises(RowErrors) as caught:
+        word_similarities(encoder, rows, "mat")
+    assert [error.line for error in caught.value.rows] == [2, 3]
+    left = word_similarities(encoder, rows, "mat", skip_missing=True)
+    assert (left.skipped, [place.number for place in left.places]) == (2, [1, 4])
+    with pytest.raises(InputError, match="None of the texts"):
+        word_similarities(encoder, rows, "tree", skip_missing=True)
+    with pytest.raises(RowErrors, match="beyond the 6 tokens"):
+        word_similarities(encoder, rows_of(["the the the the the mat", "a mat"]), "mat")
+    with pytest.raises(ConfigError, match="empty"):
+        word_similarities(encoder, rows, " ")
+
+
+def separation(case: tuple[str, list[str], list[int]], layers: str) -> tuple[float, float]:
+    """The lowest cosine within a sense, and the highest across two."""
+    word, texts, senses = case
+    encoder = open_embedder(minilm_folder(), layers=layers, pooling="none", precision="fp32", device="cpu")
+    found = word_similarities(encoder, rows_of(texts), word)
+    assert found.static == pytest.approx(np.ones((6, 6))), "one word, one row of the table"
+    above = np.triu_indices(6, 1)
+    same = np.equal.outer(senses, senses)[above]
+    return float(found.matrix[above][same].min()), float(found.matrix[above][~same].max())
+
+
+@pytest.mark.parametrize("case", [BANK, APPLE, GREEN], ids=lambda case: case[0])
+def test_one_sense_lies_above_another_in_the_last_four_layers(case):
+    within, across = separation(case, "concat-last-4")
+    assert within > across
+
+
+def test_the_embeddings_layer_knows_places_but_no_senses():
+    within, across = separation(BANK, "embeddings")
+    assert within > 0.9, "the same row of the table, moved a little by position and norm"
+    assert across > within, "its small differences are those of position, not of sense"
+
+
+def test_the_python_function_is_what_the_command_does():
+    found = mw.similarity(minilm_folder(), BANK[1], "bank", layers="concat-last-4", precision="fp32", device="cpu")
+    texts = mw.similarity(minilm_folder(), ["The shop is closed.", "The store is shut.", "I like pears."])
+    assert found.matrix.shape == (6, 6) and texts.static is None
+    assert texts.matrix[0, 1] > texts.matrix[0, 2] + 0.2

@@ -1,0 +1,169 @@
+"""Vectors of sentences as a task: what rows are, both texts apart, cosines and their scores."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import InputError, ModelFolderError, RowErrors
+from maskwright.hub.sentence import Declared
+from maskwright.tasks import Similarity, task_from_json, task_of_model
+from maskwright.tasks.similar_rows import kind_of, read_similar
+from tasks.standins import row
+
+PAIRS = [row(TEXTS[n], str(n), TEXTS[n + 1], line=n + 2) for n in range(4)]
+
+
+def scored(*labels):
+    return [row("ab", label, "cd", line=line) for line, label in enumerate(labels, start=2)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (("0.5", "3", "5"), "scores"),
+        (("2", "3"), "scores"),
+        (("1", "0"), "pairs"),
+        (("entailment", "contradiction", "neutral"), "pairs"),
+        (("True", "false"), "pairs"),
+        ((None, None), "pairs"),
+    ],
+)
+def test_labels_tell_what_pairs_are(labels, kind):
+    assert kind_of(scored(*labels)) == kind
+    assert kind_of([row("a"), row("b", "3")]) == "texts"
+
+
+def test_rows_without_a_score_among_scored_ones_are_bad(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t2.5\nc\td\t\ne\tf\tx\ng\th\tinf\ni\tj\t1\n", encoding="utf-8")
+    with pytest.raises(RowErrors) as caught:
+        read_similar(path)
+    assert [(error.line, error.column) for error in caught.value.rows] == [(3, "score"), (4, "score"), (5, "score")]
+    table = read_similar(path, skip_bad_rows=True)
+    assert [item.line for item in table.rows] == [2, 6]
+    assert table.num_skipped == 3
+
+
+def test_a_file_of_lines_is_single_texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one\ntwo\n", encoding="utf-8")
+    assert kind_of(read_similar(path).rows) == "texts"
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "message"),
+    [
+        (scored("3", "3"), (), "one score for all"),
+        (scored("0", "0"), (), "no pair that belongs together"),
+        (scored("3"), (), "needs two"),
+        (scored("1.5", "3"), [row("a"), row("b")], "single texts"),
+    ],
+)
+def test_rows_that_teach_or_judge_nothing_are_refused(train, dev, message):
+    with pytest.raises(InputError, match=message):
+        Similarity.from_rows(train, dev)
+
+
+def test_the_metric_follows_the_dev_rows():
+    assert Similarity.from_rows([row("a"), row("b")], scored("1.5", "3")).main_metric == "spearman"
+    assert Similarity.from_rows(scored(None, None), scored(None, None)).main_metric == "accuracy"
+    assert Similarity.from_rows(scored(None, None), scored("1", "0")).main_metric == "spearman"
+    assert Similarity.from_rows(scored("1", "5")).scale == (1.0, 5.0)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_each_text_is_encoded_as_if_alone_and_pooled_as_the_model_declares(pooling):
+    model, task = tiny(), Similarity()
+    model.sentence = Declared(pooling)
+    examples = task.examples(PAIRS, tokenizer())
+    vectors = task.logits(model, examples, batch_tokens=30)
+    assert vectors.shape == (4, 2, 32)
+    for place, pair in enumerate(PAIRS):
+        for side, text in enumerate((pair.text, pair.text_pair)):
+            ids = torch.tensor([tokenizer()(text).ids])
+            hidden = model(input_ids=ids).last_hidden_state[0]
+            pooled = {"mean": hidden.mean(0), "cls": hidden[0], "max": hidden.amax(0)}[pooling]
+            assert torch.allclose(vectors[place, side], F.normalize(pooled, dim=-1), atol=1e-5)
+
+
+def test_answers_are_cosines_and_a_text_is_its_own_twin():
+    task = Similarity()
+    twins = [row(text, "3" if n % 2 else "1", text) for n, text in enumerate(TEXTS[:4])]
+    examples = task.examples(twins, tokenizer())
+    assert [answer["score"] for answer in task.answers(task.logits(tiny(), examples), examples)] == pytest.approx(
+        [1.0] * 4, abs=1e-5
+    )
+
+
+def test_scores_of_two_pairs_by_hand():
+    task = Similarity(scale=(0.0, 4.0))
+    examples = task.examples([row("a", "0", "b"), row("c", "3", "d")], tokenizer())
+    logits = torch.tensor([[[1.0, 0.0], [0.8, 0.6]], [[1.0, 0.0], [0.6, 0.8]]])  # cosines 0.8 and 0.6
+    found = task.score(logits, examples)
+    assert found.metrics == {"spearman": pytest.approx(-1), "pearson": pytest.approx(-1)}
+    assert found.loss == pytest.approx((0.8**2 + (0.6 - 0.75) ** 2) / 2)
+    assert task.losses(logits, examples).tolist() == pytest.approx([0.64, 0.0225])
+
+
+def test_accuracy_is_the_share_of_texts_that_find_their_partner():
+    task = Similarity("pairs")
+    examples = task.examples([row("a", None, text) for text in ("the", "cat", "mat")], tokenizer())
+    logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [0.8, 0.6]]])
+    assert task.score(logits, examples).metrics == {"accuracy": pytest.approx(2 / 3)}
+
+
+def test_a_twin_of_the_partner_is_as_good():
+    task = Similarity("pairs")
+    examples = task.examples([row("a", None, text) for text in ("the", "cat", "the")], tokenizer())
+    assert examples.twins.tolist() == [0, 1, 0]
+    assert examples.batch([2, 1]).labels["twins"].tolist() == [0, 1]
+    logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]])
+    found = task.score(logits, examples)
+    assert found.metrics == {"accuracy": 1.0} and found.loss < 1e-6
+
+
+def test_a_single_text_is_drawn_twice_in_training_and_once_otherwise():
+    model = tiny()
+    task = Similarity("texts")
+    batch = task.examples([row(text) for text in TEXTS[:3]], tokenizer()).batch(range(3))
+    first, second = task.vectors(model.eval(), batch).unbind(1)
+    assert torch.equal(first, second)
+    torch.manual_seed(0)
+    first, second = task.vectors(model.train(), batch).unbind(1)
+    assert not torch.allclose(first, second, atol=1e-3)
+    outcome = task.outcome(model, batch)
+    assert outcome.counts == {"similarity": 3}
+    outcome.losses["similarity"].backward()
+    model.eval()
+    assert model.encoder.embeddings.word.weight.grad.any()
+
+
+def test_one_text_has_no_cosine():
+    from maskwright.text.encoding import TextCounts
+
+    with pytest.raises(InputError, match="maskwright embed"):
+        Similarity().unlabelled([row("a")], tokenizer(), counts=TextCounts())
+
+
+def test_pairs_and_single_texts_do_not_mix():
+    with pytest.raises(InputError, match="Some rows are pairs"):
+        Similarity().examples([row("a", "2.5", "b"), row("c", "3")], tokenizer())
+
+
+def test_a_task_survives_json_and_bad_facts_are_refused():
+    task = Similarity("pairs", "accuracy", (0.0, 5.0))
+    assert task_from_json(task.to_json()).to_json() == task.to_json()
+    for facts in ({"trained_on": "x"}, {"main_metric": "bleu"}, {"scale": [1]}, {"scale": "a"}):
+        with pytest.raises(ModelFolderError):
+            task_from_json({"task": "similarity", **facts})
+
+
+def test_a_folder_of_sentence_vectors_is_scored_without_training():
+    model = tiny()
+    with pytest.raises(InputError, match="no head"):
+        task_of_model(model)
+    model.sentence = Declared()
+    assert task_of_model(model).name == "similarity"

@@ -1,0 +1,164 @@
+"""Contrastive runs as a user meets them: scored pairs, pairs, single texts; the folder; going on after a cut."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import maskwright as mw
+from maskwright.api import open_embedder
+from maskwright.core import storage
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.hub.sentence import declared_by
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train import loop
+from maskwright.train.finetune import finetune
+from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.train.interrupt import Interrupted, StopRequest
+
+ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
+COLOURS = ["old", "red", "small", "new"]
+
+
+def pairs(path: Path, rows: int, seed: int, form: str = "scores") -> Path:
+    """Two texts about an animal or a place; their score is 4 where both are of one kind, else 1."""
+    rng = random.Random(seed)
+    lines = {"scores": ["sentence1\tsentence2\tscore"], "pairs": ["sentence1\tsentence2"], "texts": []}[form]
+    for _ in range(rows):
+        kinds = [rng.choice([ANIMALS, PLACES]) for _ in "ab"]
+        if form == "pairs":
+            kinds[1] = kinds[0]
+        first, second = (f"the {rng.choice(COLOURS)} {rng.choice(kind)} was here" for kind in kinds)
+        score = 4.0 if kinds[0] is kinds[1] else 1.0
+        lines.append({"scores": f"{first}\t{second}\t{score}", "pairs": f"{first}\t{second}", "texts": first}[form])
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def contrastive(folder: Path, **changes: Any) -> FinetuneConfig:
+    if not (folder / "tok").exists():
+        words = " ".join([*ANIMALS, *PLACES, *COLOURS, "the was here"])
+        Tokenizer.train_from_iterator(iter([words] * 3), kind="wordpiece", vocab_size=90).save(folder / "tok")
+    settings: dict[str, Any] = {
+        "task": "regression",
+        "contrastive": True,
+        "train": pairs(folder / "train.tsv", 64, 1),
+        "dev": pairs(folder / "dev.tsv", 24, 2),
+        "output": folder / "tuned",
+        "preset": "bert-tiny",
+        "tokenizer": folder / "tok",
+        "epochs": 3,
+        "lr": 1e-3,
+        "batch_size": 16,
+        "max_length": 12,
+        "precision": "fp32",
+    }
+    return FinetuneConfig(**{**settings, **changes})
+
+
+def test_scored_pairs_are_learnt_and_the_folder_makes_sentence_vectors(tmp_path: Path, maskwright: Any):
+    result = finetune(contrastive(tmp_path, epochs=6))
+    assert result.main_metric == "spearman" and result.mean["spearman"] > 0.7
+    model = mw.load(result.model)
+    declared = declared_by(result.model)
+    assert model.head_name is None
+    assert (declared.pooling, declared.normalize, declared.max_length) == ("mean", True, 12)
+    embedder = mw.Embedder(result.model, precision="fp32")
+    vectors = embedder.transform(["the old cat was here", "the red dog was here", "a river"])
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+    code, out, _ = maskwright("evaluate", result.model, tmp_path / "dev.tsv", "--json", "--precision", "fp32")
+    found = json.loads(out)
+    assert (code, found["task"], found["examples"]) == (0, "similarity", 24)
+    assert found["metrics"]["spearman"] == pytest.approx(result.mean["spearman"], abs=1e-4)
+    code, out, _ = maskwright("predict", result.model, "the old cat was here", "--pair", "a river", "--json",
+                              "--precision", "fp32")  # fmt: skip
+    assert json.loads(out)["score"] == pytest.approx(float(vectors[0] @ vectors[2]), abs=1e-4)
+    page = result.report.read_text(encoding="utf-8")
+    assert "the model before training gets" in page and "Pairs that are the farthest off" in page
+    assert "An encoder of sentences" in (result.model / "README.md").read_text(encoding="utf-8")
+
+
+def test_pairs_without_scores_learn_to_find_each_other(tmp_path: Path):
+    config = contrastive(
+        tmp_path,
+        train=pairs(tmp_path / "p.tsv", 64, 3, "pairs"),
+        dev=pairs(tmp_path / "d.tsv", 24, 4, "pairs"),
+    )
+    result = finetune(config)
+    assert result.main_metric == "accuracy" and set(result.mean) == {"loss", "accuracy"}
+    scored = finetune(contrastive(tmp_path, train=tmp_path / "p.tsv", output=tmp_path / "scored", epochs=4))
+    assert scored.mean["spearman"] > 0.6
+
+
+def test_single_texts_need_dev_pairs_and_train_on_dropout_alone(tmp_path: Path):
+    texts = pairs(tmp_path / "texts.txt", 32, 5, "texts")
+    with pytest.raises(InputError, match="single texts"):
+        finetune(contrastive(tmp_path, train=texts, dev=None))
+    result = finetune(contrastive(tmp_path, train=texts, epochs=1, output=tmp_path / "simcse"))
+    facts = storage.read_json(result.model / "maskwright.json")
+    assert (facts["task"], facts["trained_on"]) == ("similarity", "texts")
+
+
+def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    finetune(contrastive(tmp_path, output=tmp_path / "whole", checkpoint_every=1))
+    original, left = loop._leave_if_asked, {"steps": 5}
+
+    def ask(request: StopRequest, run: Any, step: int, steps: int) -> None:
+        left["steps"] -= 1
+        request.asked = left["steps"] == 0
+        original(request, run, step, steps)
+
+    monkeypatch.setattr(loop, "_leave_if_asked", ask)
+    with pytest.raises(Interrupted):
+        finetune(contrastive(tmp_path, checkpoint_every=1))
+    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    finetune(contrastive(tmp_path, checkpoint_every=1))
+    one, other = (storage.sha256(tmp_path / run / "model" / "model.safetensors") for run in ("tuned", "whole"))
+    assert one == other
+
+
+def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
+    first = finetune(contrastive(tmp_path, epochs=1))
+    path = first.model / "1_Pooling" / "config.json"
+    pooling = storage.read_json(path)
+    changed = {**pooling, "pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
+    storage.write_json(path, changed)
+    (first.model / storage.MANIFEST).unlink()
+    on = {"preset": None, "tokenizer": None, "model": str(first.model), "output": tmp_path / "on", "epochs": 1}
+    second = finetune(contrastive(tmp_path, **on))
+    assert declared_by(second.model).pooling == "cls"
+    assert open_embedder(second.model).pooling == "cls"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"task": "classification"}, "contrastive"), ({"freeze_encoder": True}, "nothing to train")],
+)
+def test_settings_that_do_not_go_together_are_refused(tmp_path: Path, changes: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=message):
+        contrastive(tmp_path, **changes)
+
+
+@pytest.fixture
+def maskwright(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command in this process; its exit code, standard output and standard error."""
+    import sys
+
+    from maskwright.cli import main
+
+    def run(*words: Any) -> tuple[int, str, str]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+            sys.exit(0)
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err
+
+    return run
