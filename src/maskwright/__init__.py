@@ -17,7 +17,9 @@ _WHERE = {
     "ModelConfig": "models.config",
     "PretrainConfig": "train.pretrain_config",
     "FinetuneConfig": "train.finetune_config",
+    "MultiTaskConfig": "train.multi_task_config",
     "DistillConfig": "train.distill_config",
+    "LayerLabConfig": "train.layer_lab_config",
     "load": "api",
     "build": "api",
     "preset": "api",
@@ -25,6 +27,7 @@ _WHERE = {
     "finetune": "api",
     "distill": "api",
     "AnomalyDetector": "estimators",
+    "layer_lab": "api",
     "similarity": "api",
     "search": "api",
     "cluster": "api",
@@ -33,6 +36,7 @@ _WHERE = {
     "TokenTagger": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
+    "MultipleChoice": "estimators",
     "QuestionAnswerer": "estimators",
 }
 
@@ -43,8 +47,11 @@ __all__ = [
     "Embedder",
     "FillMask",
     "FinetuneConfig",
+    "LayerLabConfig",
     "MaskwrightError",
     "ModelConfig",
+    "MultiTaskConfig",
+    "MultipleChoice",
     "PretrainConfig",
     "QuestionAnswerer",
     "TextClassifier",
@@ -55,6 +62,7 @@ __all__ = [
     "cluster",
     "distill",
     "finetune",
+    "layer_lab",
     "load",
     "preset",
     "pretrain",
@@ -63,13 +71,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .api import build, cluster, distill, finetune, load, preset, pretrain, search, similarity
+    from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import (
         AnomalyDetector,
         Embedder,
         FillMask,
+        MultipleChoice,
         QuestionAnswerer,
         TextClassifier,
         TextRegressor,
@@ -79,6 +88,8 @@ if TYPE_CHECKING:
     from .text.tokenizer import Tokenizer
     from .train.distill_config import DistillConfig
     from .train.finetune_config import FinetuneConfig
+    from .train.layer_lab_config import LayerLabConfig
+    from .train.multi_task_config import MultiTaskConfig
     from .train.pretrain_config import PretrainConfig
 
 

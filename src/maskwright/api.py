@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
@@ -12,6 +13,7 @@ from .hub.sentence import declared_by
 from .inference.answer import Answerer
 from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder
+from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor, trained_length
@@ -23,6 +25,7 @@ from .models.model import Model, build
 from .models.presets import preset
 from .tasks import task_of_model
 from .tasks.examples import rows_of
+from .tasks.long_texts import LongTexts
 from .text.corpus import Source
 
 if TYPE_CHECKING:
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
     from .train.distill_config import DistillConfig
     from .train.finetune import FinetuneResult
     from .train.finetune_config import FinetuneConfig
+    from .train.layer_lab import LayerLabResult
+    from .train.layer_lab_config import LayerLabConfig
+    from .train.multi_task import MultiTaskResult
+    from .train.multi_task_config import MultiTaskConfig
     from .train.pretrain import PretrainResult
     from .train.pretrain_config import PretrainConfig
 
@@ -38,9 +45,11 @@ __all__ = [
     "cluster",
     "distill",
     "finetune",
+    "layer_lab",
     "load",
     "open_answerer",
     "open_embedder",
+    "open_ensemble",
     "open_mask_filler",
     "open_model",
     "open_next_sentence",
@@ -53,7 +62,7 @@ __all__ = [
 ]
 
 # What answers for texts, pairs or words: heads, and encoders of sentences by their cosines.
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "anomaly", "sentence")
+ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "anomaly", "sentence")
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 
@@ -79,10 +88,27 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     return run(config, restart=restart)
 
 
+@overload
 def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
-    """Fine-tune, or go on with the run in `config.output`; what the command does. Returns where the results are."""
-    from .train.finetune import finetune as run
+    """One task."""
 
+
+@overload
+def finetune(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResult:
+    """Several tasks."""
+
+
+def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False) -> FinetuneResult | MultiTaskResult:
+    """Fine-tune for one task or several, or go on with the run in `config.output`; what the command does.
+
+    Returns where the results are.
+    """
+    from .train.finetune import finetune as run
+    from .train.multi_task import finetune_tasks
+    from .train.multi_task_config import MultiTaskConfig
+
+    if isinstance(config, MultiTaskConfig):
+        return finetune_tasks(config, restart=restart)
     return run(config, restart=restart)
 
 
@@ -93,20 +119,64 @@ def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
     return run(config, restart=restart)
 
 
+def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResult:
+    """Compare the layers of a frozen encoder as features, or go on with that run; what the command does."""
+    from .train.layer_lab import layer_lab as run
+
+    return run(config, restart=restart)
+
+
 def open_predictor(
-    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+    name: str | Path,
+    *,
+    max_length: int | None = None,
+    min_confidence: float | None = None,
+    device: str = "auto",
+    precision: str = "auto",
 ) -> Predictor:
-    """A fine-tuned model for answers. max_length: None as in training.
+    """A fine-tuned model for answers. max_length: None as in training; min_confidence: below it there is no label.
 
     Raises ModelFolderError when the folder has no head that answers for texts or words; so do the others for theirs.
     """
-    return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length)
+    return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length, min_confidence)
 
 
-def predictor_of(model: Model, name: str | Path, max_length: int | None = None) -> Predictor:
+def predictor_of(
+    model: Model, name: str | Path, max_length: int | None = None, min_confidence: float | None = None
+) -> Predictor:
     """The same for a model that `open_model` loaded from `name`."""
     facts = read_facts(find_folder(name)[0])
-    return Predictor(model, task_of_model(model, facts), max_length or trained_length(facts))
+    length = max_length or trained_length(facts)
+    return Predictor(model, task_of_model(model, facts), length, min_confidence=min_confidence)
+
+
+def open_ensemble(
+    names: Sequence[str | Path], *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+) -> Ensemble:
+    """Fine-tuned models as one. names: model folders, hub names, or runs of `finetune`, which give one for each seed.
+
+    Models are loaded when the ensemble runs, one after the other. Raises InputError for a run that is not finished.
+    """
+    from .train.members import is_run, seed_models
+
+    def opener(load: Callable[[], Model], folder: Path, name: str) -> Callable[[], Predictor]:
+        def open_member() -> Predictor:
+            model = load()
+            require_head(model, ANSWERING, name)
+            tokenizer_of(model)
+            return predictor_of(place(model, device, precision), folder, max_length)
+
+        return open_member
+
+    members = []
+    for name in names:
+        if not is_run(Path(name)):
+            folder = find_folder(name)[0]
+            members.append(Member(str(name), opener(partial(load, folder), folder, str(name))))
+            continue
+        for member, of_seed in seed_models(Path(name)).items():
+            members.append(Member(member, opener(of_seed, Path(name) / "model", member)))
+    return Ensemble(members)
 
 
 def open_answerer(
@@ -139,14 +209,17 @@ def open_embedder(
     pooling: str | None = None,
     normalize: bool | None = None,
     max_length: int | None = None,
+    long: str = "cut",
+    stride: int | None = None,
     device: str = "auto",
     precision: str = "auto",
 ) -> TextEncoder:
     """Any model for text vectors.
 
     What is None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes; token
-    vectors (pooling "none") are as they come.
+    vectors (pooling "none") are as they come. long: "cut", or "windows" for longer texts, which share `stride` tokens.
     """
+    windows = LongTexts.of(long, stride)
     model = open_model(name, None, device, precision)
     declared = declared_by(find_folder(name)[0])
     return TextEncoder(
@@ -155,6 +228,7 @@ def open_embedder(
         pooling=declared.pooling if pooling is None else pooling,
         normalize=(declared.normalize and pooling != "none") if normalize is None else normalize,
         max_length=declared.max_length if max_length is None else max_length,
+        long=windows,
     )
 
 

@@ -236,7 +236,7 @@ def test_evaluate_a_regression_and_several_labels(maskwright, models, tmp_path):
     several = labelled(tmp_path / "m.tsv", [("a", "Billing|Software"), ("b", "Hardware"), ("c", "")])
     code, out, _ = maskwright("evaluate", models / "multi", several, "--json")
     assert code == 0
-    assert set(lines_of(out)[0]["metrics"]) == {"accuracy", "f1", "macro_f1"}
+    assert set(lines_of(out)[0]["metrics"]) == {"accuracy", "f1", "macro_f1", "ece", "ece_equal_mass"}
 
 
 def test_evaluate_names_every_unknown_label(maskwright, models, tmp_path):
@@ -325,6 +325,9 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
     assert all(text[entry["start"] : entry["end"]] == entry["word"] for entry in tokens)
     _, out, _ = maskwright(*words, "--words", "--json")
     assert [entry["word"] for entry in lines_of(out)[0]["tokens"]] == ["Help", ",", "unbelievably", "!"]
+    _, out, _ = maskwright(*words, "--words", "--pieces", "first", "--json")
+    first = {entry["word"]: entry["vector"] for entry in tokens[::-1]}
+    assert all(entry["vector"] == first[entry["word"]] for entry in lines_of(out)[0]["tokens"])
     code, _, _ = maskwright(*words, "--output", tmp_path / "t.npy")
     lines = lines_of((tmp_path / "t.tokens.jsonl").read_text(encoding="utf-8"))
     assert code == 0
@@ -354,6 +357,7 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
         (["embed", "{tickets}", "a", "--layers", "9"], "0 (embeddings) to 4"),
         (["embed", "{tickets}", "a", "--pooling", "sum"], "Known: cls, mean, max, none"),
         (["embed", "{tickets}", "a", "--words"], "--pooling none"),
+        (["embed", "{tickets}", "a", "--pieces", "first"], "--words"),
         (["embed", "{tickets}", "a", "--output", "v.txt"], ".npy"),
         (["next-sentence", "{pretrained}", "one"], "candidate"),
         (["predict", "{tickets}", "a", "--device", "cuda"], "cpu"),

@@ -17,6 +17,7 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
 from maskwright.tasks import Examples, Task, task_of_model
+from maskwright.text.choices import ChoiceRow
 from maskwright.text.squad import Gold, Question
 from maskwright.text.tables import Row
 from maskwright.text.tagged import Sentence
@@ -58,6 +59,17 @@ def asked_rows(count: int = 12) -> list[Any]:
     return rows
 
 
+def chosen_rows(count: int = 12) -> list[Any]:
+    """A context, every third with a question, and three choices; one is longer than a sequence may be."""
+    words = [word for text in TEXTS for word in text.split()]
+    rows = []
+    for n in range(count):
+        context = " ".join(words[(5 * n + place) % len(words)] for place in range(60 if n == 2 else 3 + n % 5))
+        choices = tuple(" ".join(words[(n + 7 * k) % len(words) :][: 1 + k]) for k in range(3))
+        rows.append(ChoiceRow(context, words[n] if n % 3 == 0 else "", choices, n % 3, n + 1, "rows.jsonl"))
+    return rows
+
+
 def similar_rows(count: int = 12) -> list[Any]:
     """Pairs of texts with scores."""
     texts = [text for text in TEXTS if text]
@@ -67,7 +79,12 @@ def similar_rows(count: int = 12) -> list[Any]:
     ]
 
 
-ROWS_OF: dict[str, Callable[..., list[Any]]] = {"tagging": tagged_rows, "qa": asked_rows, "similarity": similar_rows}
+ROWS_OF: dict[str, Callable[..., list[Any]]] = {
+    "tagging": tagged_rows,
+    "qa": asked_rows,
+    "choice": chosen_rows,
+    "similarity": similar_rows,
+}
 
 
 def rows_for(name: str, count: int = 12) -> list[Any]:
@@ -84,13 +101,16 @@ def make(name: str) -> tuple[Task, Model, Examples]:
 
 
 def has_its_shapes(name: str, folder: Path) -> None:
-    """Logits for each target (tokens for qa, two vectors for similarity), an answer for each row; finite metrics."""
+    """Logits for each target (tokens for qa, choices, two vectors for similarity), an answer for each row; finite
+    metrics.
+    """
     task, model, examples = make(name)
     assert (task.name, task.head in [*registry.names("head"), None]) == (name, True)
     evaluation = task.evaluate(model, examples)
     assert examples.targets is not None
     shapes = {
         "qa": (int(examples.lengths.sum()), 2),
+        "choice": (len(examples.targets), 3),
         "similarity": (len(examples.targets), 2, model.config.hidden_size),
         "anomaly": (len(examples), 1),
     }
@@ -105,7 +125,7 @@ def learns(name: str, folder: Path) -> None:
     """The loss reaches every parameter."""
     task, model, examples = make(name)
     outcome = task.outcome(model.train(), examples.batch(range(len(examples))))
-    if name == "qa":  # a number added to all tokens' logits changes no softmax over tokens
+    if name in ("qa", "choice"):  # a number added to all logits of a softmax changes nothing
         model.head.classifier.bias.requires_grad_(False)  # type: ignore[union-attr,operator]
     if task.head is None:  # vectors are means of the last layer's, which the pooler does not see
         model.encoder.pooler.requires_grad_(False)  # type: ignore[union-attr]
@@ -153,11 +173,25 @@ def repeats(name: str, folder: Path) -> None:
     assert not torch.equal(first, trained(2)), "the seed decides nothing"
 
 
+def unites(name: str, folder: Path) -> None:
+    """A model and itself are that model: the same score, and the same answers where tags need no repair."""
+    task, model, examples = make(name)
+    logits = task.logits(model, examples)
+    alone, twice = task.unite([logits], [examples]), task.unite([logits, logits], [examples, examples])
+    close(alone, twice, "one model and the same twice")
+    assert task.main_metric in task.deciding_metrics
+    evaluation, united = task.score(logits, examples), task.score(twice, examples)
+    assert math.isclose(evaluation.metrics[task.main_metric], united.metrics[task.main_metric], rel_tol=1e-5)
+    assert set(task.deciding_metrics) <= set(evaluation.metrics)
+    assert task.joined([task]).to_json() == task.to_json()
+
+
 TASK = {
     "shapes": has_its_shapes,
     "gradients": learns,
     "packing": packs,
     "saving": travels,
     "seed": repeats,
+    "ensembles": unites,
     "documented": lambda name, folder: documented(name, registry.resolve("task", name)),
 }

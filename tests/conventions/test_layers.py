@@ -22,6 +22,7 @@ FLOORS = {
     "hub": 5,
     "inference": 5,
     "estimators": 6,
+    "doctor": 6,
     "api": 6,
     "cli": 7,
     "__init__": 8,

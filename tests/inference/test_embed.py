@@ -125,6 +125,27 @@ def test_a_word_has_the_mean_of_its_pieces():
     assert np.allclose(by_word.vectors[1], found.vectors[pieces].mean(axis=0))
 
 
+def test_a_word_may_have_the_vector_of_its_first_piece_from_any_layers():
+    text = "the unbelievably cat"
+    for layers in ("embeddings", "second-to-last", "sum-all", "concat-last-4", "1,-1"):
+        encoder = TextEncoder(tiny(), layers)  # whatever pools a whole text
+        pieces = next(TextEncoder(tiny(), layers, pooling="none").token_vectors([text]))
+        words = next(encoder.word_vectors([text], pieces="first"))
+        assert words.words == ["the", "unbelievably", "cat"] and words.spans == [(0, 3), (4, 16), (17, 20)]
+        firsts = [pieces.words.index(word) for word in words.words]
+        assert np.array_equal(words.vectors, pieces.vectors[firsts])
+        assert words.vectors.shape == (3, encoder.size)
+    with pytest.raises(ConfigError, match="Known: mean, first"):
+        next(TextEncoder(tiny()).word_vectors([text], pieces="last"))
+
+
+def test_normalised_vectors_of_words_have_length_one_after_the_mean():
+    text = "the unbelievably cat"
+    plain = next(TextEncoder(tiny()).word_vectors([text])).vectors
+    found = next(TextEncoder(tiny(), pooling="none", normalize=True).word_vectors([text])).vectors
+    assert np.allclose(found, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
+
+
 def test_the_same_word_twice_is_two_words_also_across_a_pair():
     found = next(TextEncoder(tiny(), pooling="none").token_vectors([("cat cat", "cat")]))
     assert found.by_word().words == ["cat", "cat", "cat"]

@@ -136,6 +136,16 @@ def test_questions_on_one_context_are_as_if_alone():
     assert together.question.tolist() == [index for index, one in enumerate(alone) for _ in range(len(one))]
 
 
+@pytest.mark.parametrize("characters", [1, 150])
+def test_contexts_are_tokenised_alike_in_blocks_of_any_size(monkeypatch, characters):
+    questions = [ask(CONTEXT[n // 3 :], question=f"old {n}") for n in range(9)]
+    whole = make_windows(questions, tokenizer(), 40, stride=4)
+    monkeypatch.setattr("maskwright.tasks.qa_windows.TOKENIZE_CHARACTERS", characters)
+    blocks = make_windows(questions, tokenizer(), 40, stride=4)
+    assert [ids.tolist() for ids in whole.input_ids] == [ids.tolist() for ids in blocks.input_ids]
+    assert whole.question.tolist() == blocks.question.tolist()
+
+
 def test_long_questions_lose_their_end_and_are_counted():
     counts = TextCounts()
     question = ask(CONTEXT, question="old " * 100)

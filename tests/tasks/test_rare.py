@@ -202,12 +202,12 @@ def scored(task: Classification, logits, labels):
 
 def test_the_class_is_given_above_its_threshold_and_else_the_best_of_the_others():
     task = Classification(["a", "b", "c"], rare=RareClass("c", True, threshold=Threshold(0.2)))
-    probabilities = np.array([[0.6, 0.1, 0.3], [0.5, 0.35, 0.15], [0.1, 0.85, 0.05], [0.3, 0.3, 0.4]])
-    assert task.decide(probabilities).tolist() == [2, 0, 1, 2]
-    assert [answer["label"] for answer in task.decode(torch.tensor(probabilities).log())] == ["c", "a", "b", "c"]
-    assert task.decide(probabilities, 0.9).tolist() == [0, 0, 1, 0]
+    logits = torch.tensor([[0.6, 0.1, 0.3], [0.5, 0.35, 0.15], [0.1, 0.85, 0.05], [0.3, 0.3, 0.4]]).log()
+    assert task.decide(logits).tolist() == [2, 0, 1, 2]
+    assert [answer["label"] for answer in task.decode(logits)] == ["c", "a", "b", "c"]
+    assert task.decide(logits, 0.9).tolist() == [0, 0, 1, 0]
     several = Classification(["a", "b"], True, rare=RareClass("b", True, threshold=Threshold(0.2)))
-    assert several.decide(np.array([[0.6, 0.3], [0.4, 0.1]])).tolist() == [[True, True], [False, False]]
+    assert several.decide(torch.tensor([[0.6, 0.3], [0.4, 0.1]]).logit()).tolist() == [[True, True], [False, False]]
 
 
 def test_scores_are_about_the_named_class():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -209,3 +210,44 @@ def test_a_crf_loaded_with_its_labels_in_another_order_scores_the_same(tmp_path)
         for task, network in ((Tagging(labels, crf=True), model), (Tagging(other, crf=True), loaded))
     )
     torch.testing.assert_close(first[:, [labels.index(label) for label in other]], second)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    row=st.lists(st.sampled_from([*WORDS, "unbelievably" * 4]), min_size=1, max_size=60), max_length=st.integers(3, 20)
+)
+def test_every_word_is_judged_by_the_window_that_shows_most_around_it(row, max_length):
+    tok = tokenizer()
+    examples = window_sentences([Sentence.of_words(row, None, 1, "x")], tok, max_length)
+    pieces = tok(" ".join(row), add_special_tokens=False)
+    whole, starts = len(pieces.ids), [start for start, _ in pieces.offsets]
+    begin = 0
+    bounds = []
+    for number, ids in enumerate(examples.input_ids):
+        bounds.append((begin, begin + len(ids) - 2))
+        assert list(ids[1:-1]) == pieces.ids[slice(*bounds[-1])], f"window {number} is another piece of the sentence"
+        begin += max(len(ids) - 2 - (max_length - 2) // 4, 1)
+
+    def around(piece, bound):
+        start, end = bound
+        if not start <= piece < end:
+            return -1
+        return min(whole if start == 0 else piece - start, whole if end == whole else end - 1 - piece)
+
+    judge = {word: window for window, own in enumerate(examples.words) for word in own.tolist()}
+    place = 0
+    assert sorted(judge) == list(range(len(row)))
+    for word, text in enumerate(row):
+        seen = [around(starts.index(place), bound) for bound in bounds]
+        assert judge[word] == int(np.argmax(seen))
+        place += len(text) + 1
+
+
+def test_a_sentence_of_many_thousand_words_takes_memory_in_proportion():
+    row = Sentence.of_words([WORDS[n % len(WORDS)] for n in range(40_000)], None, 1, "x")
+    tracemalloc.start()
+    examples = window_sentences([row], tokenizer(), 64)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(map(len, examples.words)) == 40_000
+    assert peak < 300e6  # windows by pieces would be a table of a billion bytes

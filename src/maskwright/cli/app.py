@@ -15,13 +15,18 @@ from ..core import progress
 from ..core.errors import MaskwrightError
 from . import (
     answer,
+    bench_task,
+    calibrate,
     cluster,
     convert,
     distill,
+    doctor,
     embed,
+    ensemble,
     evaluate,
     fill_mask,
     finetune,
+    layer_lab,
     next_sentence,
     predict,
     presets,
@@ -32,6 +37,7 @@ from . import (
     tokenizer,
 )
 from .common import show_any_text
+from .several import SeveralValues
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
@@ -45,11 +51,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
+app.add_typer(doctor.app, name="doctor", rich_help_panel="Know")
 for name, command, panel in (
     ("pretrain", pretrain.pretrain, "Train"),
     ("finetune", finetune.finetune, "Train"),
     ("distill", distill.distill, "Train"),
+    ("layer-lab", layer_lab.layer_lab, "Train"),
+    ("bench-task", bench_task.bench_task, "Train"),
     ("evaluate", evaluate.evaluate, "Use"),
+    ("calibrate", calibrate.calibrate, "Use"),
+    ("ensemble", ensemble.ensemble, "Use"),
     ("predict", predict.predict, "Use"),
     ("answer", answer.answer, "Use"),
     ("fill-mask", fill_mask.fill_mask, "Use"),
@@ -62,7 +73,7 @@ for name, command, panel in (
     ("presets", presets.presets, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),
 ):
-    app.command(name, rich_help_panel=panel)(command)
+    app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)
 
 
 def _print_version(wanted: bool) -> None:

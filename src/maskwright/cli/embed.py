@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .long_options import LongOption, StrideOption
 from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, refuse_same_file, warn_of_cuts
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.inputs import Text
 
+WordsFlag = Annotated[
+    bool, typer.Option("--words", help="With --pooling none: a vector of each word and not of each piece.")
+]
+PiecesOption = Annotated[
+    Literal["mean", "first"] | None,
+    typer.Option(help="With --words: mean of a word's pieces, or its first.  [default: mean]", show_default=False),
+]
 LayersOption = Annotated[
     str,
     typer.Option(
@@ -54,9 +62,8 @@ def embed(
             show_default=False,
         ),
     ] = None,
-    words: Annotated[
-        bool, typer.Option("--words", help="With --pooling none: a vector of each word, the mean of its pieces.")
-    ] = False,
+    words: WordsFlag = False,
+    pieces: PiecesOption = None,
     normalize: Annotated[
         bool | None,
         typer.Option(
@@ -67,6 +74,8 @@ def embed(
     ] = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
+    long: LongOption = None,
+    stride: StrideOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
@@ -81,6 +90,8 @@ def embed(
     Examples:
 
         maskwright embed runs/a/model --input texts.txt --output vectors.npy --pooling mean
+
+        maskwright embed runs/a/model --input documents.jsonl --output vectors.npy --long windows
 
         maskwright embed runs/a/model "Help, I need somebody!" --pooling none --words --layers concat-last-4 --json
     """
@@ -102,27 +113,38 @@ def embed(
         pooling=pooling,
         normalize=normalize,
         max_length=max_length,
+        long=long or "cut",
+        stride=stride,
         device=device,
         precision=precision,
     )
     if words and encoder.pooling != "none":
         raise ConfigError("--words needs --pooling none: other poolings give one vector for a whole text.")
+    if pieces is not None and not words:
+        raise ConfigError("--pieces says what makes the vector of a word: give --words and --pooling none as well.")
+    by_word = (pieces or "mean") if words else None
     if output is not None and output.suffix.lower() == ".npy":
-        _write_npy(encoder, given, output, words, batch_tokens)
+        _write_npy(encoder, given, output, by_word, batch_tokens)
     else:
-        _write_lines(_found(encoder, given, words, batch_tokens), output, json)
+        _write_lines(_found(encoder, given, by_word, batch_tokens), output, json)
     warn_of_cuts(encoder.counts)
 
 
-def _tokens(encoder: TextEncoder, texts: list[Text], words: bool, batch_tokens: int | None) -> Iterator[TokenVectors]:
-    for found in encoder.token_vectors(texts, batch_tokens):
-        yield found.by_word() if words else found
+def _tokens(
+    encoder: TextEncoder, texts: list[Text], by_word: str | None, batch_tokens: int | None
+) -> Iterator[TokenVectors]:
+    """by_word: what makes the vector of a word, None for the vectors of tokens."""
+    if by_word is None:
+        return encoder.token_vectors(texts, batch_tokens)
+    return encoder.word_vectors(texts, by_word, batch_tokens)
 
 
-def _found(encoder: TextEncoder, texts: list[Text], words: bool, batch_tokens: int | None) -> Iterator[dict[str, Any]]:
+def _found(
+    encoder: TextEncoder, texts: list[Text], by_word: str | None, batch_tokens: int | None
+) -> Iterator[dict[str, Any]]:
     """Each text with its vector, or with its tokens and theirs."""
     if encoder.pooling == "none":
-        for text, found in zip(texts, _tokens(encoder, texts, words, batch_tokens), strict=True):
+        for text, found in zip(texts, _tokens(encoder, texts, by_word, batch_tokens), strict=True):
             yield {"text": text, "tokens": found.to_json()}
         return
     vectors = (vector for block in encoder.stream(texts, batch_tokens) for vector in block)
@@ -130,14 +152,16 @@ def _found(encoder: TextEncoder, texts: list[Text], words: bool, batch_tokens: i
         yield {"text": text, "vector": vector.tolist()}
 
 
-def _write_npy(encoder: TextEncoder, texts: list[Text], output: Path, words: bool, batch_tokens: int | None) -> None:
+def _write_npy(
+    encoder: TextEncoder, texts: list[Text], output: Path, by_word: str | None, batch_tokens: int | None
+) -> None:
     """One matrix; for token vectors a table beside it says which row is which token of which text."""
     from ..inference.vectors_file import write_npy, write_token_vectors
 
     with track("embedding", len(texts), "texts") as progress:
         if encoder.pooling == "none":
             names = output.with_suffix(".tokens.jsonl")
-            found = _watched(_tokens(encoder, texts, words, batch_tokens), lambda _: 1, progress)
+            found = _watched(_tokens(encoder, texts, by_word, batch_tokens), lambda _: 1, progress)
             count = write_token_vectors(output, names, found, encoder.size)
         else:
             count = write_npy(output, _watched(encoder.stream(texts, batch_tokens), len, progress), encoder.size)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +25,7 @@ from .common import (
     parse_columns,
     print_json,
     print_metrics,
+    print_table,
     print_text,
     set_threads,
 )
@@ -30,6 +34,7 @@ from .using import BatchTokensOption, MaxLengthOption, warn_of_cuts
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..models.model import Model
+    from ..tasks import Evaluation, Examples
 
 ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found
 
@@ -41,6 +46,18 @@ def evaluate(
     errors: Annotated[int, typer.Option(min=0, help="Also show so many of the worst errors.")] = 0,
     rare_class: Annotated[
         str | None, typer.Option(metavar="CLASS", help="Also score this class against the rest: pr_auc, f1, recall.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Also score this model, and say whether the difference is chance."),
+    ] = None,
+    risk: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="A classifier: how much it can answer with at most this share wrong."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Also write a page: scores, calibration, abstention, errors.", metavar="FILE.html"),
     ] = None,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
@@ -56,8 +73,9 @@ def evaluate(
     """Score a model. Metrics are fractions; with two classes, f1 is that of the second.
 
     A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
-    .jsonl; questions in SQuAD .json or .jsonl), a pre-trained one on text, which is masked, or guessed token by token,
-    as in training. An encoder of sentences is scored on pairs: the cosines of their vectors against the gold scores.
+    .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained one on text, which is
+    masked, or guessed token by token, as in training. An encoder of sentences is scored on pairs: the cosines of their
+    vectors against the gold scores.
 
     Examples:
 
@@ -69,6 +87,10 @@ def evaluate(
 
         maskwright evaluate runs/n/model test.conll --columns token=0,tag=3
 
+        maskwright evaluate runs/b/model test.tsv --against runs/c/model --report compared.html
+
+        maskwright evaluate runs/b/model test.tsv --risk 0.05
+
         maskwright evaluate runs/a/model held-out.txt
     """
     set_threads(threads)
@@ -77,21 +99,126 @@ def evaluate(
 
     loaded = open_model(model, (*ANSWERING, *WORDY), device, precision)
     if role_of(loaded) not in ANSWERING:
+        if against is not None or risk is not None or report is not None:
+            raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labelled rows.")
         result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
     else:
         predictor = predictor_of(loaded, model, max_length)
         if rare_class is not None:
             _ask_for(predictor, rare_class)
-        result = _score_rows(predictor, file, parse_columns(columns), batch_tokens, skip_bad_rows, errors)
+        scored = _score_rows(predictor, file, parse_columns(columns), batch_tokens, skip_bad_rows)
+        result = scored.result(errors)
+        if risk is not None:
+            result["abstention"] = scored.at_risk(risk)
+        if against is not None:
+            other = predictor_of(open_model(against, ANSWERING, device, precision), against, max_length)
+            result["against"] = scored.against(other, against, seed or 0, batch_tokens)
+        if report is not None:
+            scored.write(report, result.get("against"))
+            result["report"] = str(report)
     if json:
         print_json(result)
         return
+    _show(result, file)
+
+
+def _show(result: dict[str, Any], file: Path) -> None:
     print_text(f"{result['task']} on {result['examples']:,} examples of {file}")
     print_metrics(result["metrics"])
+    if "abstention" in result:
+        found = result["abstention"]
+        least = found["min_confidence"]
+        how = "not even its surest answers are so good" if least is None else f"with --min-confidence {least:.4f}"
+        print_text(f"at most {found['risk']:.1%} wrong: {found['coverage']:.1%} can be answered, {how}")
+    if "against" in result:
+        _show_comparison(result["metrics"], result["against"])
     for error in result.get("errors", []):
         found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
         print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
+    if "report" in result:
+        print_text(f"report: {result['report']}")
+
+
+def _show_comparison(own: dict[str, float], against: dict[str, Any]) -> None:
+    rows = [
+        (name, f"{value:.4f}", f"{against['metrics'][name]:.4f}", f"{value - against['metrics'][name]:+.4f}")
+        for name, value in own.items()
+        if name in against["metrics"]
+    ]
+    print_table(("metric", "A", "B", "difference"), rows, right=("A", "B", "difference"))
+    found = against["comparison"]
+    tests = f"bootstrap p {found['difference']['p_value']:.4f}, permutation p {found['permutation_p']:.4f}"
+    if found["mcnemar"] is not None:
+        alone = found["mcnemar"]
+        tests += (
+            f", McNemar p {alone['p_value']:.4f} (right alone: A {alone['only_first']:,}, B {alone['only_second']:,})"
+        )
+    print_text(f"{found['metric']}: {tests}")
+    print_text(found["sentence"])
+
+
+@dataclass(frozen=True)
+class _ScoredRows:
+    """A model's scores on the rows of a file."""
+
+    predictor: Predictor
+    examples: Examples
+    evaluation: Evaluation
+    rows: list[Any]
+    num_skipped: int
+    skip_bad_rows: bool
+
+    def result(self, errors: int) -> dict[str, Any]:
+        """What --json prints."""
+        from ..tasks.errors import worst_errors
+
+        task = self.predictor.task
+        result: dict[str, Any] = {
+            "task": task.name,
+            "examples": self.examples.num_rows,
+            "metrics": self.evaluation.metrics,
+            "loss": self.evaluation.loss,
+            "skipped": self.num_skipped,
+            "truncated": self.examples.num_truncated,
+            "unknown_tokens": self.examples.counts.unknown_tokens,
+        }
+        if errors:
+            result["errors"] = worst_errors(task, self.examples, self.evaluation.logits, errors)
+        return result
+
+    def write(self, path: Path, against: dict[str, Any] | None) -> None:
+        """The page."""
+        from ..train.evaluate_report import write_evaluation
+
+        own = self.evaluation
+        compared = None if against is None else {**against, "own": own.metrics, "other": against["metrics"]}
+        command = shlex.join(["maskwright", *sys.argv[1:]])
+        write_evaluation(path, self.predictor.task, self.examples, own, command, compared)
+
+    def at_risk(self, risk: float) -> dict[str, Any]:
+        """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""
+        from ..tasks import Classification
+        from ..train.trust_report import curve_of
+
+        task = self.predictor.task
+        if not isinstance(task, Classification) or task.multi_label:
+            raise InputError("--risk is for models that give each text one class.")
+        decisions = task.decisions(self.evaluation.logits, self.examples)
+        curve = curve_of(decisions, task.temperature)
+        return {**curve.at_risk(risk), "aurc": curve.aurc, "best_aurc": curve.best_aurc}
+
+    def against(self, other: Predictor, name: str, seed: int, batch_tokens: int | None) -> dict[str, Any]:
+        """The same rows scored by another model, and the comparison."""
+        from ..tasks.compare import compare, on_equal_terms, rate
+
+        first, other.task = on_equal_terms(self.predictor.task, other.task)
+        examples, evaluation = other.evaluate(self.rows, skip_bad_rows=self.skip_bad_rows, batch_tokens=batch_tokens)
+        if examples.num_rows != self.examples.num_rows:
+            raise InputError(f"{name} knows other labels than the first model, so they cannot be compared row by row.")
+        rated = rate(first, self.evaluation.logits, self.examples)
+        found = compare(rated, rate(other.task, evaluation.logits, examples), seed=seed)
+        return {"model": name, "metrics": evaluation.metrics, "comparison": found.to_json()}
 
 
 def _ask_for(predictor: Predictor, rare_class: str) -> None:
@@ -104,15 +231,8 @@ def _ask_for(predictor: Predictor, rare_class: str) -> None:
 
 
 def _score_rows(
-    predictor: Predictor,
-    file: Path,
-    columns: dict[str, str],
-    batch_tokens: int | None,
-    skip_bad_rows: bool,
-    errors: int,
-) -> dict[str, Any]:
-    from ..tasks.errors import worst_errors
-
+    predictor: Predictor, file: Path, columns: dict[str, str], batch_tokens: int | None, skip_bad_rows: bool
+) -> _ScoredRows:
     task = predictor.task
     table = task.read_known(file, columns=columns or None, skip_bad_rows=skip_bad_rows)
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
@@ -123,18 +243,7 @@ def _score_rows(
         for remark in task.remarks(examples, file.name, predictor.max_length):
             warn(remark)
     warn_of_cuts(examples.counts)
-    result: dict[str, Any] = {
-        "task": task.name,
-        "examples": examples.num_rows,
-        "metrics": evaluation.metrics,
-        "loss": evaluation.loss,
-        "skipped": num_skipped,
-        "truncated": examples.num_truncated,
-        "unknown_tokens": examples.counts.unknown_tokens,
-    }
-    if errors:
-        result["errors"] = worst_errors(task, examples, evaluation.logits, errors)
-    return result
+    return _ScoredRows(predictor, examples, evaluation, table.rows, num_skipped, skip_bad_rows)
 
 
 def _score_text(

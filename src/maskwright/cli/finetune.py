@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from ..core.config import read_toml
+from ..core.errors import ConfigError
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -25,17 +26,32 @@ from .common import (
 )
 from .finetune_options import (
     AverageSeedsFlag,
+    BatchSizeOption,
+    CalibrateFlag,
+    ClassWeightOption,
     ContrastiveFlag,
+    CrfFlag,
+    DevOption,
+    EpochsOption,
     FocalOption,
     FreezeEncoderFlag,
+    MetricOption,
+    ModelOption,
     MultiLabelFlag,
+    MultiTaskOption,
     NormalOption,
     NormalQuantileOption,
+    PatienceOption,
+    PresetOption,
     ResampleOption,
+    SeedsOption,
     TaskArgument,
     ThresholdForOption,
     ThresholdPrecisionOption,
+    TokenizerOption,
+    TrainOption,
 )
+from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
 from .training_options import (
     AccumulationOption,
     LearningRateOption,
@@ -54,29 +70,33 @@ from .training_options import (
 
 if TYPE_CHECKING:
     from ..train.finetune import FinetuneResult
+    from ..train.finetune_config import FinetuneConfig
+    from ..train.multi_task import MultiTaskResult
+    from ..train.multi_task_config import MultiTaskConfig
 
 
 def finetune(
     task: TaskArgument = None,
-    model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
-    train: Annotated[Path | None, typer.Option(help="Labelled rows to learn from.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Labelled rows to choose the best epoch.")] = None,
+    model: ModelOption = None,
+    preset: PresetOption = None,
+    tokenizer: TokenizerOption = None,
+    train: TrainOption = None,
+    dev: DevOption = None,
+    multi_task: MultiTaskOption = None,
     output: OutputOption = None,
     columns: ColumnsOption = None,
-    epochs: Annotated[int | None, typer.Option(help="Times that every row is seen.")] = None,
+    epochs: EpochsOption = None,
     lr: LearningRateOption = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows of one step.")] = None,
+    batch_size: BatchSizeOption = None,
     accumulation: AccumulationOption = None,
     max_length: MaxLengthOption = None,
     warmup: WarmupOption = None,
     schedule: ScheduleOption = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without gain; 0: never.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Repeat with so many seeds; mean and deviation.")] = None,
+    patience: PatienceOption = None,
+    seeds: SeedsOption = None,
     average_seeds: AverageSeedsFlag = False,
     freeze_encoder: FreezeEncoderFlag = False,
-    class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
+    class_weight: ClassWeightOption = None,
     focal: FocalOption = None,
     resample: ResampleOption = None,
     threshold_for: ThresholdForOption = None,
@@ -84,8 +104,14 @@ def finetune(
     normal: NormalOption = None,
     normal_quantile: NormalQuantileOption = None,
     multi_label: MultiLabelFlag = False,
-    crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
+    metric: MetricOption = None,
+    crf: CrfFlag = False,
+    calibrate: CalibrateFlag = False,
     contrastive: ContrastiveFlag = False,
+    long: LongOption = None,
+    stride: StrideOption = None,
+    pool: PoolOption = None,
+    max_windows: MaxWindowsOption = None,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -111,6 +137,8 @@ def finetune(
 
         maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 
+        maskwright finetune classification --model runs/a/model --train docs.csv --long windows --pool max -o runs/l
+
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 
         maskwright finetune qa --model runs/a/model --train train.json --dev dev.json --max-length 384 -o runs/q
@@ -119,20 +147,74 @@ def finetune(
 
         maskwright finetune anomaly --model runs/a/model --train train.tsv --dev dev.tsv -o runs/anomaly
 
+        maskwright finetune classification --model runs/a/model --multi-task a.tsv regression:b.tsv -o runs/x
+
+        maskwright finetune choice --model runs/a/model --train train.jsonl --dev dev.jsonl -o runs/m
+
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """
-    flags = dict(locals())
-    from ..train.finetune_config import FinetuneConfig
-
-    recipe = load_recipe(FinetuneConfig, config, {**flags, "columns": parse_columns(columns)})
+    flags = {**locals(), "columns": parse_columns(columns)}
+    recipe = _recipe(config, flags)
     if print_config:
         print_recipe(recipe, json)
         return
     set_threads(threads)
-    from ..train.finetune import finetune as run_finetuning
+    _run(recipe, restart, json)
 
-    test = "test.conll" if recipe.task == "tagging" else "test.tsv"
+
+def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiTaskConfig:
+    """The recipe of one task, or of several where the flags or the file name them."""
+    from ..train.finetune_config import FinetuneConfig
+    from ..train.multi_task_config import MultiTaskConfig
+
+    if flags["multi_task"] or (path is not None and "multi_task" in read_toml(path)):
+        if flags["train"] is not None:
+            raise ConfigError("Give either --train (one task) or --multi-task (several).")
+        own = {setting.name for setting in fields(FinetuneConfig)} - {
+            setting.name for setting in fields(MultiTaskConfig)
+        }
+        alone = [f"--{name.replace('_', '-')}" for name in sorted(own) if flags.get(name)]
+        if alone:
+            raise ConfigError(f"{', '.join(alone)} does not go with --multi-task (similarity:FILE trains vectors).")
+        return load_recipe(MultiTaskConfig, path, flags)
+    dev = flags["dev"] or [None]
+    if len(dev) > 1:
+        raise ConfigError(f"--dev has {len(dev)} files; one task takes one (several go with --multi-task).")
+    return load_recipe(FinetuneConfig, path, {**flags, "dev": dev[0]})
+
+
+def _run(recipe: FinetuneConfig | MultiTaskConfig, restart: bool, json: bool) -> None:
+    from ..train.finetune import finetune as run_finetuning
+    from ..train.finetune_config import FinetuneConfig
+    from ..train.multi_task import finetune_tasks
+
+    if not isinstance(recipe, FinetuneConfig):
+        _show_tasks(finetune_tasks(recipe, restart=restart), json)
+        return
+    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")
     _show_result(run_finetuning(recipe, restart=restart), json, test)
+
+
+def _show_tasks(result: MultiTaskResult, json: bool) -> None:
+    if json:
+        print_json(
+            {
+                "run": str(result.output),
+                "report": str(result.report),
+                "tasks": {name: {"model": str(result.models[name]), **own} for name, own in result.tasks.items()},
+                "mean_score": result.mean["mean_score"],
+                "deviation": result.deviation,
+                "seeds": result.seeds,
+                "average": result.average,
+            }
+        )
+        return
+    tell_if_finished(result.already_finished)
+    for name, own in result.tasks.items():
+        print_text(f"{name}, over {len(result.seeds)} seeds:" if len(result.seeds) > 1 else f"{name}:")
+        print_metrics(own["metrics"])
+    print_text(f"models: {', '.join(map(str, result.models.values()))}\nreport: {result.report}")
+    print_text(f"next:   maskwright evaluate {next(iter(result.models.values()))} TEST-FILE")
 
 
 def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
@@ -146,6 +228,7 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
                 "deviation": result.deviation,
                 "seeds": result.seeds,
                 "average": result.average,
+                "calibration": result.calibration,
             }
         )
         return
@@ -159,5 +242,11 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
         print_text(f"over {len(result.seeds)} seeds; model/ {which}")
     else:
         print_metrics(result.mean)
+    if result.calibration is not None:
+        found = result.calibration
+        print_text(
+            f"temperature {found['temperature']:.3f}: calibration error {found['ece_before']:.4f} as trained, "
+            f"{found['ece']:.4f} with it (each half of the dev rows by the other half)"
+        )
     print_text(f"model:  {result.model}\nreport: {result.report}")
     print_text(f"next:   maskwright evaluate {result.model} {test}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
-from ..core.progress import note, track, warn
+from ..core.progress import note, track
 from .common import (
     ColumnsOption,
     DebugFlag,
@@ -20,7 +20,6 @@ from .common import (
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
-    parse_columns,
     print_json,
     print_table,
     print_text,
@@ -30,8 +29,8 @@ from .using import (
     BatchTokensOption,
     InputOption,
     MaxLengthOption,
+    read_any_rows,
     refuse_same_file,
-    stream_rows,
     warn_of_cuts,
     warn_of_skipped,
 )
@@ -50,11 +49,18 @@ def predict(
     pair: Annotated[
         list[str] | None, typer.Option("--pair", help="The second text of each text, in order. Repeatable.")
     ] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option("--choice", help="One of the texts to choose from for a context. Repeatable.")
+    ] = None,
     input: InputOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write the answers: .jsonl, .csv or .tsv.")
     ] = None,
     columns: ColumnsOption = None,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Give no label below this probability of a class.", show_default=False),
+    ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show the shapes along the way of each text.")] = False,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
@@ -66,8 +72,8 @@ def predict(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, errors of an anomaly
-    model, or entities with their places.
+    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, entities with places, choices,
+    errors of a detector of anomalies.
 
     Examples:
 
@@ -77,26 +83,35 @@ def predict(
 
         maskwright predict runs/b/model --input texts.txt --output answers.jsonl
 
+        maskwright predict runs/b/model --input texts.txt --min-confidence 0.9 --output answers.jsonl
+
         maskwright predict runs/n/model "Albert is going to United States of America."
+
+        maskwright predict runs/m/model "Tom was hungry. He" --choice "ate." --choice "slept."
 
         maskwright predict runs/b/model "My router is broken." --trace
     """
-    if bool(texts) == (input is not None):
-        raise ConfigError("Give either texts or --input FILE.")
-    if pair and input is not None:
-        raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
-    if output is not None and trace:
+    _check_sources(texts, pair, choice, input)
+    if trace and output is not None:
         raise ConfigError("--trace shows its result; leave --output out.")
+    if trace and min_confidence is not None:
+        raise ConfigError("--trace shows the answer whatever its probability; leave --min-confidence out.")
     refuse_same_file(input, output)
     set_threads(threads)
     from ..inference.answers_file import check_output, write_answers
 
     if output is not None:
         check_output(output)
-    rows = _input_rows(input, columns, skip_bad_rows) if input is not None else _rows(texts or [], pair or [])
+    rows: Sequence[AnyRow] | RowStream
+    if input is not None:
+        rows = read_any_rows(input, columns, skip_bad_rows)
+    else:
+        rows = _choice_row(texts or [], pair or [], choice) if choice else _rows(texts or [], pair or [])
     from ..api import open_predictor
 
-    predictor = open_predictor(model, max_length=max_length, device=device, precision=precision)
+    predictor = open_predictor(
+        model, max_length=max_length, min_confidence=min_confidence, device=device, precision=precision
+    )
     if trace:
         for row in rows:
             _show_trace(predictor, row, json)
@@ -107,7 +122,21 @@ def predict(
         _show(_answers(predictor, rows, batch_tokens), json)
     if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
+    if min_confidence is not None:
+        note(f"{predictor.num_abstained:,} texts have no label: the model is less sure than {min_confidence:g}.")
     warn_of_cuts(predictor.counts)
+
+
+def _check_sources(
+    texts: list[str] | None, pair: list[str] | None, choice: list[str] | None, input: Path | None
+) -> None:
+    """Texts come from the command line or from a file, with all that belongs to them."""
+    if bool(texts) == (input is not None):
+        raise ConfigError("Give either texts or --input FILE.")
+    if choice and input is not None:
+        raise ConfigError("--choice goes with a text on the command line; a file has its choices in a column.")
+    if pair and input is not None:
+        raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
 
 
 def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
@@ -118,24 +147,15 @@ def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
 
 
-def _input_rows(path: Path, columns: str | None, skip_bad_rows: bool) -> Sequence[AnyRow] | RowStream:
-    """Sentences of a file of words or questions of a SQuAD file, held as a whole; or texts of any other, as needed."""
-    from ..text.files import bare_suffix
-    from ..text.squad import read_questions
-    from ..text.tagged import is_tagged, read_tagged
+def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Sequence[AnyRow]:
+    if len(texts) != 1 or len(pairs) > 1:
+        raise ConfigError(
+            "--choice goes with one text, and at most one --pair for its question; give others in a file."
+        )
+    from ..text.choices import choices_of
 
-    roles = parse_columns(columns)
-    if bare_suffix(path) == ".json":
-        questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
-        if questions.num_skipped:
-            warn(f"{questions.num_skipped:,} bad rows are left out.")
-        return questions.rows
-    if not is_tagged(path, roles):
-        return stream_rows(path, columns, skip_bad_rows)
-    table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
-    if table.num_skipped:
-        warn(f"{table.num_skipped:,} bad rows are left out.")
-    return table.rows
+    named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}
+    return choices_of([named], with_labels=False)
 
 
 def _answers(
@@ -172,14 +192,26 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield text, "", ""
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
+    elif "choice" in answer:
+        yield text, f"{answer['label']} {_short(answer['choice'])}", f"{answer['score']:.4f}"
     elif "answer" in answer:
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
         yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"
     else:
         if answer.get("is_rare") is not None:
             answer = {**answer, "label": "rare" if answer["is_rare"] else "normal"}
-        label = answer.get("label", ", ".join(answer.get("labels", []))) or ("-" if "labels" in answer else "")
+        label = answer.get("label", ", ".join(answer.get("labels") or [])) or ("-" if "labels" in answer else "")
+        label = "(not sure enough)" if answer.get("abstained") else label
         yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""
+        yield from _loudest(answer)
+
+
+def _loudest(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Where a long text spoke loudest, a line for each label that it was given."""
+    found = answer.get("loudest", {})
+    for label, place in ({"": found} if "window" in found else found).items():
+        where = f"  window {place['window'] + 1} of {place['windows']}, characters {place['start']}-{place['end']}"
+        yield where, label, f"{place['score']:.4f}"
 
 
 def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:

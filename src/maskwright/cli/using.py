@@ -12,6 +12,9 @@ from ..core.progress import note, warn
 from .common import parse_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..tasks.base import AnyRow
     from ..text.encoding import TextCounts
     from ..text.row_stream import RowStream
     from ..text.tables import Row
@@ -44,6 +47,32 @@ def stream_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = Fa
     from ..text.row_stream import RowStream
 
     return RowStream(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+
+
+def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> Sequence[AnyRow] | RowStream:
+    """Sentences, questions or choices of a file that holds such, as a whole; or texts of any other, as needed."""
+    from ..text.choices import is_choices, read_choices
+    from ..text.files import bare_suffix
+    from ..text.squad import read_questions
+    from ..text.tagged import is_tagged, read_tagged
+
+    roles = parse_columns(columns)
+    if not roles and is_choices(path):
+        choices = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
+        if choices.num_skipped:
+            warn(f"{choices.num_skipped:,} bad rows are left out.")
+        return choices.rows
+    if bare_suffix(path) == ".json":
+        questions = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
+        if questions.num_skipped:
+            warn(f"{questions.num_skipped:,} bad rows are left out.")
+        return questions.rows
+    if not is_tagged(path, roles):
+        return stream_rows(path, columns, skip_bad_rows)
+    table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
+    if table.num_skipped:
+        warn(f"{table.num_skipped:,} bad rows are left out.")
+    return table.rows
 
 
 def refuse_same_file(input: Path | None, output: Path | None) -> None:

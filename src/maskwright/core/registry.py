@@ -35,6 +35,7 @@ TABLE: dict[str, dict[str, str]] = {
         "tagging": "maskwright.tasks.tagging:Tagging",
         "qa": "maskwright.tasks.qa:QuestionAnswering",
         "anomaly": "maskwright.tasks.anomaly:Anomaly",
+        "choice": "maskwright.tasks.choice:Choice",
         "similarity": "maskwright.tasks.similarity:Similarity",
     },
     "head": {
@@ -88,8 +89,9 @@ def resolve(kind: str, name: str) -> Any:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name that is not known, with the nearest one."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     return f"Unknown {kind} '{name}'.{hint} Known: {', '.join(known)}."
 
 

@@ -2,10 +2,12 @@
 
 `__init__` only stores; `fit` checks, loads and trains, and sets the attributes that end in `_`. X is a list of texts or
 of (text, second text) pairs, a numpy array of str, or a pandas or polars column; of a tagger, a list of lists of words.
+`MultipleChoice` takes rows of a context and its choices.
 """
 
 from .anomaly import AnomalyDetector
 from .answerer import QuestionAnswerer
+from .chooser import MultipleChoice
 from .classifier import TextClassifier
 from .embedder import Embedder
 from .fill_mask import FillMask
@@ -16,6 +18,7 @@ __all__ = [
     "AnomalyDetector",
     "Embedder",
     "FillMask",
+    "MultipleChoice",
     "QuestionAnswerer",
     "TextClassifier",
     "TextRegressor",

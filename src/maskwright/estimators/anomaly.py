@@ -14,10 +14,11 @@ from ..core.errors import InputError
 from ..inference.texts import as_texts
 from ..tasks.anomaly import QUANTILE, Anomaly
 from ..tasks.thresholds import Threshold
-from .fine_tuned import FineTuned, ModelSource, own_facts
+from .fine_tuned import ModelSource, own_facts
+from .whole_text import WholeText
 
 
-class AnomalyDetector(OutlierMixin, FineTuned):
+class AnomalyDetector(OutlierMixin, WholeText):
     """An autoencoder over the vectors of a frozen encoder that learns what its texts have in common.
 
     Parameters as those of FineTuned, and contamination: the part of the texts of `fit` that lies beyond the threshold.

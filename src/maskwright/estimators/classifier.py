@@ -14,13 +14,15 @@ from ..core.errors import InputError, ModelFolderError
 from ..inference.texts import as_texts
 from ..tasks import Classification
 from ..tasks.class_labels import balanced_weights
-from .fine_tuned import FineTuned, ModelSource, check_lengths, own_facts
+from ..tasks.long_texts import MAX_WINDOWS
+from .fine_tuned import ModelSource, check_lengths, own_facts
+from .whole_text import WholeText
 
 
-class TextClassifier(ClassifierMixin, FineTuned):
+class TextClassifier(ClassifierMixin, WholeText):
     """A fine-tuned encoder that gives each text, or pair of texts, its class.
 
-    Parameters as those of FineTuned, and class_weight: None, "balanced", or a dict from class to weight; focal: gamma
+    Parameters as those of WholeText, and class_weight: None, "balanced", or a dict from class to weight; focal: gamma
     of the focal loss, None for cross-entropy; resample: None, or draw rows of rare classes more often, "balanced" or
     "sqrt".
 
@@ -38,6 +40,10 @@ class TextClassifier(ClassifierMixin, FineTuned):
         lr: float = 5e-5,
         batch_size: int = 32,
         max_length: int | None = None,
+        long: str = "cut",
+        stride: int | None = None,
+        pool: str = "mean",
+        max_windows: int = MAX_WINDOWS,
         class_weight: str | Mapping[Any, float] | None = None,
         focal: float | None = None,
         resample: str | None = None,
@@ -54,6 +60,10 @@ class TextClassifier(ClassifierMixin, FineTuned):
             lr=lr,
             batch_size=batch_size,
             max_length=max_length,
+            long=long,
+            stride=stride,
+            pool=pool,
+            max_windows=max_windows,
             freeze_encoder=freeze_encoder,
             warmup=warmup,
             weight_decay=weight_decay,
@@ -96,8 +106,7 @@ class TextClassifier(ClassifierMixin, FineTuned):
 
         A model that was loaded with a threshold for a rare class decides by it.
         """
-        probabilities = self.predict_proba(X)
-        decided = self.task_.decide(probabilities)
+        decided = self.task_.decide(self._logits(X))
         chosen: np.ndarray = decided.astype(int) if self.task_.multi_label else self.classes_[decided]
         return chosen
 

@@ -10,10 +10,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from ..api import open_embedder
 from ..core.progress import warn
-from ..inference.embed import TextEncoder
+from ..inference.embed import TextEncoder, TokenVectors
 from ..inference.ready import place
 from ..inference.texts import as_texts
 from ..models.model import Model
+from ..tasks.long_texts import LongTexts
 from .fine_tuned import ModelSource
 
 
@@ -22,8 +23,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     model: a model folder, a name of the hub, or a Model with a tokenizer, which is copied; layers: "embeddings",
     "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4" or numbers; pooling: "cls", "mean", "max", or
-    "none" for a matrix of token vectors for each text; normalize: vectors of length 1; max_length: tokens. What is
-    None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes.
+    "none" for a matrix of token vectors for each text; normalize: vectors of length 1; max_length: tokens; long: "cut",
+    or "windows" for longer texts, which share `stride` tokens and are averaged by their tokens. What is None is as the
+    folder declares it (modules.json), else mean, not normalised, all that the model takes.
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         pooling: str | None = None,
         normalize: bool | None = None,
         max_length: int | None = None,
+        long: str = "cut",
+        stride: int | None = None,
         device: str = "auto",
         precision: str = "auto",
     ) -> None:
@@ -42,6 +46,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.pooling = pooling
         self.normalize = normalize
         self.max_length = max_length
+        self.long = long
+        self.stride = stride
         self.device = device
         self.precision = precision
 
@@ -50,7 +56,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if isinstance(self.model, Model):
             model = place(deepcopy(self.model), self.device, self.precision)
             pooling, normalize = self.pooling or "mean", bool(self.normalize)
-            self.encoder_ = TextEncoder(model, self.layers, pooling, normalize, self.max_length)
+            windows = LongTexts.of(self.long, self.stride)
+            self.encoder_ = TextEncoder(model, self.layers, pooling, normalize, self.max_length, windows)
         else:
             self.encoder_ = open_embedder(
                 self.model,
@@ -58,6 +65,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 pooling=self.pooling,
                 normalize=self.normalize,
                 max_length=self.max_length,
+                long=self.long,
+                stride=self.stride,
                 device=self.device,
                 precision=self.precision,
             )
@@ -75,6 +84,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if encoder.counts.cut_texts > cut:
             warn(f"{encoder.counts.cut_texts - cut:,} of {len(texts):,} texts are cut to {encoder.max_length} tokens.")
         return vectors
+
+    def word_vectors(self, X: Any, pieces: str = "mean") -> list[TokenVectors]:  # noqa: N803
+        """For each text its words, their starts and ends in it, and float32 [words, size], from the same layers.
+
+        pieces: "mean" of the word's pieces, or its "first". Words cut off with the end of a text are not there.
+        """
+        return list(self._encoder().word_vectors(as_texts(X), pieces))
 
     def _encoder(self) -> TextEncoder:
         if not hasattr(self, "encoder_"):

@@ -9,20 +9,16 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from ..core.config import check
 from ..core.errors import InputError
-from ..core.progress import warn
 from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
-from ..inference.predict import Predictor
 from ..inference.ready import place, require_head, room_of, tokenizer_of
-from ..inference.texts import as_texts
 from ..models.device import DTYPES, resolve_precision
 from ..models.model import Model, build
-from ..tasks import SequenceTask, Task, task_of_model
-from ..tasks.examples import Examples, rows_of, tokenize_rows
+from ..tasks import Task, task_of_model
+from ..tasks.examples import Examples
 from ..train.finetune import fit, has_new_head
 
 ModelSource = str | Path | Model
@@ -70,14 +66,6 @@ class FineTuned(BaseEstimator):
         self.precision = precision
 
     task_: Task
-
-    def _fit(self, texts: Sequence[Any], task: SequenceTask, targets: Sequence[Any]) -> None:
-        """Train the head, and the encoder unless frozen, on texts with the targets of `task`."""
-        model, is_new_head = self._start(task)
-        examples = tokenize_rows(rows_of(texts), tokenizer_of(model), self._room(model), task.as_targets(targets))
-        if examples.num_truncated:
-            warn(f"{examples.counts.note()} Raise max_length (now {self._room(model)}) to keep them whole.")
-        self._train(model, task, examples, is_new_head)
 
     def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
         """Train a model at its first step, and keep it."""
@@ -142,15 +130,6 @@ class FineTuned(BaseEstimator):
         most = min(DEFAULT_LENGTH, room_of(model))
         return most if self.max_length is None else room_of(model, int(self.max_length))
 
-    def _logits(self, X: Any) -> Tensor:  # noqa: N803 - scikit-learn's name
-        """float32 [texts, labels]."""
-        check_is_fitted(self, "model_")
-        predictor = Predictor(self.model_, self.task_, self._room(self.model_))
-        logits = predictor.logits(as_texts(X))
-        if predictor.counts.cut_texts:
-            warn(predictor.counts.note())
-        return logits
-
     def save(self, folder: str | Path) -> None:
         """Write a model folder that `load`, `maskwright predict` and transformers read."""
         check_is_fitted(self, "model_")
@@ -177,11 +156,16 @@ class FineTuned(BaseEstimator):
         stored = stored if isinstance(stored, dict) else {}
         known = {name: value for name, value in stored.items() if name in cls._get_param_names()}
         length = {"max_length": facts["max_length"]} if isinstance(facts.get("max_length"), int) else {}
-        estimator = cls(str(folder), **{**length, **known, **parameters})
+        estimator = cls(str(folder), **{**length, **cls._parameters_of(task), **known, **parameters})
         estimator.model_ = place(model, estimator.device, estimator.precision)
         estimator.task_ = task
         estimator._restore(facts)
         return estimator
+
+    @classmethod
+    def _parameters_of(cls, task: Task) -> dict[str, Any]:
+        """Parameters that a stored task decides."""
+        return {}
 
     def _own_facts(self) -> dict[str, Any]:
         return {}

@@ -10,13 +10,14 @@ from sklearn.base import RegressorMixin
 from ..core.errors import InputError
 from ..inference.texts import as_texts
 from ..tasks import Regression
-from .fine_tuned import FineTuned, check_lengths
+from .fine_tuned import check_lengths
+from .whole_text import WholeText
 
 
-class TextRegressor(RegressorMixin, FineTuned):
+class TextRegressor(RegressorMixin, WholeText):
     """A fine-tuned encoder that gives each text, or pair of texts, a number.
 
-    Parameters as those of FineTuned. `score` is R squared, as everywhere in scikit-learn. After fit: model_, task_.
+    Parameters as those of WholeText. `score` is R squared, as everywhere in scikit-learn. After fit: model_, task_.
     """
 
     _heads = ("regression",)

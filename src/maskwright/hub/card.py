@@ -42,6 +42,7 @@ _USES: dict[str | None, str] = {
     "tagging": 'maskwright predict {folder} "a text"',
     "anomaly": 'maskwright predict {folder} "a text"',
     "tagging-crf": 'maskwright predict {folder} "a text"',
+    "choice": 'maskwright predict {folder} "a context" --choice "one ending" --choice "another"',
 }
 _LONGEST_VALUE = 200
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import ConfigError
+from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.model import Model
 from ..models.pooling import pool
 from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
+from ..tasks.long_examples import LongExamples, window_rows
+from ..tasks.long_texts import LongTexts
 from ..text.encoding import Encoding, TextCounts
 from ..text.inputs import Text
 from .layers import check_pooling, choose_layers
 from .ready import room_of, tokenizer_of
 
 BLOCK_TEXTS = 4096
+WORD_PIECES = ("mean", "first")  # what makes the vector of a word
 
 
 @dataclass(frozen=True)
@@ -39,15 +43,20 @@ class TokenVectors:
     texts: list[int | None]
     vectors: np.ndarray
 
-    def by_word(self) -> TokenVectors:
-        """One vector for each word: the mean of its pieces. Special tokens are left out."""
+    def by_word(self, pieces: str = "mean") -> TokenVectors:
+        """One vector for each word: the mean of its pieces, or that of the first, as taggers judge a word.
+
+        pieces: "mean" or "first". Special tokens are left out. Raises ConfigError for another name.
+        """
+        if pieces not in WORD_PIECES:
+            raise ConfigError(unknown_name("vector of a word", str(pieces), WORD_PIECES))
         keys = [(text, span) for text, span in zip(self.texts, self.spans, strict=True)]
         groups: dict[tuple[int | None, tuple[int, int]], list[int]] = {}
         for index, key in enumerate(keys):
             if key[0] is not None:
                 groups.setdefault(key, []).append(index)
         firsts = [rows[0] for rows in groups.values()]
-        vectors = [self.vectors[rows].mean(axis=0) for rows in groups.values()]
+        vectors = [self.vectors[rows if pieces == "mean" else rows[:1]].mean(axis=0) for rows in groups.values()]
         words = [self.words[index] for index in firsts]
         return TokenVectors(
             words,
@@ -69,8 +78,9 @@ class TextEncoder:
     """Turns texts into vectors.
 
     layers: see `choose_layers`; pooling: "cls", "mean", "max" or "none" (`token_vectors` only); normalize:
-    scale vectors to length 1; max_length: tokens, the rest of a text is cut (None: what the model takes).
-    counts: what was cut or unknown in all calls so far.
+    scale vectors to length 1; max_length: tokens of a sequence (None: what the model takes); long: how a longer text is
+    read, None where it is cut. The vectors of its windows are averaged, weighted by their tokens, or where pooling is
+    "max" the largest are taken. counts: what was cut or unknown in all calls so far.
     """
 
     def __init__(
@@ -80,6 +90,7 @@ class TextEncoder:
         pooling: str = "mean",
         normalize: bool = False,
         max_length: int | None = None,
+        long: LongTexts | None = None,
     ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
@@ -89,7 +100,9 @@ class TextEncoder:
             raise ConfigError(
                 "The first token of a left-to-right model sees only itself: take pooling 'mean' or 'max'."
             )
-        self.normalize = normalize
+        if long is not None and pooling == "none":
+            raise ConfigError("Windows give one vector for a text; of its tokens (pooling 'none') there are those cut.")
+        self.normalize, self.long = normalize, long
         self.max_length = room_of(model, max_length)
         self.size = self.layers.size(model.config.hidden_size)
         self.counts = TextCounts()
@@ -106,17 +119,40 @@ class TextEncoder:
         device = self.model.word_embeddings.device
         for start in range(0, len(texts), BLOCK_TEXTS):
             examples = self._examples(texts[start : start + BLOCK_TEXTS])
-            yield map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
+            if isinstance(examples, LongExamples):
+                yield self._joined(examples.map(self._pooled, device, batch_tokens), examples).numpy()
+            else:
+                yield map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
 
     def token_vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
         """The vectors of every token of each text, with the words and where they stand, text by text."""
+        yield from self._token_vectors(texts, batch_tokens, self.normalize and self.pooling == "none")
+
+    def word_vectors(
+        self, texts: Sequence[Text], pieces: str = "mean", batch_tokens: int | None = None
+    ) -> Iterator[TokenVectors]:
+        """One vector for each word of each text, with its start and end in that text; see `TokenVectors.by_word`.
+
+        It is scaled to length 1 last, if at all. Whatever the pooling: that makes one vector of a text.
+        """
+        for found in self._token_vectors(texts, batch_tokens, normalize=False):
+            words = found.by_word(pieces)
+            if self.normalize:
+                words = replace(words, vectors=F.normalize(torch.from_numpy(words.vectors), dim=-1).numpy())
+            yield words
+
+    def _token_vectors(
+        self, texts: Sequence[Text], batch_tokens: int | None, normalize: bool
+    ) -> Iterator[TokenVectors]:
         for start in range(0, len(texts), BLOCK_TEXTS):
             block = list(texts[start : start + BLOCK_TEXTS])
             examples = self._examples(block)
             found: dict[int, np.ndarray] = {}
             with torch.inference_mode():
                 for batch in packed_batches(examples, self.model.word_embeddings.device, batch_tokens):
-                    parts = self._per_token(batch).cpu().split(batch.lengths)
+                    vectors = self._per_token(batch)
+                    vectors = F.normalize(vectors, dim=-1) if normalize else vectors
+                    parts = vectors.cpu().split(batch.lengths)
                     for index, part in zip(batch.labels["example"].tolist(), parts, strict=True):
                         found[index] = part.numpy()
             encodings = self.tokenizer.encode_batch(block, self.max_length)
@@ -124,20 +160,32 @@ class TextEncoder:
                 yield _with_words(text, encoding, found.pop(index))
 
     def _examples(self, texts: Sequence[Text]) -> Examples:
-        return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
+        if self.long is None:
+            return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
+        return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=self.counts)
 
     def _per_token(self, batch: Batch) -> Tensor:
-        """float32 [tokens, size], of length 1 if wanted."""
+        """float32 [tokens, size]."""
         needs_all = self.layers.numbers != (self.model.config.num_hidden_layers,)
         encoded = self.model.encode(batch, hidden_states=needs_all)
         states = encoded.hidden_states
-        vectors = encoded.hidden.float() if states is None else self.layers.apply(states)
-        return F.normalize(vectors, dim=-1) if self.normalize and self.pooling == "none" else vectors
+        return encoded.hidden.float() if states is None else self.layers.apply(states)
 
     def _pooled(self, batch: Batch) -> Tensor:
-        """float32 [sequences, size]."""
+        """float32 [sequences, size]; of length 1 if wanted, where sequences are whole texts."""
         pooled = pool(self._per_token(batch), batch, self.pooling)
-        return F.normalize(pooled, dim=-1) if self.normalize else pooled
+        return F.normalize(pooled, dim=-1) if self.normalize and self.long is None else pooled
+
+    def _joined(self, vectors: Tensor, examples: LongExamples) -> Tensor:
+        """One vector for each text, float32 [texts, size], from those of its windows: float32 [windows, size]."""
+        counts = examples.num_windows.tolist()
+        tokens = torch.from_numpy(examples.sequences.lengths).split(counts)
+        found = [
+            own.amax(dim=0) if self.pooling == "max" else (own * (sizes / sizes.sum())[:, None].float()).sum(dim=0)
+            for own, sizes in zip(vectors.split(counts), tokens, strict=True)
+        ]
+        joined = torch.stack(found)  # [texts, size]
+        return F.normalize(joined, dim=-1) if self.normalize else joined
 
 
 def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVectors:

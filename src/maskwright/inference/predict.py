@@ -7,10 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
+from ..core.errors import InputError
 from ..models.model import Model
-from ..tasks import Evaluation, Task
+from ..tasks import Classification, Evaluation, Task
+from ..tasks.abstention import abstain
 from ..tasks.base import AnyRow
-from ..tasks.examples import Examples, rows_of
+from ..tasks.examples import Examples, blocks, rows_of
 from ..text.encoding import TextCounts
 from ..text.inputs import Text
 from .ready import room_of, tokenizer_of
@@ -23,11 +25,18 @@ BLOCK_CHARACTERS = 1 << 23
 class Predictor:
     """A fine-tuned model and its task.
 
-    max_length: tokens of a text or pair, the rest is cut (None: as in training, at most what the model
-    takes). counts: what was cut or unknown in all predictions so far.
+    max_length: tokens of a sequence (None: as in training, at most what the model takes); the rest of a text is cut, or
+    read in further windows where the task says so. min_confidence: a classifier gives no label below this probability,
+    and says so (None: it always answers). counts: what was cut or unknown in all predictions so far; num_abstained: how
+    many had no answer. Raises InputError for a min_confidence outside 0 to 1, or for a task without classes.
     """
 
-    def __init__(self, model: Model, task: Task, max_length: int | None = None) -> None:
+    def __init__(
+        self, model: Model, task: Task, max_length: int | None = None, *, min_confidence: float | None = None
+    ) -> None:
+        if min_confidence is not None:
+            _check_confidence(task, min_confidence)
+        self.min_confidence, self.num_abstained = min_confidence, 0
         self.model = model.eval()
         self.task = task
         self.tokenizer = tokenizer_of(model)
@@ -57,26 +66,21 @@ class Predictor:
         return examples, self.task.evaluate(self.model, examples, batch_tokens)
 
     def _answered(self, rows: Sequence[AnyRow], batch_tokens: int | None) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
-        examples = self._examples(rows)
-        logits = self.task.logits(self.model, examples, batch_tokens)
-        return zip(rows, self.task.answers(logits, examples), strict=True)
+        answers = self.task.predict(self.model, self._examples(rows), batch_tokens)
+        if self.min_confidence is not None:
+            answers = [abstain(answer, self.min_confidence) for answer in answers]
+            self.num_abstained += sum(answer["abstained"] for answer in answers)
+        return zip(rows, answers, strict=True)
 
     def _examples(self, rows: Sequence[AnyRow]) -> Examples:
         return self.task.unlabelled(rows, self.tokenizer, self.max_length, counts=self.counts)
 
 
-def blocks(rows: Iterable[AnyRow], num_rows: int, num_characters: int) -> Iterator[list[AnyRow]]:
-    """Cut a stream into lists of at most `num_rows` rows; one that reaches `num_characters` ends there."""
-    block: list[AnyRow] = []
-    characters = 0
-    for row in rows:
-        block.append(row)
-        characters += len(row.text) + len(row.text_pair or "")
-        if len(block) == num_rows or characters >= num_characters:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
+def _check_confidence(task: Task, min_confidence: float) -> None:
+    if not isinstance(task, Classification):
+        raise InputError(f"A least confidence is for classifiers; this is a model for {task.name}.")
+    if not 0 <= min_confidence <= 1:
+        raise InputError(f"A least confidence is a probability between 0 and 1, not {min_confidence:g}.")
 
 
 def trained_length(facts: Mapping[str, Any]) -> int | None:

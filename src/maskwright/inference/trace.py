@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..tasks.examples import rows_of, tokenize_rows
+from ..tasks.examples import rows_of
+from ..tasks.long_examples import text_windows
 from ..tasks.sequence import SequenceTask
 from ..text.encoding import Encoding
 from ..text.inputs import Text
@@ -60,13 +61,13 @@ class Trace:
 
 
 def trace(predictor: Predictor, text: Text) -> Trace:
-    """Run one text or pair through the model and note every shape."""
+    """Run one text or pair through the model and note every shape, of a text of several windows those of the first."""
     model, tokenizer, task = predictor.model, predictor.tokenizer, predictor.task
     if not isinstance(task, SequenceTask):
         raise InputError(f"The way of a text can be shown where it gets one answer; this model does {task.name}.")
-    examples = tokenize_rows(rows_of([text]), tokenizer, predictor.max_length, counts=predictor.counts)
-    encoding = tokenizer.encode_batch([text], predictor.max_length)[0]
-    batch = examples.batch([0]).to(model.word_embeddings.device)
+    examples = task.unlabelled(rows_of([text]), tokenizer, predictor.max_length, counts=predictor.counts)
+    encoding, *more = _windows(predictor, task, text)
+    batch = examples.sequences.batch([0]).to(model.word_embeddings.device)
     with torch.inference_mode():
         encoded = model.encode(batch, hidden_states=True)
         words, vectors = _by_word(text, encoding, encoded.hidden.float().cpu())
@@ -83,7 +84,17 @@ def trace(predictor: Predictor, text: Text) -> Trace:
         Step("pooled", tuple(pooled.shape), "the vector of the first piece, through dense and tanh"),
         Step("logits", tuple(logits[0].shape), f"one linear layer: {names}"),
     ]
-    return Trace(encoding.tokens, words, steps, task.decode(logits)[0])
+    if not more:
+        return Trace(encoding.tokens, words, steps, task.decode(logits)[0])
+    steps.append(Step("windows", (len(more) + 1, task.num_labels), "logits of all windows, of which this is the first"))
+    return Trace(encoding.tokens, words, steps, task.predict(model, examples)[0])
+
+
+def _windows(predictor: Predictor, task: SequenceTask, text: Text) -> list[Encoding]:
+    """The sequences that a text becomes."""
+    if task.long is None:
+        return predictor.tokenizer.encode_batch([text], predictor.max_length)
+    return text_windows(predictor.tokenizer.encode_batch([text])[0], predictor.max_length, task.long)
 
 
 def _by_word(text: Text, encoding: Encoding, hidden: Tensor) -> tuple[list[str], Tensor]:

@@ -2,6 +2,7 @@
 
 from .anomaly import Anomaly
 from .base import Evaluation, Task, task_from_json, task_of_model
+from .choice import Choice
 from .classification import Classification
 from .examples import Examples
 from .qa import QuestionAnswering
@@ -12,6 +13,7 @@ from .tagging import Tagging
 
 __all__ = [
     "Anomaly",
+    "Choice",
     "Classification",
     "Evaluation",
     "Examples",

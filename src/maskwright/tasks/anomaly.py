@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -205,6 +206,27 @@ class Anomaly(SequenceTask):
             for error in logits.squeeze(-1).double().tolist()
         ]
 
+    def loudest(self, heard: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+        """The window with the largest error. heard: float32 [windows, 1]."""
+        window = int(heard[:, 0].argmax())
+        return {"": (window, float(heard[window, 0]))}
+
+    def joined(self, others: Sequence[Anomaly]) -> Anomaly:
+        """A text is rare where the mean of the errors is above the mean of the thresholds.
+
+        Raises InputError where the models learnt different classes as normal.
+        """
+        normals = {task.normal for task in (self, *others)}
+        if len(normals) > 1:
+            named = ", ".join(sorted(str(normal) for normal in normals))
+            raise InputError(f"The models have learnt different classes as normal ({named}): they are no ensemble.")
+        known = [task.threshold for task in (self, *others) if task.threshold is not None]
+        joined = copy(self)
+        if known:
+            mean = sum(threshold.value for threshold in known) / len(known)
+            joined.threshold = Threshold(mean, frozenset().union(*(threshold.seen for threshold in known)))
+        return joined
+
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """How far each row is from what it should be, float32 [rows]: the error, negative for rare rows."""
         return torch.where(labelled(examples) == 1, -logits.squeeze(-1), logits.squeeze(-1))
@@ -215,14 +237,21 @@ class Anomaly(SequenceTask):
         The loss is the mean error of normal rows. A vector that is always the mean of those learnt from has an error of
         about 1, so 1 - error is the part of the variance that comes through.
         """
-        errors, is_rare, keys = self._rows(logits, examples)
+        errors, is_rare, found = self.judged(logits, examples)
         normal = errors[~is_rare]
         loss = float(normal.mean()) if len(normal) else 0.0
         metrics = {"explained_variance": 1.0 - loss}
         if is_rare.any() or self.main_metric == "pr_auc":
-            cuts = RareClass("", threshold=self.threshold).cuts(errors, is_rare, keys)
-            metrics = rare_metrics(is_rare, errors, errors > cuts) | metrics
+            metrics = rare_metrics(is_rare, errors, found) | metrics
         return Evaluation(metrics, logits, loss)
+
+    def judged(self, logits: Tensor, examples: Examples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Errors float64 [rows], whether each row is rare, and whether it is called so: bool [rows].
+
+        By the threshold, or where the rows chose it, each half of them by that of the other.
+        """
+        errors, is_rare, keys = self._rows(logits, examples)
+        return errors, is_rare, errors > RareClass("", threshold=self.threshold).cuts(errors, is_rare, keys)
 
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """pr_auc and recall_at_precision_90, which need no threshold."""

@@ -1,14 +1,14 @@
 """A task: how rows become examples, which head, loss, reading of its outputs, and metrics.
 
 The training loop, the commands and the report know only this page. Below it stand the kinds of task: one answer for a
-whole text (`sequence.SequenceTask`), a tag for every word (`tagging.Tagging`). A new task is one subclass and one line
-in the registry.
+whole text (`sequence.SequenceTask`), a tag for every word (`tagging.Tagging`), one text of several (`choice.Choice`).
+A new task is one subclass and one line in the registry.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -19,9 +19,12 @@ from torch import Tensor
 
 from ..core import registry
 from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
+from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
+from .calibration import Decisions, Temperature, fit_temperature
+from .ensemble import mean_scores
 from .examples import Examples
 
 if TYPE_CHECKING:
@@ -75,8 +78,8 @@ class Task(ABC):
 
     name: as in the registry; head: the model head it needs, or None for the bare encoder; settings: those of a
     fine-tuning recipe that `from_rows` takes; main_metric: the one that early stopping watches and reports lead with
-    (higher is better); labels: names of
-    the outputs, [] where they have none.
+    (higher is better); labels: names of the outputs, [] where they have none; temperature: what logits are divided by
+    before they become probabilities, None until it is fitted.
     """
 
     name: ClassVar[str]
@@ -84,6 +87,7 @@ class Task(ABC):
     settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
+    temperature: Temperature | None = None
 
     @property
     @abstractmethod
@@ -125,6 +129,17 @@ class Task(ABC):
         answers training does not know, InputError where there is nothing to learn.
         """
 
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """The metrics of `score` that may choose the best epoch; higher is better in each."""
+        return (self.main_metric,)
+
+    def choose_by(self, metric: str) -> None:
+        """Let `metric` be the main one. Raises ConfigError when it is none of `deciding_metrics`."""
+        if metric not in self.deciding_metrics:
+            raise ConfigError(unknown_name(f"metric of this {self.name} task", metric, self.deciding_metrics))
+        self.main_metric = metric
+
     @classmethod
     def strata(cls, rows: Sequence[Any]) -> list[str]:
         """The class of each row, by which rows are set aside evenly; all the same where there are no classes."""
@@ -164,6 +179,10 @@ class Task(ABC):
         """The training rows that the model is shown: all, for most tasks."""
         return rows
 
+    def for_training(self, examples: Examples) -> Examples:
+        """Examples to learn from, with what training leaves out of them taken away. Nothing, for most tasks."""
+        return examples
+
     def prepare(self, model: Model, examples: Examples) -> Examples:
         """The examples with what can be computed once before the first step. As they are, for most tasks."""
         return examples
@@ -187,6 +206,22 @@ class Task(ABC):
     def settle(self, logits: Tensor, examples: Examples) -> None:
         """Decide on the dev rows, after training, what belongs to the task and not to the model. Mostly nothing."""
         return None
+
+    # -- calibration -----------------------------------------------------------------------------------------
+
+    def decisions(self, logits: Tensor, examples: Examples) -> Decisions | None:
+        """Every choice among classes with its gold one; None where answers are no such choices."""
+        return None
+
+    def calibrate(self, logits: Tensor, examples: Examples) -> Temperature:
+        """Fit the temperature on labelled rows, and keep it. Raises InputError where there are no classes."""
+        decisions = self.decisions(logits, examples)
+        if decisions is None:
+            raise InputError(
+                f"A {self.name} model gives no probabilities of classes, so there is nothing to calibrate."
+            )
+        self.temperature = fit_temperature(decisions)
+        return self.temperature
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -217,10 +252,19 @@ class Task(ABC):
         """
         if len(examples) == 0:
             return torch.zeros(0, self.num_labels)
+        return self.in_evaluation(model, lambda: self.outputs(model, examples, batch_tokens))
+
+    def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
+        """Run the model over examples: one answer for each row, as `answers` words it."""
+        return self.answers(self.logits(model, examples, batch_tokens), examples)
+
+    @staticmethod
+    def in_evaluation(model: Model, run: Callable[[], Tensor]) -> Tensor:
+        """What `run` gives while the model is in evaluation mode. Raises InputError when it is not finite."""
         was_training = model.training
         model.eval()
         try:
-            logits = self.outputs(model, examples, batch_tokens)
+            logits = run()
         finally:
             model.train(was_training)
         if not bool(torch.isfinite(logits).all()):
@@ -235,6 +279,18 @@ class Task(ABC):
         if examples.targets is None or len(examples) == 0:
             raise InputError("Nothing to evaluate: labelled rows are needed.")
         return self.score(self.logits(model, examples, batch_tokens), examples)
+
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """The outputs of several models on the same rows as those of one model; here their mean.
+
+        logits: of each model, as the method `logits` gives them, labels in the order of `self.labels`; examples: the
+        rows as each model read them. Raises InputError when they do not fit each other.
+        """
+        return torch.from_numpy(mean_scores([part.numpy() for part in logits])).float()
+
+    def joined(self, others: Sequence[Any]) -> Task:
+        """The task of this model and others together. others: of the same kind, with the same labels."""
+        return self
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -267,7 +323,7 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name in ("qa", "anomaly"):
+    if model.head_name in ("qa", "choice", "anomaly"):
         return task_from_json({"task": model.head_name})
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for texts: fine-tune it first.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,20 @@ if TYPE_CHECKING:
 BATCH_TOKENS_CPU = 2048  # activations of about this many tokens stay in a processor's cache
 BATCH_TOKENS_GPU = 65536
 TOKENIZE_ROWS = 4096  # rows at once: what the library keeps besides the ids goes after each block
+TOKENIZE_CHARACTERS = 1 << 20  # and characters, where offsets are kept too
+
+
+class HasText(Protocol):
+    """A row: its text, and a second one or None."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def text_pair(self) -> str | None: ...
+
+
+AnyText = TypeVar("AnyText", bound=HasText)
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,11 @@ class Examples:
         """Rows that were cut to the maximum length."""
         return self.counts.cut_texts
 
+    @property
+    def sequences(self) -> Examples:
+        """What goes through the model: one sequence for each row, unless rows are read in windows."""
+        return self
+
     @cached_property
     def lengths(self) -> np.ndarray:
         """Tokens of each row, specials included: int64 [rows]."""
@@ -76,6 +95,10 @@ class Examples:
             labels["sequence"] = self.targets[labels["example"]]
         types = None if self.token_types is None else [self.token_types[index] for index in chosen]
         return Batch.from_sequences([self.input_ids[index] for index in chosen], types, labels)
+
+    def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """Rows of one batch in portions that are trained one after the other: one, unless rows may be very long."""
+        return [np.asarray(indices, dtype=np.int64)]
 
 
 def tokenize_rows(
@@ -116,11 +139,32 @@ def rows_of(texts: Iterable[Text], labels: Sequence[str] | None = None) -> list[
     ]
 
 
+def blocks(rows: Iterable[AnyText], num_rows: int, num_characters: int) -> Iterator[list[AnyText]]:
+    """Cut a stream into lists of at most `num_rows` rows; one that reaches `num_characters` ends there."""
+    block: list[AnyText] = []
+    characters = 0
+    for row in rows:
+        block.append(row)
+        characters += len(row.text) + len(row.text_pair or "")
+        if len(block) == num_rows or characters >= num_characters:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
+
+
 def packed_batches(examples: Examples, device: torch.device, batch_tokens: int | None = None) -> Iterator[Batch]:
     """All rows, shortest first, in batches of at most `batch_tokens` tokens (None: chosen for the device)."""
     budget = batch_tokens or (BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU)
     for chunk in chunks_by_tokens(order_by_length(examples.lengths), examples.lengths.tolist(), budget):
         yield examples.batch(chunk).to(device)
+
+
+def as_logits(probabilities: Tensor, is_each: bool = False) -> Tensor:
+    """Finite logits that give these probabilities, [rows, labels]: by softmax, or each by itself by sigmoid."""
+    tiny = torch.finfo(torch.float32).tiny
+    known = probabilities.double().clamp(min=tiny)
+    return known.log() - (1 - probabilities.double()).clamp(min=tiny).log() if is_each else known.log()
 
 
 def map_batches(

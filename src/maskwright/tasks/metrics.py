@@ -120,6 +120,21 @@ def ece(gold: ArrayLike, probabilities: ArrayLike, bins: int = ECE_BINS) -> floa
     return float(np.abs(gap).sum() / len(confidence))
 
 
+def ece_equal_mass(gold: ArrayLike, probabilities: ArrayLike, bins: int = ECE_BINS) -> float:
+    """The same with bins of equally many rows (Nguyen & O'Connor 2015), so that no bin rests on a few of them.
+
+    Rows of one confidence share their accuracy: their order decides nothing.
+    """
+    scores = np.asarray(probabilities, dtype=np.float64)
+    confidence = scores.max(axis=1)
+    is_right = (scores.argmax(axis=1) == np.asarray(gold)).astype(np.float64)
+    levels, place, counts = np.unique(confidence, return_inverse=True, return_counts=True)
+    mean_right = np.bincount(place, weights=is_right, minlength=len(levels)) / counts
+    order = np.argsort(confidence, kind="stable")
+    gaps = (mean_right[place] - confidence)[order]
+    return float(sum(abs(part.sum()) for part in np.array_split(gaps, bins)) / len(confidence))
+
+
 def _correlation(statistic: Callable[..., Any], gold: ArrayLike, predicted: ArrayLike) -> float:
     x, y = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     if len(x) < 2 or _is_constant(x) or _is_constant(y):

@@ -52,6 +52,11 @@ class QuestionAnswering(Task):
         self.labels: list[str] = []
         self.may_refuse, self.threshold = may_refuse, threshold
 
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """f1 and exact_match."""
+        return ("f1", "exact_match")
+
     # -- rows and examples -----------------------------------------------------------------------------------
 
     @classmethod
@@ -164,6 +169,19 @@ class QuestionAnswering(Task):
         parts = [part.numpy() for part in logits.split(examples.lengths.tolist())]
         return find_answers(_windows(examples), parts, best=best)
 
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """The mean of the models' logits float32 [tokens, 2], so that a span's score is the mean of their scores.
+
+        Raises InputError where two models cut the questions into different windows of tokens.
+        """
+        for number, other in enumerate(examples[1:], start=1):
+            if len(other) != len(examples[0]) or not all(map(np.array_equal, examples[0].input_ids, other.input_ids)):
+                raise InputError(
+                    f"Model {number} (from 0) reads the questions as other tokens than model 0: spans can be averaged "
+                    "where all models have one tokenizer and one --max-length."
+                )
+        return super().unite(logits, examples)
+
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
         """{"answer", "start", "end", "score", "no_answer_score", "no_answer_margin"} for each question.
 
@@ -186,6 +204,16 @@ class QuestionAnswering(Task):
         if not np.isfinite(threshold):
             raise InputError(f"A no-answer threshold is a finite number, not {threshold}.")
         return QuestionAnswering(True, Threshold(threshold))
+
+    def joined(self, others: Sequence[QuestionAnswering]) -> QuestionAnswering:
+        """It may refuse when one of them does, above the mean of their thresholds."""
+        known = [task.threshold for task in (self, *others) if task.threshold is not None]
+        refuses = [task.may_refuse for task in (self, *others)]
+        may_refuse = None if all(answer is None for answer in refuses) else any(refuses)
+        if not known:
+            return QuestionAnswering(may_refuse)
+        value = sum(threshold.value for threshold in known) / len(known)
+        return QuestionAnswering(may_refuse, Threshold(value, frozenset().union(*(one.seen for one in known))))
 
     def _limit(self) -> float | None:
         """The margin above which a question is refused; None for never."""

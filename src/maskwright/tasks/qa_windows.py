@@ -8,7 +8,7 @@ answer is not whole in it (section 4.3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -18,13 +18,18 @@ import torch
 from ..core.errors import InputError
 from ..text.encoding import Cut, Pieces, Template, TextCounts, all_windows
 from ..text.squad import Question
-from .examples import Examples
+from .examples import TOKENIZE_CHARACTERS, Examples
 
 if TYPE_CHECKING:
     from ..text.tokenizer import Tokenizer
 
 MAX_LENGTH, MAX_STRIDE, MAX_QUESTION_TOKENS = 384, 128, 64  # as published for SQuAD
 _BLOCK = 256  # questions whose tokens the library holds at once
+
+
+def default_stride(max_length: int) -> int:
+    """Tokens that neighbouring windows share where nothing else is said: a third of `max_length`, at most 128."""
+    return min(MAX_STRIDE, max_length // 3)
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,8 @@ def make_windows(
     """
     counts = TextCounts() if counts is None else counts
     made = _Maker(tokenizer, max_length, stride, max_question_tokens, counts)
-    for start in range(0, len(questions), _BLOCK):
-        made.add(questions[start : start + _BLOCK])
+    for block in _blocks(questions):
+        made.add(block)
     has_targets = bool(questions) and all(question.answers is not None for question in questions)
     targets = torch.tensor(made.targets, dtype=torch.int64).reshape(-1, 2) if has_targets else None
     return Windows(
@@ -97,6 +102,23 @@ def make_windows(
     )
 
 
+def _blocks(questions: Sequence[Question]) -> Iterator[list[Question]]:
+    """Neighbours whose tokens the library holds at once: so many questions, and contexts of so many characters."""
+    block: list[Question] = []
+    contexts: set[str] = set()
+    characters = 0
+    for question in questions:
+        block.append(question)
+        if question.context not in contexts:
+            contexts.add(question.context)
+            characters += len(question.context)
+        if len(block) == _BLOCK or characters >= TOKENIZE_CHARACTERS:
+            yield block
+            block, contexts, characters = [], set(), 0
+    if block:
+        yield block
+
+
 class _Maker:
     """Windows as they are made, block by block; a context is tokenised once for neighbouring questions on it."""
 
@@ -104,7 +126,7 @@ class _Maker:
         self, tokenizer: Tokenizer, max_length: int, stride: int | None, max_question_tokens: int, counts: TextCounts
     ) -> None:
         self.tokenizer, self.counts = tokenizer, counts
-        self.stride = min(MAX_STRIDE, max_length // 3) if stride is None else stride
+        self.stride = default_stride(max_length) if stride is None else stride
         self.template: Template = tokenizer("a", "a").template
         self.room = max_length - self.template.num_special
         self.max_question = min(max_question_tokens, self.room // 2)

@@ -7,6 +7,7 @@ rank (`pr_auc`), how many of them are found at a precision that people can bear 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -93,6 +94,38 @@ class RareClass:
         if not isinstance(tunes, bool) or not is_precision or not isinstance(threshold, Mapping | None):
             raise ModelFolderError("The model's maskwright.json describes its rare class in a way that is not ours.")
         return cls(facts["label"], tunes, precision, None if threshold is None else Threshold.from_json(threshold))
+
+
+def joined_rare(
+    classes: Sequence[RareClass | None], temperatures: Sequence[float], is_binary: bool
+) -> RareClass | None:
+    """The rare class of several models whose probabilities, each at its temperature, are made one by their mean.
+
+    classes: of each model; is_binary: the class is given or not by its own logit alone, so that a threshold has its
+    place at any temperature. Where all have a threshold for one class, theirs is the mean; else none holds, which is
+    told, and the class of the first stays for the scores.
+    """
+    first, known = classes[0], [one.threshold for one in classes if one is not None and one.threshold is not None]
+    if not known:
+        return first
+    labels = {None if one is None else one.label for one in classes}
+    is_same_scale = is_binary or all(value == 1.0 for value in temperatures)
+    if first is not None and len(labels) == 1 and len(known) == len(classes) and is_same_scale:
+        values = [at_temperature(one.value, value) for one, value in zip(known, temperatures, strict=True)]
+        mean = sum(values) / len(values)
+        return replace(first, threshold=Threshold(mean, frozenset().union(*(one.seen for one in known))))
+    warn(
+        "The models have no threshold in common, of one class and on one scale: together they give the most probable "
+        "class."
+    )
+    return None if first is None else RareClass(first.label)
+
+
+def at_temperature(probability: float, temperature: float) -> float:
+    """A probability of a binary choice when its logit is divided by `temperature`; beyond 0 to 1 it stays."""
+    if temperature == 1.0 or not 0 < probability < 1:
+        return probability
+    return 1 / (1 + math.exp(-math.log(probability / (1 - probability)) / temperature))
 
 
 def choose_threshold(

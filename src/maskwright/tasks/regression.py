@@ -17,18 +17,24 @@ from ..models.model import Model
 from ..text.tables import Row, Table, read_table
 from . import metrics as scores
 from .examples import Examples
+from .long_texts import LONG_SETTINGS, LongTexts
 from .sequence import SequenceTask
 
 
 class Regression(SequenceTask):
-    """One number for each row, in the unit of the targets: they are neither shifted nor scaled."""
+    """One number for each row, in the unit of the targets: they are neither shifted nor scaled.
+
+    long: how long texts are read, None where they are cut.
+    """
 
     name: ClassVar[str] = "regression"
     head = "regression"
+    settings: ClassVar[tuple[str, ...]] = LONG_SETTINGS
     main_metric = "pearson"
 
-    def __init__(self) -> None:
+    def __init__(self, long: LongTexts | None = None) -> None:
         self.labels: list[str] = []
+        self.long = long
 
     @classmethod
     def from_rows(
@@ -38,9 +44,13 @@ class Regression(SequenceTask):
         *,
         train_file: str | None = None,
         dev_file: str | None = None,
+        **long: Any,
     ) -> Regression:
-        """Check the targets. Raises RowErrors for any that is no finite number, InputError for no rows."""
-        task = cls()
+        """Check the targets. Raises RowErrors for any that is no finite number, InputError for no rows.
+
+        long, stride, pool, max_windows: see `LongTexts.of`.
+        """
+        task = cls(LongTexts.of(**long))
         if not train_rows:
             raise InputError(f"{train_file or 'The training data'} has no row: a regression needs texts with numbers.")
         task.check(train_rows, train_file)
@@ -58,6 +68,11 @@ class Regression(SequenceTask):
     ) -> Table:
         """Texts or pairs with a number each; see `text.tables.read_table`."""
         return read_table(path, columns=columns, numeric=True, skip_bad_rows=skip_bad_rows)
+
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """pearson and spearman."""
+        return ("pearson", "spearman")
 
     @property
     def num_labels(self) -> int:
@@ -99,6 +114,11 @@ class Regression(SequenceTask):
         """{"score": number} for each row."""
         return [{"score": value} for value in logits.squeeze(-1).tolist()]
 
+    def loudest(self, heard: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+        """The window with the highest number."""
+        window = int(heard[:, 0].argmax())
+        return {"": (window, float(heard[window, 0]))}
+
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """pearson, spearman and mse."""
         gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()
@@ -109,10 +129,10 @@ class Regression(SequenceTask):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """{"task": "regression"}."""
-        return {"task": self.name}
+        """{"task": "regression"}, and "long" where texts are read in windows."""
+        return {"task": self.name} if self.long is None else {"task": self.name, "long": self.long.to_json()}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Regression:
-        """The task of `to_json`; it has no facts to check."""
-        return cls()
+        """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
+        return cls(LongTexts.from_json(facts))

@@ -1,4 +1,7 @@
-"""Tasks on whole sequences: one answer for each text or pair of texts."""
+"""Tasks on whole texts: one answer for each text or pair of texts.
+
+A text that does not fit into one sequence is cut, or read in windows whose logits are pooled (`long_texts`).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from ..text.encoding import TextCounts
 from ..text.tables import Row
 from .base import Evaluation, Task
 from .examples import Examples, map_batches, tokenize_rows
+from .long_examples import LongExamples, window_rows
+from .long_texts import LongTexts
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -23,7 +28,12 @@ if TYPE_CHECKING:
 
 
 class SequenceTask(Task):
-    """One answer for each text or pair of texts. Its logits are float32 [rows, labels]."""
+    """One answer for each text or pair of texts. Its logits are float32 [rows, labels].
+
+    long: how texts are read that do not fit into one sequence; None where they are cut.
+    """
+
+    long: LongTexts | None = None
 
     @abstractmethod
     def target(self, label: str | None) -> Any:
@@ -45,6 +55,13 @@ class SequenceTask(Task):
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """Metrics of logits float32 [rows, labels] against targets [rows] or [rows, labels]."""
 
+    @abstractmethod
+    def loudest(self, heard: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+        """For each label that a row is given, its loudest window and the score there; {"": ...} for a single answer.
+
+        heard: float32 [windows, labels], logits of the row's windows.
+        """
+
     def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor | None:
         """Rows answered right, an int scalar; None where an answer is not simply right or wrong."""
         return None
@@ -62,13 +79,33 @@ class SequenceTask(Task):
         good, values = self.check(rows, file, skip_bad_rows=skip_bad_rows)
         if not good:
             raise InputError(f"{file or 'The data'} has no usable row: give at least one labelled text.")
-        return tokenize_rows(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
+        return self.tokenize(good, tokenizer, max_length, self.as_targets(values), len(rows) - len(good))
 
     def unlabelled(
         self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> Examples:
-        """Tokenise rows without targets; longer ones are cut, and counted."""
-        return tokenize_rows(rows, tokenizer, max_length, counts=counts)
+        """Tokenise rows without targets; longer ones are cut, and counted, or become windows."""
+        return self.tokenize(rows, tokenizer, max_length, counts=counts)
+
+    def tokenize(
+        self,
+        rows: Sequence[Row],
+        tokenizer: Tokenizer,
+        max_length: int | None,
+        targets: Tensor | None = None,
+        num_skipped: int = 0,
+        counts: TextCounts | None = None,
+    ) -> Examples:
+        """Rows as sequences of at most `max_length` tokens, or as windows; see `tokenize_rows` and `window_rows`."""
+        if self.long is None:
+            return tokenize_rows(rows, tokenizer, max_length, targets, num_skipped, counts)
+        return window_rows(rows, tokenizer, max_length, self.long, targets, num_skipped, counts)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """With at most as many windows of each row as training may read."""
+        if self.long is None or not isinstance(examples, LongExamples):
+            return examples
+        return examples.thinned(self.long.max_windows)
 
     def check(
         self, rows: Sequence[Row], file: str | None = None, *, skip_bad_rows: bool = False
@@ -87,9 +124,9 @@ class SequenceTask(Task):
         return good, values
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Rows that are cut, and dev rows that all have one label."""
-        found = []
-        if examples.num_truncated:
+        """Rows that are cut or become windows, and dev rows that all have one label."""
+        found = _window_remarks(examples, name, max_length) if isinstance(examples, LongExamples) else []
+        if examples.num_truncated and not found:
             found.append(f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {max_length} tokens.")
         labels = {row.label for row in examples.rows}
         if name == "dev" and len(labels) == 1:
@@ -98,23 +135,61 @@ class SequenceTask(Task):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Rows of a batch."""
-        return {self.name: len(batch)}
+        return {self.name: len(batch.labels.get("windows", batch.lengths))}
+
+    def pooled(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Logits of a batch's rows, float32 [rows, labels], from those of its sequences: float [sequences, labels]."""
+        if self.long is None or "windows" not in batch.labels:
+            return logits.float()
+        return self.long.pooled(logits.float()[batch.labels["order"]], batch.labels["windows"].tolist())
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean loss over the sequences of a batch with the label "sequence": a scalar with gradient."""
-        return self.loss_of(model.logits(batch).float(), batch.labels["sequence"])
+        """Mean loss over the rows of a batch with the label "sequence": a scalar with gradient."""
+        return self.loss_of(self.pooled(model.logits(batch), batch), batch.labels["sequence"])
 
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Summed loss and right answers of a batch with the label "sequence"."""
-        logits, targets = model.logits(batch).float(), batch.labels["sequence"]
-        total = self.loss_of(logits, targets) * len(batch)
+        logits, targets = self.pooled(model.logits(batch), batch), batch.labels["sequence"]
+        counts = self.counts(batch)
+        total = self.loss_of(logits, targets) * counts[self.name]
         correct = self.num_correct(logits.detach(), targets)
-        return Outcome({self.name: total}, self.counts(batch), {} if correct is None else {self.name: correct})
+        return Outcome({self.name: total}, counts, {} if correct is None else {self.name: correct})
 
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
         """float32 [rows, labels]."""
         device = next(model.parameters()).device
-        return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
+        if self.long is None or not isinstance(examples, LongExamples):
+            return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
+        heard = examples.map(model.logits, device, batch_tokens)
+        return self.long.pooled(heard, examples.num_windows.tolist())
+
+    def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
+        """One answer for each row, as `decode` words it; of a row of several windows also which was the loudest.
+
+        "loudest" is {"window" (from 0), "windows" (how many), "start", "end" (characters), "score"}, or, where several
+        labels may apply, one of these for each label that was given.
+        """
+        if self.long is None or not isinstance(examples, LongExamples) or len(examples) == 0:
+            return super().predict(model, examples, batch_tokens)
+        device = next(model.parameters()).device
+        heard = self.in_evaluation(model, lambda: examples.map(model.logits, device, batch_tokens))  # [windows, labels]
+        counts = examples.num_windows.tolist()
+        answers = self.answers(self.long.pooled(heard, counts), examples)
+        for start, own, answer in zip(examples.starts.tolist(), heard.split(counts), answers, strict=False):
+            if len(own) == 1:
+                continue
+            found = {
+                label: {
+                    "window": window,
+                    "windows": len(own),
+                    "start": int(examples.spans[start + window, 0]),
+                    "end": int(examples.spans[start + window, 1]),
+                    "score": score,
+                }
+                for label, (window, score) in self.loudest(own, answer).items()
+            }
+            answer["loudest"] = found.get("", found)
+        return answers
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
         """One answer for each row, as `decode` words it."""
@@ -137,6 +212,23 @@ class SequenceTask(Task):
             chosen = set(answer["labels"])
             return all((label in chosen) == bool(value) for label, value in zip(self.labels, target, strict=True))
         return "label" in answer and self.labels[int(target)] == answer["label"]
+
+
+def _window_remarks(examples: LongExamples, name: str, max_length: int) -> list[str]:
+    """Rows that became windows, what training leaves out of them, and first texts that are cut."""
+    num_windows, found = len(examples.input_ids) + examples.num_left_out, []
+    if num_windows > len(examples):
+        found.append(f"{len(examples):,} {name} rows make {num_windows:,} windows of at most {max_length} tokens.")
+    if examples.num_thinned:
+        found.append(
+            f"{examples.num_thinned:,} {name} rows have more than {int(examples.num_windows.max())} windows; so many, "
+            f"spread evenly, are read in training, and {examples.num_left_out:,} are left out (--max-windows)."
+        )
+    if examples.num_truncated:
+        found.append(
+            f"The first text of {examples.num_truncated:,} {name} rows is cut; only the second one is read in windows."
+        )
+    return found
 
 
 def labelled(examples: Examples) -> Tensor:

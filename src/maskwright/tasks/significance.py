@@ -1,7 +1,8 @@
 """Whether one model is better than another on the same rows, or only luckier.
 
-Both tests are paired: they look at the rows on which the two differ. The bootstrap (Efron 1979; Berg-Kirkpatrick et al.
-2012 on its use here) works for every metric and gives an interval; McNemar's test (1947) is exact, for right and wrong.
+All tests are paired: they look at the rows on which the two differ. The bootstrap (Efron 1979; Berg-Kirkpatrick et al.
+2012 on its use here) works for every metric and gives an interval; the permutation test (Noreen 1989) works for
+every metric too; McNemar's test (1947) is exact, for right and wrong.
 """
 
 from __future__ import annotations
@@ -90,6 +91,26 @@ def bootstrap_metric(
         for rows in block
     ]
     return _difference(metric(truth, a) - metric(truth, b), np.asarray(drawn), confidence, len(truth))
+
+
+def permutation_test(
+    metric: Metric, gold: ArrayLike, first: ArrayLike, second: ArrayLike, *, samples: int = 1000, seed: int = 0
+) -> float:
+    """Two-sided p: how often a difference as large comes up when it is chance whose answer is whose.
+
+    For each sample every row's two answers change sides with probability one half. Arguments and errors as those of
+    `bootstrap_metric`.
+    """
+    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
+    _check(len(truth), [len(a), len(b)], samples, CONFIDENCE)
+    observed = metric(truth, a) - metric(truth, b)
+    slack, num_extreme = 1e-12 * (1 + abs(observed)), 0
+    shape = (len(truth), *[1] * (a.ndim - 1))
+    for number in range(samples):
+        swapped = generator(seed, "permutation", number).random(len(truth)).reshape(shape) < 0.5
+        one, other = np.where(swapped, b, a), np.where(swapped, a, b)
+        num_extreme += abs(metric(truth, one) - metric(truth, other)) >= abs(observed) - slack
+    return (num_extreme + 1) / (samples + 1)
 
 
 def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:

@@ -201,6 +201,10 @@ class Similarity(Task):
         device = next(model.parameters()).device
         return map_batches(examples, lambda batch: self.vectors(model, batch), device=device, batch_tokens=batch_tokens)
 
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Vectors end to end, float32 [rows, 2, sizes of all models]: their cosine is the mean of the cosines."""
+        return torch.cat(list(logits), dim=-1) / len(logits) ** 0.5
+
     def cosines(self, logits: Tensor) -> Tensor:
         """float32 [rows], -1 to 1."""
         return (logits[:, 0] * logits[:, 1]).sum(-1).clamp(-1, 1)

@@ -119,8 +119,9 @@ def window_sentences(
     for begin in range(0, len(rows), TOKENIZE_ROWS):
         for windows, first_pieces in _encode(rows[begin : begin + TOKENIZE_ROWS], tokenizer, max_length):
             judges = _judges(windows, first_pieces)
-            for number, window in enumerate(windows):
-                own = np.flatnonzero(judges == number)
+            order = np.argsort(judges, kind="stable")  # words, those of the first window first
+            owns = np.split(order, np.searchsorted(judges[order], np.arange(1, len(windows))))
+            for window, own in zip(windows, owns, strict=True):
                 first = window.windows[0][0] - len(window.template.gaps[0][0])
                 input_ids.append(np.asarray(window.ids, dtype=np.int32))
                 places.append(first_pieces[own] - first)
@@ -181,13 +182,18 @@ def _first_pieces(offsets: Sequence[Span], words: Sequence[str]) -> np.ndarray:
 
 
 def _judges(windows: Sequence[Encoding], pieces: np.ndarray) -> np.ndarray:
-    """The window that shows most around each piece, the first of equal ones: int64 [pieces]."""
+    """The window that shows most around each piece, the first of equal ones: int64 [pieces].
+
+    Only pieces of a window are compared for it, so the time and memory are those of one pass over the windows.
+    """
     last = max(window.windows[0][1] for window in windows)
-    shown = []
-    for window in windows:
+    most, judge = np.full(last, -1, dtype=np.int64), np.zeros(last, dtype=np.int64)
+    for number, window in enumerate(windows):
         start, end = window.windows[0]
-        before = np.where(start == 0, last, pieces - start)
-        after = np.where(end == last, last, end - 1 - pieces)
+        own = np.arange(start, end)
+        before = own - start if start else np.full(end, last)
+        after = end - 1 - own if end < last else np.full(end - start, last)
         around = np.minimum(before, after)
-        shown.append(np.where((pieces >= start) & (pieces < end), around, -1))
-    return np.argmax(np.stack(shown), axis=0)
+        better = own[around > most[start:end]]
+        most[better], judge[better] = around[better - start], number
+    return judge[pieces]

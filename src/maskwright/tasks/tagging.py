@@ -19,13 +19,16 @@ from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.heads import TokenCrfHead, require
+from ..models.probes import TokenProbe
 from ..nn.crf import LinearChainCrf
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
 from ..text.tagged import Sentence, TaggedTable, as_sentences, read_tagged
 from . import metrics as scores
 from .base import Evaluation, Task
-from .examples import Examples, packed_batches
+from .calibration import Decisions, Temperature, calibration_errors, honest_probabilities, row_keys
+from .ensemble import mean_probabilities
+from .examples import Examples, as_logits, packed_batches
 from .schemes import OUTSIDE, SCHEMES, agreement, find_scheme, repair, scheme_tags, spans, split_tag, strict_spans
 from .tagged_examples import TaggedExamples, window_sentences
 
@@ -98,6 +101,11 @@ class Tagging(Task):
         task.check(train_rows, train_file)
         task.check(dev_rows, dev_file)
         return task
+
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """entity_f1 and accuracy; without a scheme accuracy and macro_f1."""
+        return ("accuracy", "macro_f1") if self.scheme is None else ("entity_f1", "strict_entity_f1", "accuracy")
 
     @property
     def num_labels(self) -> int:
@@ -191,8 +199,8 @@ class Tagging(Task):
     def prime(self, model: Model, examples: Examples) -> None:
         """Give a new CRF the neighbours that the training tags have: fine-tuning rates are too small to find them."""
         assert isinstance(examples, TaggedExamples)
-        if isinstance(model.head, TokenCrfHead) and examples.targets is not None:
-            model.head.crf.prime(examples.targets, examples.num_words_by_row)
+        if self.crf and examples.targets is not None:
+            self._crf(model).prime(examples.targets, examples.num_words_by_row)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Words of a batch."""
@@ -230,8 +238,9 @@ class Tagging(Task):
 
     @staticmethod
     def _crf(model: Model) -> LinearChainCrf:
-        head: TokenCrfHead = require(model.head, (TokenCrfHead,), "judge tags together")
-        return head.crf
+        head = require(model.head, (TokenCrfHead, TokenProbe), "judge tags together")
+        crf: LinearChainCrf = head.crf
+        return crf
 
     def tags_of(self, logits: Tensor, examples: TaggedExamples) -> list[list[str]]:
         """The tags of each sentence. logits: float32 [words, labels]."""
@@ -254,7 +263,8 @@ class Tagging(Task):
         the mean probability of its tags. Without a scheme there are none, and "scores" has that of each tag.
         """
         assert isinstance(examples, TaggedExamples)
-        sure = logits.double().softmax(dim=-1).amax(dim=-1).tolist() if len(logits) else []
+        scaled = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
+        sure = scaled.softmax(dim=-1).amax(dim=-1).tolist() if len(logits) else []
         found = []
         for row, tags, start in zip(
             as_sentences(examples.rows), self.tags_of(logits, examples), examples.starts, strict=False
@@ -264,20 +274,46 @@ class Tagging(Task):
             found.append(answer | ({"scores": own} if self.scheme is None else {"entities": _entities(row, tags, own)}))
         return found
 
+    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Logits float32 [words, labels] of the mean of the probabilities of each word.
+
+        Each word alone decides, so its neighbours may not fit: tags that are not spelt as the scheme says are repaired,
+        the one that a word gets changing places with the one that it had.
+        """
+        shares = [part.double().softmax(dim=-1).numpy() for part in logits]
+        united = as_logits(torch.from_numpy(mean_probabilities(shares))).float()
+        assert isinstance(examples[0], TaggedExamples)
+        for start, tags in zip(examples[0].starts.tolist(), self.tags_of(united, examples[0]), strict=False):
+            for place, (old, new) in enumerate(zip(tags, self.mend(tags)[0], strict=True), start=start):
+                if old != new:
+                    pair = [self._number[old], self._number[new]]
+                    united[place, pair] = united[place, pair[::-1]]
+        return united
+
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean cross-entropy over the words of each sentence: float32 [sentences]."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         words = F.cross_entropy(logits, examples.targets, reduction="none")
         return torch.stack([part.sum() / max(len(part), 1) for part in words.split(examples.num_words_by_row)])
 
+    def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
+        """The tag of each word."""
+        assert isinstance(examples, TaggedExamples) and examples.targets is not None
+        rows = row_keys(as_sentences(examples.rows))
+        keys = [key for key, words in zip(rows, examples.num_words_by_row, strict=True) for _ in range(words)]
+        return Decisions(logits.double().numpy(), examples.targets.numpy(), keys)
+
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """entity_f1, entity_precision, entity_recall as conlleval and seqeval count them, the same under seqeval's
-        strict mode, and accuracy over words; without a scheme accuracy and macro_f1 over tags.
+        strict mode, and accuracy over words; without a scheme accuracy and macro_f1 over tags; and the calibration
+        errors over words.
         """
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         loss = float(F.cross_entropy(logits, examples.targets))
         found = self.metrics(self.gold_of(examples), self.tags_of(logits, examples))
-        return Evaluation(found, logits, loss)
+        decisions = self.decisions(logits, examples)
+        errors = calibration_errors(decisions.gold, honest_probabilities(decisions, self.temperature))
+        return Evaluation(found | errors, logits, loss)
 
     def metrics(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
         """The same of tags, sentence by sentence."""
@@ -307,8 +343,9 @@ class Tagging(Task):
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "labels", "scheme", "crf"}."""
-        return {"task": self.name, "labels": self.labels, "scheme": self.scheme, "crf": self.crf}
+        """{"task", "labels", "scheme", "crf"}, and "temperature" where one was fitted."""
+        fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
+        return {"task": self.name, "labels": self.labels, "scheme": self.scheme, "crf": self.crf, **fitted}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Tagging:
@@ -317,9 +354,12 @@ class Tagging(Task):
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ModelFolderError("The model's maskwright.json has no list of tag names under 'labels'.")
         try:
-            return cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)))
+            task = cls(labels, facts.get("scheme", "auto"), bool(facts.get("crf", False)))
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a tagger: {error}") from None
+        if facts.get("temperature") is not None:
+            task.temperature = Temperature.from_json(facts["temperature"])
+        return task
 
 
 def _entities(row: Sentence, tags: Sequence[str], sure: Sequence[float]) -> list[dict[str, Any]]:

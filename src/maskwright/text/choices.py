@@ -7,7 +7,7 @@ sentence is chosen; CosmosQA's csv has answers in place of endings.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -38,6 +38,16 @@ class ChoiceRow:
     file: str
     key: str = ""
 
+    @property
+    def text(self) -> str:
+        """What people read first: the context, or the question where there is none."""
+        return self.context if self.context.strip() else self.question
+
+    @property
+    def text_pair(self) -> str | None:
+        """The question where both have text, else None."""
+        return self.question if self.context.strip() and self.question.strip() else None
+
     def pairs(self) -> list[tuple[str, str]]:
         """(first text, second text) for each choice, as BERT reads SWAG: the question goes before the choice.
 
@@ -59,14 +69,31 @@ class ChoiceTable:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def num_skipped(self) -> int:
+        """Number of rows left out (one row may have several faults)."""
+        return len({(error.file, error.line) for error in self.skipped})
+
+
+def is_choices(path: Path | str) -> bool:
+    """Whether a file holds multiple-choice rows, seen by the names in its first row: .csv or .jsonl."""
+    kind = file_format(path, default="txt")
+    if kind not in ("csv", "jsonl") or not Path(path).is_file():
+        return False
+    first = next(read_records(path, kind), None)
+    if first is None or first.faults:
+        return False
+    return "choices" in first.named if kind == "jsonl" else _layout([cell.strip() for cell in first.cells]) is not None
+
 
 def read_choices(
-    path: Path | str, *, num_choices: int | None = None, with_labels: bool = True, skip_bad_rows: bool = False
+    path: Path | str, *, num_choices: int | None = None, with_labels: bool | None = True, skip_bad_rows: bool = False
 ) -> ChoiceTable:
     """Read multiple-choice rows from .csv or .jsonl, plain or packed.
 
-    num_choices: of every row; None takes the commonest number of the file. with_labels: every row needs its label;
-    without it labels are not read. skip_bad_rows: leave bad rows out, listed in `skipped`.
+    num_choices: of every row; None takes the commonest number of the file. with_labels: True: every row needs its
+    label; False: labels are not read; None: they are read where they are there. skip_bad_rows: leave bad rows out,
+    listed in `skipped`.
 
     Raises RowErrors (all bad rows: no text, fewer than two choices, another number of choices than the others, a label
     that is none of them), InputError (a format or header that is not known, nothing to read), MissingFileError.
@@ -75,7 +102,39 @@ def read_choices(
     if kind not in ("csv", "jsonl"):
         raise InputError(f"{path} is .{kind}: multiple choice is read from .csv (SWAG) and .jsonl.")
     faults: list[RowError] = []
-    found = list(_parsed(path, kind, with_labels, faults))
+    rows, expected = _of_one_size(list(_parsed(path, kind, with_labels, faults)), num_choices, faults)
+    faults.sort(key=lambda fault: fault.line)
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults)
+    if not rows:
+        raise InputError(f"{path} holds no {'good ' if faults else ''}rows.")
+    return ChoiceTable(rows, expected, faults)
+
+
+def choices_of(items: Sequence[Mapping[str, Any]], *, with_labels: bool = True) -> list[ChoiceRow]:
+    """Rows from memory, each with `context`, `question`, `choices` and perhaps `label`, under the rules of a file.
+
+    Their "line" counts them from 1. Raises RowErrors with every bad one, InputError where there are none.
+    """
+    faults: list[RowError] = []
+    found = []
+    for number, named in enumerate(items, start=1):
+        bad: list[RowError] = []
+        row = _row(Record("the rows", number, named=dict(named)), with_labels, bad)
+        found += [] if row is None or bad else [row]
+        faults += bad
+    rows, _ = _of_one_size(found, None, faults)
+    if faults:
+        raise RowErrors(sorted(faults, key=lambda fault: fault.line))
+    if not rows:
+        raise InputError("There are no rows: at least one is needed.")
+    return rows
+
+
+def _of_one_size(
+    found: Sequence[ChoiceRow], num_choices: int | None, faults: list[RowError]
+) -> tuple[list[ChoiceRow], int]:
+    """The rows with `num_choices` choices (None: the commonest number), and that number; others are faults."""
     expected = num_choices or _commonest([len(row.choices) for row in found])
     rows = []
     for row in found:
@@ -85,12 +144,7 @@ def read_choices(
             who = "are needed" if num_choices else "is what most rows have"
             reason = f"there are {len(row.choices)} choices, and {expected} {who}"
             faults.append(RowError(row.file, row.line, "choices", reason))
-    faults.sort(key=lambda fault: fault.line)
-    if faults and not skip_bad_rows:
-        raise RowErrors(faults)
-    if not rows:
-        raise InputError(f"{path} holds no {'good ' if faults else ''}rows.")
-    return ChoiceTable(rows, expected, faults)
+    return rows, expected
 
 
 def _commonest(sizes: Sequence[int]) -> int:
@@ -98,7 +152,7 @@ def _commonest(sizes: Sequence[int]) -> int:
     return Counter(sizes).most_common(1)[0][0] if sizes else 0
 
 
-def _parsed(path: Path | str, kind: str, with_labels: bool, faults: list[RowError]) -> Iterator[ChoiceRow]:
+def _parsed(path: Path | str, kind: str, with_labels: bool | None, faults: list[RowError]) -> Iterator[ChoiceRow]:
     records = read_records(path, kind)
     for record in records if kind == "jsonl" else _named(path, records, with_labels):
         bad = list(record.faults)
@@ -108,7 +162,7 @@ def _parsed(path: Path | str, kind: str, with_labels: bool, faults: list[RowErro
             yield row
 
 
-def _named(path: Path | str, records: Iterator[Record], with_labels: bool) -> Iterator[Record]:
+def _named(path: Path | str, records: Iterator[Record], with_labels: bool | None) -> Iterator[Record]:
     """The rows of a csv file as if each were a JSON object with the plain names."""
     first = next(records, None)
     if first is None:
@@ -116,14 +170,12 @@ def _named(path: Path | str, records: Iterator[Record], with_labels: bool) -> It
     if first.faults:
         raise RowErrors([fault for record in chain([first], records) for fault in record.faults])
     header = [cell.strip() for cell in first.cells]
-    for context, question, stem in _CSV_LAYOUTS:
-        columns = _numbered(header, stem)
-        if context in header and question in header and columns:
-            break
-    else:
+    layout = _layout(header)
+    if layout is None:
         raise InputError(
             f"{path} is not laid out as SWAG: columns sent1, sent2, ending0, ending1, ... and label are needed."
         )
+    context, question, columns = layout
     if with_labels and "label" not in header:
         raise InputError(f"{path} has no column 'label': test files can be predicted, not scored.")
     for record in records:
@@ -142,6 +194,15 @@ def _named(path: Path | str, records: Iterator[Record], with_labels: bool) -> It
             yield Record(record.file, record.line, named=named | {"label": cells.get("label")})
 
 
+def _layout(header: Sequence[str]) -> tuple[str, str, list[str]] | None:
+    """The columns of context, question and choices; None where they are not all there."""
+    for context, question, stem in _CSV_LAYOUTS:
+        columns = _numbered(header, stem)
+        if context in header and question in header and columns:
+            return context, question, columns
+    return None
+
+
 def _numbered(header: Sequence[str], stem: str) -> list[str]:
     """The columns stem0, stem1, ... as far as they go."""
     names: list[str] = []
@@ -150,7 +211,7 @@ def _numbered(header: Sequence[str], stem: str) -> list[str]:
     return names
 
 
-def _row(record: Record, with_labels: bool, faults: list[RowError]) -> ChoiceRow | None:
+def _row(record: Record, with_labels: bool | None, faults: list[RowError]) -> ChoiceRow | None:
     """The row, or None; what is wrong with it is added to `faults`."""
     named = record.named
     texts = {name: "" if named.get(name) is None else named[name] for name in ("context", "question")}
@@ -172,7 +233,7 @@ def _row(record: Record, with_labels: bool, faults: list[RowError]) -> ChoiceRow
         if reason is not None:
             faults.append(record.fault("choices", f"choice {number}: {reason}"))
     label = None
-    if with_labels:
+    if with_labels or (with_labels is None and named.get("label") not in (None, "")):
         label, reason = _label(named.get("label"), len(choices))
         if reason is not None:
             faults.append(record.fault("label", reason))

@@ -60,19 +60,20 @@ class RowsDistillation(FinetuneJob):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Rows of a batch, and its tokens for hidden states."""
-        counts = {self.task.name: len(batch), "soft": len(batch)}
+        rows = self.task.counts(batch)
+        counts = {**rows, "soft": rows[self.task.name]}
         return counts | {"hidden": batch.num_tokens} if self.mix.hidden_weight else counts
 
     def outcome(self, batch: Batch) -> Outcome:
         """Losses and right answers of the student on labelled rows."""
         with torch.no_grad():
             wanted_hidden = self.teacher.encode(batch).hidden  # [tokens, hidden]
-            wanted = answers(self.teacher, wanted_hidden, batch)  # [sequences, labels]
+            wanted = self.task.pooled(answers(self.teacher, wanted_hidden, batch), batch)  # [rows, labels]
         hidden = self.model.encode(batch).hidden  # [tokens, hidden]
-        logits = answers(self.model, hidden, batch)  # [sequences, labels]
+        logits = self.task.pooled(answers(self.model, hidden, batch), batch)  # [rows, labels]
         targets = batch.labels["sequence"]
         losses = {
-            self.task.name: self.task.loss_of(logits, targets) * len(batch),
+            self.task.name: self.task.loss_of(logits, targets) * len(targets),
             "soft": soft_loss(self.task.problem_type, logits, wanted, self.mix.temperature),
         }
         if self.mix.hidden_weight:

@@ -132,6 +132,7 @@ class RowsSide:
                 (self.data.dev, self.config.dev or self.config.train),
             )
         )
+        self.train = self.task.for_training(self.train)
         network = student_config(teacher.config, config.preset, config.layers)
         self.student: Student = make_student(teacher, network, seed=config.seed)
 
@@ -184,10 +185,11 @@ class RowsSide:
             return {"loss": found.loss, **found.metrics}
 
         def loss(model: Model, batch: Batch) -> Tensor:
-            return task.loss(model, batch) * len(batch)
+            return task.loss(model, batch) * task.counts(batch)[task.name]
 
         practice = [batch for step in range(PRACTICE_STEPS) for batch in job.micro_batches(step)]
-        return Exam(task.main_metric, list(packed_batches(dev, self.device)), Model.logits, score, practice, loss)
+        batches = list(packed_batches(dev.sequences, self.device))
+        return Exam(task.main_metric, batches, Model.logits, score, practice, loss)
 
     def facts(self) -> dict[str, Any]:
         """What maskwright.json says beyond the recipe and the result."""

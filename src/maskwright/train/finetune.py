@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..core import registry
@@ -20,7 +19,7 @@ from ..hub.sentence import Declared
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model, build
 from ..models.presets import preset
-from ..tasks.base import AnyTable, Task
+from ..tasks.base import AnyTable, Evaluation, Task
 from ..tasks.examples import Examples
 from ..text.tokenizer import Tokenizer
 from .average import mean_weights
@@ -29,6 +28,7 @@ from .finetune_job import FinetuneJob, FolderKeeper, MemoryKeeper
 from .finetune_report import write_finetune_report
 from .loop import LoopSettings, train
 from .run import RunFolder, RunResult, open_run
+from .seeds import Seed, Seeds, best_weights, statistics
 
 DEV_SHARE = 0.1
 
@@ -44,7 +44,8 @@ class FitResult:
 @dataclass(frozen=True)
 class FinetuneResult(RunResult):
     """Where a run's results are, and its dev figures: mean and deviation over seeds, each seed's own, and those of
-    the model whose weights are the mean of all seeds' (None where that was not asked for).
+    the model whose weights are the mean of all seeds' (None where that was not asked for); calibration: temperature,
+    and the calibration error before and with it, where asked for.
     """
 
     mean: dict[str, float]
@@ -53,6 +54,7 @@ class FinetuneResult(RunResult):
     main_metric: str
     average: dict[str, float] | None = None
     already_finished: bool = False
+    calibration: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,16 +65,6 @@ class LabelledData:
     dev: list[Any]
     from_train: bool
     skipped: int
-
-
-@dataclass
-class Seed:
-    """One finished seed, as its result.json says."""
-
-    seed: int
-    metrics: dict[str, float]
-    best_step: int
-    folder: Path = field(repr=False)
 
 
 def fit(
@@ -141,8 +133,10 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
         return _result(run, result)
 
 
-class Bench:
+class Bench(Seeds):
     """Holds the data of a run and runs its seeds."""
+
+    config: FinetuneConfig
 
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
@@ -153,7 +147,8 @@ class Bench:
         room = model.config.max_position_embeddings
         if config.max_length > room:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {room} positions.")
-        self.train = self._examples(list(self.task.learns_from(self.data.train)), config.train)
+        learnt = list(self.task.learns_from(self.data.train))
+        self.train = self.task.for_training(self._examples(learnt, config.train))
         self.dev = self._examples(self.data.dev, config.dev or config.train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
             for remark in self.task.remarks(examples, name, config.max_length):
@@ -167,35 +162,21 @@ class Bench:
                 "use a model that was trained on such text."
             )
 
-    def run_seed(self, run: RunFolder, seed: int) -> Seed:
-        """Train one seed in its own folder, or read what it found when it is finished."""
-        folder = RunFolder(run.path / f"seed-{seed}", run.recipe)
-        folder.path.mkdir(exist_ok=True)
-        if folder.result is None:
-            job, _ = self._job(seed, folder)
-            train(job, self._settings(job, seed), folder, name=f"fine-tuning, seed {seed}")
-            folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
-        found = folder.result or {}
-        return Seed(found["seed"], found["metrics"], found["best_step"], folder.path)
-
     def conclude(self, run: RunFolder, seeds: Sequence[Seed]) -> dict[str, Any]:
         """Write the best seed's model, or the average of all, and the report; returns what marks the run finished."""
         best = max(seeds, key=lambda seed: seed.metrics[self.task.main_metric])
-        job, model = self._job(best.seed, RunFolder(best.folder, run.recipe))
+        job = self.job(best.seed, RunFolder(best.folder, run.recipe))
+        model = job.model
         job.conclude()
         if self.config.average_seeds:
             model.load_state_dict(mean_weights([best_weights(seed.folder) for seed in seeds]))
         evaluation = self.task.evaluate(model, self.dev)
         self.task.settle(evaluation.logits, self.dev)
-        names = list(best.metrics)
-        table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
-        deviation = table.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(names))
+        calibration = self._calibrate(evaluation) if self.config.calibrate else None
         result = {
-            "mean": dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
-            "deviation": dict(zip(names, deviation.tolist(), strict=True)),
-            "seeds": [{"seed": seed.seed, "best_step": seed.best_step, **seed.metrics} for seed in seeds],
-            "best_seed": best.seed,
+            **statistics(seeds, best),
             "average": {"loss": evaluation.loss, **evaluation.metrics} if self.config.average_seeds else None,
+            "calibration": calibration,
             "main_metric": self.task.main_metric,
             "dev_from_train": self.data.from_train,
             "weights": {
@@ -212,6 +193,14 @@ class Bench:
         save_model(model, run.path / "model", facts=facts, replace=True)
         write_finetune_report(run, self, seeds, evaluation, result)
         return result
+
+    def _calibrate(self, evaluation: Evaluation) -> dict[str, float]:
+        """Fit the temperature on the dev rows; the calibration error with it is that of each half by the other's."""
+        temperature = self.task.calibrate(evaluation.logits, self.dev)
+        if temperature.is_at_limit:
+            warn("The dev rows do not determine a temperature: all of them are right, or none is better than chance.")
+        after = self.task.score(evaluation.logits, self.dev).metrics["ece"]
+        return {"temperature": temperature.value, "ece_before": evaluation.metrics["ece"], "ece": after}
 
     def first_model(self) -> Model:
         """The network before its first step."""
@@ -242,13 +231,21 @@ class Bench:
         model.compute_dtype = DTYPES[config.precision]
         return model.to(self.device), report
 
-    def _job(self, seed: int, folder: RunFolder) -> tuple[FinetuneJob, Model]:
-        config = self.config
+    def start(self, seed: int) -> tuple[Model, Examples, Examples]:
+        """The network at its first step, its head told what the training rows say at once; and train and dev as the
+        task prepares them for it.
+        """
         model, loaded = self._model(seed)
         train, dev = (self.task.prepare(model, examples) for examples in (self.train, self.dev))
         if has_new_head(loaded):
             self.task.prime(model, train)
-        job = FinetuneJob(
+        return model, train, dev
+
+    def job(self, seed: int, folder: RunFolder) -> FinetuneJob:
+        """The training of a seed at its first step."""
+        config = self.config
+        model, train, dev = self.start(seed)
+        return FinetuneJob(
             model,
             self.task,
             train,
@@ -261,28 +258,6 @@ class Bench:
             patience=config.patience,
             freeze_encoder=config.freeze_encoder,
         )
-        return job, model
-
-    def _settings(self, job: FinetuneJob, seed: int) -> LoopSettings:
-        config = self.config
-        return LoopSettings(
-            steps=config.epochs * job.steps_per_epoch,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=seed,
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every or job.steps_per_epoch,
-            evaluate_every=job.steps_per_epoch,
-            keep=1,
-        )
-
-
-def best_weights(folder: Path) -> Path:
-    """Where the folder of a seed keeps the weights that scored best on the dev rows."""
-    return folder / "best"
 
 
 def has_new_head(loaded: LoadReport) -> bool:
@@ -314,7 +289,10 @@ def make_task(config: FinetuneConfig, data: LabelledData) -> Task:
     cls: type[Task] = registry.resolve("task", config.task_name)
     options = {name: getattr(config, name) for name in cls.settings}
     files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
-    return cls.from_rows(data.train, data.dev, **files, **options)
+    task = cls.from_rows(data.train, data.dev, **files, **options)
+    if config.metric is not None:
+        task.choose_by(config.metric)
+    return task
 
 
 def _table(config: FinetuneConfig, path: Path) -> AnyTable:
@@ -350,4 +328,5 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
         result["main_metric"],
         result.get("average"),  # a run of an older version has none
         already_finished,
+        result.get("calibration"),
     )

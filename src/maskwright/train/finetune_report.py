@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..tasks.anomaly import Anomaly
 from ..tasks.base import Evaluation, Task
+from ..tasks.choice import Choice
+from ..tasks.choice_examples import ChoiceExamples
 from ..tasks.classification import Classification
-from ..tasks.metrics import macro_f1
+from ..tasks.examples import Examples
+from ..tasks.long_examples import LongExamples
+from ..tasks.long_texts import LONG_SETTINGS
 from ..tasks.qa import QuestionAnswering
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
+from .choice_report import choice_blocks, choice_facts, guessing
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .rare_report import anomaly_blocks, imbalance_table
 from .report import (
@@ -48,11 +52,19 @@ from .report import (
 from .report.numbers import percent, plus_minus
 from .run import RunFolder
 from .tagging_report import memory_baseline, tag_bars, tagging_blocks, tagging_facts
+from .trust_report import trust_blocks
 
 if TYPE_CHECKING:
-    from .finetune import Bench, Seed
+    from .finetune import Bench
+    from .seeds import Seed
 
 WORST = 12
+_MISTAKES: dict[type[Task], Callable[[Any, Examples, torch.Tensor], list[Block]]] = {
+    Tagging: tagging_blocks,
+    QuestionAnswering: qa_mistakes,
+    Choice: choice_blocks,
+    Anomaly: anomaly_blocks,
+}
 
 
 def write_finetune_report(
@@ -63,7 +75,7 @@ def write_finetune_report(
     deviation = result["deviation"][metric] if len(seeds) > 1 else None
     dev = "rows set aside from the training file" if result["dev_from_train"] else "dev rows"
     over = f" over {len(seeds)} seeds" if len(seeds) > 1 else ""
-    simple, words = _baseline(bench)
+    simple, words = baseline(bench)
     headline = (
         f"Dev {metric.replace('_', ' ')} {plus_minus(result['mean'][metric], deviation)}{over}, on "
         f"{bench.dev.num_rows:,} {dev}; {words} {simple:.3f}."
@@ -85,10 +97,11 @@ def write_finetune_report(
             {key: str(value) for key, value in run.recipe.items()},
             run.facts(),
         ),
-        *_data(bench),
+        *data_blocks(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
-        *_mistakes(bench, evaluation),
+        *_trust(bench, evaluation),
+        *mistake_blocks(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
         _next(run, bench.task.name),
     ]
@@ -97,34 +110,49 @@ def write_finetune_report(
     write_report(run.path / "report.html", report)
 
 
-def _baseline(bench: Bench) -> tuple[float, str]:
+def baseline(bench: Bench) -> tuple[float, str]:
     """The main metric of always giving the commonest class, or of a constant, and how to call it."""
     targets = bench.dev.targets
-    if isinstance(bench.task, Tagging):
-        return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
-    if isinstance(bench.task, QuestionAnswering):
-        return refusal_baseline(bench.dev), "answering nothing gets"
-    if isinstance(bench.task, Similarity):
-        before = bench.task.evaluate(bench.first_model(), bench.dev)
-        return before.metrics[bench.task.main_metric], "the model before training gets"
-    if targets is not None and bench.task.main_metric in ("pr_auc", "macro_f1"):
-        is_ranked = bench.task.main_metric == "pr_auc"
-        return (_share_of_rare(bench), "drawing lots gets") if is_ranked else _constant_macro_f1(bench, targets)
+    for kind, (simple, words) in _BASELINES.items():
+        if isinstance(bench.task, kind):
+            return simple(bench), words
+    if targets is not None and bench.task.main_metric == "pr_auc":
+        return _share_of_rare(bench), "drawing lots gets"
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
-        return float((targets == _commonest(bench)).float().mean()), _always(bench)
+        same = torch.zeros(len(targets), bench.task.num_labels)
+        same[:, _commonest(bench)] = 100.0  # so sure that no threshold is in its way
+        found = bench.task.metrics(same, targets)
+        return found[bench.task.main_metric], f"always '{bench.task.labels[_commonest(bench)]}' gets"
     return 0.0, "a constant gets"
+
+
+def _untrained(bench: Bench) -> float:
+    return bench.task.evaluate(bench.first_model(), bench.dev).metrics[bench.task.main_metric]
+
+
+def _memorised(bench: Bench) -> float:
+    assert isinstance(bench.task, Tagging)
+    return memory_baseline(bench.task, bench.data.train, bench.data.dev)
+
+
+def _guessed(bench: Bench) -> float:
+    return guessing(bench.dev)
+
+
+def _refused(bench: Bench) -> float:
+    return refusal_baseline(bench.dev)
+
+
+_BASELINES: dict[type[Task], tuple[Callable[[Bench], float], str]] = {
+    Tagging: (_memorised, "each word's commonest tag gets"),
+    Choice: (_guessed, "guessing gets"),
+    QuestionAnswering: (_refused, "answering nothing gets"),
+    Similarity: (_untrained, "the model before training gets"),
+}
 
 
 def _commonest(bench: Bench) -> int:
     return int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
-
-
-def _constant_macro_f1(bench: Bench, targets: Tensor) -> tuple[float, str]:
-    return macro_f1(targets, torch.full_like(targets, _commonest(bench))), _always(bench)
-
-
-def _always(bench: Bench) -> str:
-    return f"always '{bench.task.labels[_commonest(bench)]}' gets"
 
 
 def _share_of_rare(bench: Bench) -> float:
@@ -147,24 +175,34 @@ def _health(score: float, simple: float, words: str, from_train: bool) -> Health
     return Health("watch" if from_train else "good", reasons)
 
 
-def _data(bench: Bench) -> list[Block]:
+def data_blocks(bench: Bench) -> list[Block]:
+    """What the rows are: how many, of which classes, how long, and what was cut."""
     train, dev = bench.train, bench.dev
     facts = {
         "training rows": train.num_rows,
         "dev rows": dev.num_rows,
         "bad rows left out": bench.data.skipped,
         "tokens in training rows": int(train.lengths.sum()),
+        **_threshold_facts(bench.task),
     }
     if isinstance(bench.task, Tagging):
         facts |= tagging_facts(bench.task, train, dev)
     elif isinstance(bench.task, QuestionAnswering):
         facts |= qa_facts(bench.task, train, dev)
+    elif isinstance(train, LongExamples) and isinstance(dev, LongExamples):
+        facts |= {
+            f"training windows of {bench.config.max_length} tokens": len(train.input_ids),
+            "training rows of more windows than are read": train.num_thinned,
+            "windows left out of them": train.num_left_out,
+            "dev windows": len(dev.input_ids),
+        }
     else:
-        facts |= _threshold_facts(bench.task)
         facts |= {
             f"training rows cut to {bench.config.max_length} tokens": train.num_truncated,
             "dev rows cut": dev.num_truncated,
         }
+    if isinstance(bench.task, Choice):
+        facts |= choice_facts(train, dev)
     blocks: list[Block] = [Facts(facts, title="The data")]
     if isinstance(bench.task, Tagging):
         blocks.append(tag_bars(bench.task, train))
@@ -175,8 +213,9 @@ def _data(bench: Bench) -> list[Block]:
         blocks.append(Bars(bars, title="Classes in the training rows"))
         if isinstance(bench.task, Classification):
             blocks += imbalance_table(bench.task, train)
-    sequences = "windows" if isinstance(bench.task, Tagging) else "rows"
-    counts_by_length, edges = np.histogram(train.lengths, bins=min(30, max(int(train.lengths.max()), 2)))
+    sequences = {"tagging": "windows", "qa": "windows", "choice": "choices"}.get(bench.task.name, "rows")
+    lengths = train.sequence_lengths if isinstance(train, ChoiceExamples) else train.lengths
+    counts_by_length, edges = np.histogram(lengths, bins=min(30, max(int(lengths.max()), 2)))
     blocks.append(
         Histogram(
             edges.tolist(),
@@ -207,28 +246,28 @@ def _threshold_facts(task: Task) -> dict[str, Any]:
 def _curves(seeds: Sequence[Seed], part: str, metric: str) -> Curves:
     records = [RunFolder(seed.folder, {}).records() for seed in seeds]
 
-    def series(name: str, key: str) -> list[Series]:
-        lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
-        return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
-
     charts = [
-        Chart("Loss", [*series("training", f"{part}_loss"), *series("dev", "eval_loss")]),
-        Chart(f"Dev {metric.replace('_', ' ')}", series("dev", f"eval_{metric}")),
-        Chart("Learning rate", series("rate", "lr")[:1]),
-        Chart("Tokens per second", series("training", "tokens_per_second")),
+        Chart("Loss", [*show_series(records, "training", f"{part}_loss"), *show_series(records, "dev", "eval_loss")]),
+        Chart(f"Dev {metric.replace('_', ' ')}", show_series(records, "dev", f"eval_{metric}")),
+        Chart("Learning rate", show_series(records, "rate", "lr")[:1]),
+        Chart("Tokens per second", show_series(records, "training", "tokens_per_second")),
     ]
     return Curves([chart for chart in charts if not chart.is_empty()])
 
 
-def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
+def show_series(records: Sequence[Sequence[dict[str, Any]]], name: str, key: str) -> list[Series]:
+    """A line for each seed, of what its records have under `key`."""
+    lines = [[(record["step"], record[key]) for record in run if key in record] for run in records]
+    return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
+
+
+def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
-    if isinstance(task, Tagging | Anomaly):
-        show = tagging_blocks if isinstance(task, Tagging) else anomaly_blocks
-        return show(task, bench.dev, evaluation.logits)  # type: ignore[arg-type]
-    if isinstance(task, QuestionAnswering):
-        return qa_mistakes(task, bench.dev, evaluation.logits)
+    for kind, blocks in _MISTAKES.items():
+        if isinstance(task, kind):
+            return blocks(task, bench.dev, evaluation.logits)
     if targets is None or (isinstance(task, Classification) and task.multi_label):
         return []
     if isinstance(task, Similarity):
@@ -246,7 +285,7 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
         ]  # fmt: skip
         return [WorstErrors(errors)]
     shares = task.probabilities(evaluation.logits)
-    guess = torch.from_numpy(task.decide(shares.numpy(), task.fair_cuts(evaluation.logits, bench.dev)))
+    guess = torch.from_numpy(task.decide(evaluation.logits, task.fair_cuts(evaluation.logits, bench.dev)))
     wrong = (guess != targets).nonzero().flatten()
     order = wrong[shares[wrong, guess[wrong]].argsort(descending=True)][:WORST].tolist()
     errors = [
@@ -259,6 +298,11 @@ def _mistakes(bench: Bench, evaluation: Evaluation) -> list[Block]:
     counts = torch.zeros(task.num_labels, task.num_labels, dtype=torch.int64)
     counts.index_put_((targets, guess), torch.ones_like(targets), accumulate=True)
     return [Confusion(task.labels, counts.tolist()), WorstErrors(errors)]
+
+
+def _trust(bench: Bench, evaluation: Evaluation) -> list[Block]:
+    decisions = bench.task.decisions(evaluation.logits, bench.dev)
+    return [] if decisions is None else trust_blocks(decisions, bench.task.temperature)
 
 
 def _far_pairs(task: Similarity, bench: Bench, evaluation: Evaluation) -> list[Block]:
@@ -293,7 +337,7 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
 
 def _next(run: RunFolder, task: str) -> NextSteps:
     model = run.path / "model"
-    test = {"tagging": "test.conll", "qa": "test.json"}.get(task, "test.tsv")
+    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(task, "test.tsv")
     if task == "similarity":
         return NextSteps(
             [
@@ -307,11 +351,14 @@ def _next(run: RunFolder, task: str) -> NextSteps:
         return NextSteps(
             [Command(f"maskwright evaluate {model} {test}", "score it on questions that decided nothing"), use]
         )
+    single, texts = f'maskwright predict {model} "your text"', "texts.txt"
+    if task == "choice":
+        single, texts = f'{single} --choice "one ending" --choice "another"', "rows.jsonl"
     return NextSteps(
         [
             Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
-            Command(f'maskwright predict {model} "your text"', "use it"),
-            Command(f"maskwright predict {model} --input texts.txt --output answers.jsonl", "use it on a file"),
+            Command(single, "use it"),
+            Command(f"maskwright predict {model} --input {texts} --output answers.jsonl", "use it on a file"),
         ]
     )
 
@@ -331,6 +378,7 @@ def _command(recipe: dict[str, Any]) -> list[str]:
         "seeds",
         "seed",
         "class_weight",
+        "metric",
         "focal",
         "resample",
         "threshold_for",
@@ -340,5 +388,12 @@ def _command(recipe: dict[str, Any]) -> list[str]:
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
-    words += [f"--{name.replace('_', '-')}" for name in ("average_seeds", "crf", "contrastive") if recipe.get(name)]
+    if recipe.get("long") == "windows":
+        given = [name for name in LONG_SETTINGS if name in recipe]
+        words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]
+    words += [
+        f"--{name.replace('_', '-')}"
+        for name in ("average_seeds", "crf", "contrastive", "calibrate")
+        if recipe.get(name)
+    ]
     return [*words, "-o", recipe["output"]]

@@ -32,6 +32,9 @@ RESULT = "result.json"
 _DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
 _KINDS = {
     "rare_class": "a rare-lab run",
+    "probe": "a layer lab",
+    "benchmark": "a benchmark",
+    "multi_task": "a multi-task run",
     "teacher": "a distillation",
     "objective": "a pre-training run",
     "task": "a fine-tuning run",
@@ -169,7 +172,8 @@ def _refuse_own_inputs(path: Path, recipe: dict[str, Any]) -> None:
     root = path.resolve()
     for name, value in recipe.items():
         for entry in value if isinstance(value, list) else [value]:
-            if name == "output" or not isinstance(entry, str) or not (found := Path(entry).resolve()).exists():
+            path_of = str(entry).partition(":")[2] if name == "multi_task" and ":" in str(entry) else entry
+            if name == "output" or not isinstance(path_of, str) or not (found := Path(path_of).resolve()).exists():
                 continue
             if found.is_relative_to(root):
                 raise RunError(

@@ -205,6 +205,21 @@ class Comparison(Block):
 
 
 @dataclass(frozen=True)
+class Dots(Block):
+    """Things that are scored by themselves, below each other on one axis: means, deviations and single runs as dots.
+
+    rows: name -> score; unit: how scores are shown. Nothing is called best: the rows do not compete.
+    """
+
+    holds: ClassVar = ("rows",)
+
+    rows: Mapping[str, Score]
+    title: str = "Scores"
+    note: str = ""
+    unit: Unit = "number"
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """One checkpoint: where it lies, its step, its scores; `is_best` and `is_kept` mark it."""
 

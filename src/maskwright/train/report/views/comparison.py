@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import numbers
 from ..charts.bars import whisker, whisker_axis
 from ..charts.scales import Scale
-from ..findings import Comparison, Score, System
+from ..findings import Comparison, Dots, Score, System
 from ..markup import Markup, data_text, element, join
 from .plain import note
 from .tables import cell, head_cell, wide
@@ -50,6 +50,26 @@ def comparison(block: Comparison) -> Markup:
         bodies.append(element("tbody", group, [element("tr", _row(layout, row)) for row in rows]))
     table = element("table", element("thead", element("tr", columns)), bodies, class_="systems")
     return join(wide(table), note(block.note))
+
+
+def dots(block: Dots) -> Markup:
+    """A row for each score: its name, its dot among those of the single runs, and the number."""
+    finite = {name: score for name, score in block.rows.items() if math.isfinite(score.mean)}
+    scale = _room([end for score in finite.values() for end in _ends(score)]) if finite else None
+    axis = element("th", whisker_axis(scale, block.unit), scope="col", class_="picture") if scale else None
+    rows = [
+        element(
+            "tr",
+            element("th", element("span", name, dir="auto"), scope="row"),
+            element("td", whisker(finite.get(name), scale), class_="picture own") if scale else None,
+            cell(numbers.plus_minus(score.mean, score.deviation, block.unit), True),
+        )
+        for name, score in block.rows.items()
+    ]
+    head = element("tr", head_cell(""), axis, head_cell("Score", True))
+    return join(
+        wide(element("table", element("thead", head), element("tbody", rows), class_="systems")), note(block.note)
+    )
 
 
 def _head(layout: _Layout) -> Iterator[Markup]:
@@ -102,8 +122,16 @@ def _scale(block: Comparison, metric: str) -> Scale | None:
     scores = [score for row in block.systems if (score := _score(row, metric)) is not None]
     if len(scores) < 2:
         return None
-    ends = [score.mean + sign * (score.deviation or 0.0) for score in scores for sign in (-1, 1)]
-    ends += [run for score in scores for run in score.runs]
+    return _room([end for score in scores for end in _ends(score)])
+
+
+def _ends(score: Score) -> list[float]:
+    """All places that a score takes on the axis."""
+    return [score.mean - (score.deviation or 0.0), score.mean + (score.deviation or 0.0), *score.runs]
+
+
+def _room(ends: Sequence[float]) -> Scale:
+    """An axis on which they all have room."""
     room = 0.08 * (max(ends) - min(ends)) or 0.05
     return Scale(min(ends) - room, max(ends) + room)
 

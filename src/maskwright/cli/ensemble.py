@@ -1,0 +1,132 @@
+"""`maskwright ensemble`: several fine-tuned models as one, scored beside each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..core.errors import ConfigError
+from ..core.progress import note, warn
+from .common import (
+    ColumnsOption,
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    PrecisionOption,
+    QuietFlag,
+    SkipBadRowsFlag,
+    ThreadsOption,
+    parse_columns,
+    print_json,
+    print_table,
+    print_text,
+    set_threads,
+)
+from .using import BatchTokensOption, MaxLengthOption, read_any_rows, refuse_same_file, warn_of_cuts
+
+if TYPE_CHECKING:
+    from ..inference.ensemble import United
+    from ..tasks import Task
+    from ..tasks.base import AnyRow
+
+
+def ensemble(
+    models: Annotated[list[str], typer.Argument(help="Model folders, or runs of finetune: each seed is a model.")],
+    file: Annotated[Path, typer.Argument(help="Labelled rows to score on.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Also write the answers: .jsonl, .csv or .tsv.")
+    ] = None,
+    no_score: Annotated[
+        bool, typer.Option("--no-score", help="The rows have no gold answers: only write --output.")
+    ] = False,
+    columns: ColumnsOption = None,
+    max_length: MaxLengthOption = None,
+    batch_tokens: BatchTokensOption = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "auto",
+    threads: ThreadsOption = None,
+    skip_bad_rows: SkipBadRowsFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Unite several models of one task: the mean of their probabilities, numbers, or scores of spans.
+
+    Tags are the mean of each word's probabilities, repaired where they do not fit together. The command shows each
+    member's score, their mean, and the ensemble's.
+
+    Examples:
+
+        maskwright ensemble runs/b dev.tsv
+
+        maskwright ensemble runs/b/model runs/c/model runs/d/model dev.tsv --json
+
+        maskwright ensemble runs/q dev.json --output answers.jsonl
+    """
+    if no_score and output is None:
+        raise ConfigError("--no-score leaves nothing to show: say --output FILE for the answers.")
+    refuse_same_file(file, output)
+    set_threads(threads)
+    from ..inference.answers_file import check_output, write_answers
+
+    if output is not None:
+        check_output(output)
+    from ..api import open_ensemble
+
+    def read(task: Task) -> Sequence[AnyRow]:
+        if no_score:
+            return list(read_any_rows(file, columns, skip_bad_rows))
+        table = task.read_known(file, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+        if table.num_skipped:
+            warn(f"{table.num_skipped:,} bad rows are left out.")
+        return table.rows
+
+    members = open_ensemble(models, max_length=max_length, device=device, precision=precision)
+    united = members.run(read, is_scored=not no_score, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
+    if output is not None:
+        note(f"{write_answers(output, united.answers()):,} answers in {output}")
+    warn_of_cuts(united.counts)
+    result = _result(united, output)
+    if json:
+        print_json(result)
+    elif not no_score:
+        _show(result, file)
+
+
+def _result(united: United, output: Path | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"task": united.task.name, "examples": united.examples.num_rows}
+    if united.evaluation is not None:
+        metrics = united.evaluation.metrics
+        every = list(united.scores.values())
+        found |= {
+            "members": [{"model": name, "metrics": scores} for name, scores in united.scores.items()],
+            "mean": {name: sum(scores[name] for scores in every) / len(every) for name in every[0]},
+            "metrics": metrics,
+            "loss": united.evaluation.loss,
+            "main_metric": united.task.main_metric,
+        }
+    return found | ({} if output is None else {"output": str(output)})
+
+
+def _show(result: Mapping[str, Any], file: Path) -> None:
+    rest = [name for name in result["metrics"] if name != result["main_metric"]]
+    names = [result["main_metric"], *rest][:5]
+    members = _short([one["model"] for one in result["members"]])
+    rows = [(name, one["metrics"]) for name, one in zip(members, result["members"], strict=True)]
+    rows += [("mean of the members", result["mean"]), ("ensemble", result["metrics"])]
+    cells = [(name, *(f"{scores[metric]:.4f}" for metric in names)) for name, scores in rows]
+    title = f"{result['task']} on {result['examples']:,} examples of {file}"
+    print_table(("model", *names), cells, title=title, right=names)
+    metric = names[0]
+    gain = result["metrics"][metric] - result["mean"][metric]
+    print_text(f"{len(result['members'])} models as one: {metric} {gain:+.4f} to the mean of the members")
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """Paths from where they begin to differ: long ones would be cut before it."""
+    parts = [Path(name).parts for name in names]
+    shared = next((place for place, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), 0)
+    return [str(Path(*own[shared:])) for own in parts]

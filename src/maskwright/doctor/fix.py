@@ -1,0 +1,69 @@
+"""A copy of a file without the rows that should not be there; what is kept stays byte for byte as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..core import storage
+from ..core.errors import InputError
+from ..text.files import Line, bare_suffix, read_lines
+from .clinic import Diagnosis
+
+_COPIED = (".tsv", ".csv", ".jsonl", ".ndjson", ".txt")
+
+
+def check_fix(train: Path, output: Path) -> None:
+    """Raise InputError unless `train` can be copied line by line to `output`."""
+    kind = bare_suffix(train)
+    if kind in (".json", ".parquet"):
+        raise InputError(f"--fix copies lines, and {train} has none: write its rows as .jsonl first.")
+    if output.suffix.lower() != kind:
+        raise InputError(f"{output} must end in {kind}, as what it is a copy of: --fix changes no format.")
+    if output.exists() and output.samefile(train):
+        raise InputError(f"{output} is the file that is read: choose another name for the copy.")
+
+
+def write_fixed(diagnosis: Diagnosis, output: Path) -> dict[str, int]:
+    """Write the training file without duplicates, leaks, conflicts and rows that cannot be read.
+
+    Returns how many rows of each kind were left out, and how many were kept. One row may be of several kinds.
+    """
+    found, prints, bad = diagnosis.repeats, diagnosis.train.prints, set(diagnosis.train.faults.lines)
+    removed = set(prints.line[found.removable].tolist()) | bad
+    lines = read_lines(diagnosis.train.file)
+    if diagnosis.task == "tagging" and bare_suffix(diagnosis.train.file) not in _COPIED:
+        kept = _without_blocks(lines, removed)
+    else:
+        kept = _without_rows(lines, removed, {*prints.line.tolist(), *bad})
+    with storage.open_new(output) as handle:
+        for line in kept:
+            storage.fs.write(handle, (line.text + "\n").encode("utf-8", "surrogateescape"))
+    return {
+        "duplicates": len(found.duplicates),
+        "conflicts": len(found.conflicts),
+        "leaks": len(found.leaks),
+        "bad_rows": len(bad),
+        "kept": len(prints) - len(found.removable),
+    }
+
+
+def _without_rows(lines: Iterator[Line], removed: set[int], begins: set[int]) -> Iterator[Line]:
+    """All lines but those of removed rows; a row goes on to the line where the next one begins."""
+    is_kept = True
+    for line in lines:
+        if line.number in begins:
+            is_kept = line.number not in removed
+        if is_kept:
+            yield line
+
+
+def _without_blocks(lines: Iterator[Line], removed: set[int]) -> Iterator[Line]:
+    """All blocks between blank lines, with their comments, but those in which a removed row begins."""
+    block: list[Line] = []
+    for line in lines:
+        block.append(line)
+        if not line.text.strip():
+            yield from [] if any(one.number in removed for one in block) else block
+            block = []
+    yield from [] if any(one.number in removed for one in block) else block

@@ -1,0 +1,104 @@
+"""The page of an examination: findings with their places, classes, lengths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..train.report import (
+    Bar,
+    Bars,
+    Block,
+    Command,
+    Facts,
+    Health,
+    Histogram,
+    NextSteps,
+    Report,
+    Table,
+    WhatRan,
+    write_report,
+)
+from ..train.report.content import Level
+from ..train.report.numbers import percent
+from .clinic import Diagnosis, Examined
+from .findings import Finding
+
+_NAMES = {"tagging": "Entities or tags", "qa": "Questions", "choice": "Places of the right answer"}
+
+
+def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
+    """Write one self-contained page. command: what was typed."""
+    problems = diagnosis.num_problems
+    files = " and ".join(Path(one.file).name for one in (diagnosis.train, diagnosis.dev) if one is not None)
+    blocks: list[Block] = [
+        WhatRan(command),
+        _findings("Findings", diagnosis.findings),
+        *[_places(finding) for finding in diagnosis.findings if finding.places],
+        *[block for one in (diagnosis.train, diagnosis.dev) if one is not None for block in _file(one)],
+        _classes(diagnosis),
+        NextSteps([Command(words, about) for words, about in next_steps(diagnosis)]),
+    ]
+    severities = {finding.severity for finding in diagnosis.findings}
+    level: Level = "bad" if problems else "watch" if "warning" in severities else "good"
+    worst = [finding.sentence for finding in diagnosis.findings if finding.severity != "note"][:5]
+    health = Health(level, worst or ["Nothing was found that would harm training."])
+    write_report(path, Report(f"data for {diagnosis.task}", headline(diagnosis, files), health, blocks))
+
+
+def headline(diagnosis: Diagnosis, files: str) -> str:
+    """The verdict in one sentence."""
+    kinds = len(diagnosis.findings)
+    problems = diagnosis.num_problems
+    found = (
+        f"{problems} of {kinds} findings would harm training or scores" if problems else f"{kinds} findings, none grave"
+    )
+    return f"{files}: {found if kinds else 'nothing found'}."
+
+
+def next_steps(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """Commands that follow, and what they do."""
+    train = diagnosis.train.file
+    steps = []
+    if len(diagnosis.repeats.removable):
+        fixed = Path(train).stem + ".fixed" + Path(train).suffix
+        dev = f" --dev {diagnosis.dev.file}" if diagnosis.dev is not None else ""
+        steps.append(
+            (f"maskwright doctor data {train}{dev} --fix {fixed}", "a copy without duplicates, leaks, conflicts")
+        )
+    if diagnosis.task in ("classification", "regression", "tagging", "qa"):
+        steps.append((f"maskwright finetune {diagnosis.task} --model MODEL --train {train} -o runs/a", "train on it"))
+    return steps
+
+
+def _findings(title: str, findings: list[Finding]) -> Table:
+    rows = [(one.severity, one.count, one.sentence, one.advice) for one in findings]
+    return Table(("how bad", "count", "what", "what to do"), rows, title=title)
+
+
+def _places(finding: Finding) -> Table:
+    rows = [(Path(place.file).name, place.line, place.detail) for place in finding.places]
+    more = finding.count - len(rows)
+    note = f"and {more:,} more" if more > 0 else ""
+    return Table(("file", "line", "detail"), rows, title=finding.name.replace("-", " ").capitalize(), note=note)
+
+
+def _file(one: Examined) -> list[Block]:
+    facts = {"rows": len(one.prints), "rows that cannot be used": len(one.faults.lines)}
+    shown = {name: percent(value) if name.startswith("share") else value for name, value in one.lengths.facts().items()}
+    unit, edges, counts = one.lengths.histogram()
+    name = Path(one.file).name
+    return [
+        Facts({**facts, **shown}, title=name),
+        Histogram(edges, counts, title=f"Length of the rows of {name}", x_label=unit, y_label="rows"),
+    ]
+
+
+def _classes(diagnosis: Diagnosis) -> Bars:
+    total = max(sum(diagnosis.shares.values()), 1)
+    bars = [
+        Bar(name[:60] or "(empty)", count, f"{count:,} ({percent(count / total)})")
+        for name, count in diagnosis.shares.most_common(30)
+    ]
+    if diagnosis.task == "regression":
+        bars = []
+    return Bars(bars, title=_NAMES.get(diagnosis.task, "Classes"))

@@ -1,0 +1,96 @@
+"""Tagged sentences: how tags are spelt, tags that are not, and how often each entity occurs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..tasks.schemes import OUTSIDE, find_scheme, repair, spans, split_tag
+from ..text.tagged import Sentence
+from .findings import Finding, Place, Tally
+from .labels import FEW
+from .rows import Item
+
+
+class Tags:
+    """The tags of one file. Which scheme they follow is known when all were seen, so the sentences are kept."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.rows: list[Sentence] = []
+        self.counts: Counter[str] = Counter()
+        self.where: dict[str, int] = {}
+
+    def see(self, item: Item) -> None:
+        """Take a sentence in."""
+        row: Sentence = item.row
+        self.rows.append(row)
+        for word, tag in enumerate(row.tags or ()):
+            self.counts[tag] += 1
+            self.where.setdefault(tag, row.line_of(word))
+
+    @property
+    def scheme(self) -> str | None:
+        """How the tags are spelt; None where each is a name by itself."""
+        return find_scheme(self.counts)
+
+    def shown(self) -> Counter[str]:
+        """Entities by type, or words by tag where there is no scheme."""
+        if self.scheme is None:
+            return self.counts
+        return Counter(entity.type for row in self.rows for entity in spans(row.tags or ()))
+
+    def findings(self) -> list[Finding]:
+        """In words."""
+        if len(self.counts) < 2:
+            sentence = f"Every word has the tag '{next(iter(self.counts), '')}': there is nothing to learn."
+            return [Finding("constant-label", "problem", sentence, len(self.rows))]
+        found = self._spelling()
+        rare = {name: count for name, count in self.shown().items() if count < FEW}
+        if rare:
+            listed = ", ".join(f"{name} {count}" for name, count in sorted(rare.items(), key=lambda pair: pair[1])[:8])
+            what = "tags" if self.scheme is None else "types of entity"
+            sentence = f"{len(rare):,} {what} occur fewer than {FEW} times: {listed}."
+            found.append(Finding("few-rows", "warning", sentence, len(rare), "Add sentences, or join types."))
+        empty = sum(all(tag == OUTSIDE for tag in row.tags or ()) for row in self.rows)
+        if self.scheme is not None and empty:
+            share = empty / len(self.rows)
+            sentence = f"{empty:,} sentences ({share:.0%}) have no entity."
+            found.append(Finding("empty-sentences", "warning" if share > 0.9 else "note", sentence, empty))
+        return found
+
+    def _spelling(self) -> list[Finding]:
+        scheme = self.scheme
+        if scheme is None:
+            return []
+        faults, strange = Tally(), Tally()
+        for row in self.rows:
+            tags = row.tags or ()
+            mended, changed = repair(tags, scheme)
+            for word, (tag, right) in enumerate(zip(tags, mended, strict=True)):
+                if tag != OUTSIDE and not split_tag(tag)[1]:
+                    strange.add(self.file, row.line_of(word), f"'{tag}'")
+                elif changed and tag != right:
+                    faults.add(self.file, row.line_of(word), f"'{tag}' where {scheme} has '{right}'")
+        return [
+            *strange.finding(
+                "tags-outside-scheme", "problem", f"{{count}} tags have no form of {scheme}.", "Mend them."
+            ),
+            *faults.finding(
+                "tag-spelling", "warning", f"{{count}} tags are not spelt as {scheme} says.", "Training repairs them."
+            ),
+        ]
+
+
+def against(train: Tags, dev: Tags) -> list[Finding]:
+    """Tags of dev that training does not have."""
+    if train.scheme is None:
+        unknown = [tag for tag in dev.counts if tag not in train.counts]
+    else:
+        types = {split_tag(tag)[1] for tag in train.counts}
+        unknown = [tag for tag in dev.counts if split_tag(tag)[1] not in types]
+    if not unknown:
+        return []
+    places = [Place(dev.file, dev.where[tag], f"'{tag}'") for tag in unknown[:5]]
+    count = sum(dev.counts[tag] for tag in unknown)
+    sentence = f"{count:,} dev words have a tag that training does not have."
+    return [Finding("unknown-dev-labels", "problem", sentence, count, "Mend them, or move such sentences.", places)]

@@ -1,0 +1,110 @@
+"""What the estimators share that answer once for each text: texts that are too long are cut, or read in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from ..core.progress import warn
+from ..inference.predict import Predictor
+from ..inference.ready import tokenizer_of
+from ..inference.texts import as_texts
+from ..tasks import SequenceTask, Task
+from ..tasks.examples import rows_of
+from ..tasks.long_texts import MAX_WINDOWS, LongTexts
+from .fine_tuned import FineTuned, ModelSource
+
+
+class WholeText(FineTuned):
+    """An estimator that gives each text, or pair of texts, one answer.
+
+    Parameters as those of FineTuned, and long: "cut", or "windows" for texts of more than max_length tokens; stride:
+    tokens that neighbouring windows share (None: a third of max_length, at most 128); pool: "mean" or "max" of the
+    windows' logits; max_windows: of one text in training.
+    """
+
+    task_: SequenceTask
+
+    def __init__(
+        self,
+        model: ModelSource,
+        *,
+        epochs: int = 3,
+        lr: float = 5e-5,
+        batch_size: int = 32,
+        max_length: int | None = None,
+        long: str = "cut",
+        stride: int | None = None,
+        pool: str = "mean",
+        max_windows: int = MAX_WINDOWS,
+        freeze_encoder: bool = False,
+        warmup: float = 0.1,
+        weight_decay: float = 0.01,
+        random_state: int = 0,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        super().__init__(
+            model,
+            epochs=epochs,
+            lr=lr,
+            batch_size=batch_size,
+            max_length=max_length,
+            freeze_encoder=freeze_encoder,
+            warmup=warmup,
+            weight_decay=weight_decay,
+            random_state=random_state,
+            device=device,
+            precision=precision,
+        )
+        self.long = long
+        self.stride = stride
+        self.pool = pool
+        self.max_windows = max_windows
+
+    @classmethod
+    def load(cls, folder: str | Path, **parameters: Any) -> Self:
+        """A fitted estimator from a model folder; see FineTuned. What `long` and its like replace holds at once."""
+        estimator = super().load(folder, **parameters)
+        estimator.task_.long = estimator._long()
+        return estimator
+
+    def _fit(self, texts: Sequence[Any], task: SequenceTask, targets: Sequence[Any]) -> None:
+        """Train the head, and the encoder unless frozen, on texts with the targets of `task`."""
+        task.long = self._long()
+        model, is_new_head = self._start(task)
+        room = self._room(model)
+        examples = task.tokenize(rows_of(texts), tokenizer_of(model), room, task.as_targets(targets))
+        examples = task.for_training(examples)
+        if task.long is not None:
+            for remark in task.remarks(examples, "train", room):
+                warn(remark)
+        elif examples.num_truncated:
+            warn(f"{examples.counts.note()} Raise max_length (now {room}) to keep them whole.")
+        self._train(model, task, examples, is_new_head)
+
+    def _logits(self, X: Any) -> Tensor:  # noqa: N803 - scikit-learn's name
+        """float32 [texts, labels]."""
+        check_is_fitted(self, "model_")
+        predictor = Predictor(self.model_, self.task_, self._room(self.model_))
+        logits = predictor.logits(as_texts(X))
+        if predictor.counts.cut_texts:
+            warn(predictor.counts.note())
+        return logits
+
+    def _check(self) -> None:
+        super()._check()
+        self._long()
+
+    def _long(self) -> LongTexts | None:
+        return LongTexts.of(self.long, self.stride, self.pool, self.max_windows)
+
+    @classmethod
+    def _parameters_of(cls, task: Task) -> dict[str, Any]:
+        if not isinstance(task, SequenceTask) or task.long is None:
+            return {}
+        return {"long": "windows", **task.long.to_json()}

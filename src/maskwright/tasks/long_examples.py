@@ -1,0 +1,229 @@
+"""Rows as windows: a text that does not fit becomes several sequences that overlap, each framed as the whole would be.
+
+Of a pair the first text stays whole, or is cut where it takes more than half of the room, and the second one is read in
+windows, as questions and contexts are. Batches count rows: a batch holds all windows of its rows. What runs without
+gradients goes through the windows by themselves, so its memory does not depend on how long a row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.errors import InputError
+from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..text.encoding import Cut, Encoding, TextCounts, all_windows
+from ..text.tables import Row
+from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, map_batches
+from .long_texts import LongTexts
+
+if TYPE_CHECKING:
+    from ..text.tokenizer import Tokenizer
+
+TRAIN_TOKENS = 16384  # tokens that are trained at once, where a single row has no more
+
+
+@dataclass(frozen=True)
+class LongExamples(Examples):
+    """Rows as windows; `input_ids` and `token_types` have one entry for each window, row by row, `targets` one a row.
+
+    starts: int64 [rows + 1], the number of windows before each row; spans: int64 [windows, 2], first character of each
+    window in its text (the second one of a pair) and the one behind the last; num_left_out: windows that training
+    leaves out of num_thinned rows.
+    """
+
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64), repr=False)
+    spans: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64), repr=False)
+    num_left_out: int = 0
+    num_thinned: int = 0
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of all windows of each row: int64 [rows]."""
+        sizes = np.concatenate([[0], np.cumsum(self.sequences.lengths)])
+        found: np.ndarray = np.diff(sizes[self.starts])
+        return found
+
+    @cached_property
+    def sequences(self) -> Examples:
+        """The windows as sequences of their own, without targets."""
+        return Examples(self.input_ids, self.token_types)
+
+    @cached_property
+    def num_windows(self) -> np.ndarray:
+        """Windows of each row: int64 [rows]."""
+        return np.diff(self.starts)
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Pack all windows of the rows `indices`, shortest first.
+
+        Labels: "example" int64 [sequences], the row that each sequence is of; "order" int64 [sequences], which puts
+        sequences row by row; "windows" int64 [rows], how many each row then has; "sequence" [rows, ...], targets in
+        that order of rows, where there are targets.
+        """
+        chosen = np.asarray(indices, dtype=np.int64)
+        chosen = chosen[order_by_length(self.lengths[chosen])]
+        counts = self.num_windows[chosen]
+        windows = np.concatenate([np.arange(self.starts[row], self.starts[row + 1]) for row in chosen])
+        order = order_by_length(self.sequences.lengths[windows])
+        labels = {
+            "example": torch.from_numpy(np.repeat(chosen, counts)[order]),
+            "order": torch.from_numpy(np.argsort(order, kind="stable")),
+            "windows": torch.from_numpy(counts),
+        }
+        if self.targets is not None:
+            labels["sequence"] = self.targets[torch.from_numpy(chosen)]
+        return replace(_subset(self.sequences, windows).batch(np.arange(len(windows))), labels=labels)
+
+    def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """The rows in portions of at most TRAIN_TOKENS tokens (a longer row stands alone)."""
+        chunks = chunks_by_tokens(indices, self.lengths.tolist(), TRAIN_TOKENS)
+        return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
+
+    def thinned(self, max_windows: int) -> LongExamples:
+        """The same with at most `max_windows` windows of each row, spread evenly from the first to the last."""
+        counts = self.num_windows
+        if not (counts > max_windows).any():
+            return self
+        kept = np.concatenate(
+            [start + _spread(count, max_windows) for start, count in zip(self.starts, counts, strict=False)]
+        )
+        found = _subset(self.sequences, kept)
+        return replace(
+            self,
+            input_ids=found.input_ids,
+            token_types=found.token_types,
+            starts=np.concatenate([[0], np.cumsum(np.minimum(counts, max_windows))]),
+            spans=self.spans[kept],
+            num_left_out=len(self.input_ids) - len(kept),
+            num_thinned=int((counts > max_windows).sum()),
+        )
+
+    def map(self, function: Callable[[Batch], Tensor], device: torch.device, batch_tokens: int | None = None) -> Tensor:
+        """Apply `function`, Batch -> float [sequences, ...], to all windows: float32 [windows, ...] on the CPU.
+
+        The first windows of all rows go before the others, so what they give is what the rows cut to one window would.
+        """
+        is_first = np.zeros(len(self.input_ids), dtype=bool)
+        is_first[self.starts[:-1]] = True
+        result: Tensor | None = None
+        for chosen in (np.flatnonzero(is_first), np.flatnonzero(~is_first)):
+            if not len(chosen):
+                continue
+            part = map_batches(_subset(self.sequences, chosen), function, device=device, batch_tokens=batch_tokens)
+            if result is None:
+                result = part.new_empty(len(self.input_ids), *part.shape[1:])
+            result[torch.from_numpy(chosen)] = part
+        assert result is not None, "map needs at least one row"
+        return result
+
+
+def window_rows(
+    rows: Sequence[Row],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    long: LongTexts,
+    targets: Tensor | None = None,
+    num_skipped: int = 0,
+    counts: TextCounts | None = None,
+) -> LongExamples:
+    """Tokenise `rows` as windows of at most `max_length` tokens each (None: each row whole).
+
+    counts: adds up what is unknown, or cut of first texts. Raises InputError where max_length leaves no room for text.
+    """
+    counts = TextCounts() if counts is None else counts
+    has_pairs = any(row.text_pair is not None for row in rows)
+    input_ids: list[np.ndarray] = []
+    token_types: list[np.ndarray] = []
+    spans: list[tuple[int, int]] = []
+    starts = [0]
+    for block in blocks(rows, TOKENIZE_ROWS, TOKENIZE_CHARACTERS):
+        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
+        for row, encoding in zip(block, tokenizer.encode_batch(texts), strict=True):
+            windows = text_windows(encoding, max_length, long)
+            input_ids += [np.asarray(window.ids, dtype=np.int32) for window in windows]
+            if has_pairs:
+                token_types += [_types(window) for window in windows]
+            last = row.text if row.text_pair is None else row.text_pair
+            spans += [(0, len(last))] if len(windows) == 1 else [_characters(window) for window in windows]
+            starts.append(len(input_ids))
+            _count(counts, encoding, windows)
+    return LongExamples(
+        input_ids,
+        token_types if has_pairs else None,
+        targets,
+        rows,
+        counts,
+        num_skipped,
+        np.asarray(starts, dtype=np.int64),
+        np.asarray(spans, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def text_windows(whole: Encoding, max_length: int | None, long: LongTexts) -> list[Encoding]:
+    """The windows of a text, or of the second text of a pair, each with the first text as far as there is room.
+
+    whole: the text or pair, not cut. Raises InputError where max_length leaves no room for text.
+    """
+    if max_length is None or len(whole) <= max_length:
+        return [whole]
+    room = max_length - whole.template.num_special
+    if room < 1:
+        raise InputError(f"max_length={max_length} leaves no room for text beside the special tokens: raise it.")
+    length = len(whole.pieces[-1])
+    before = whole.windows[:-1]
+    if before:
+        first = min(len(whole.pieces[0]), max(room // 2, room - length))
+        before, room = ((0, first),), room - first
+    size = min(length, room)
+    cuts = all_windows(length, (0, size), Cut(stride=long.shared(size, max_length)))
+    return [replace(whole, windows=(*before, cut)) for cut in cuts]
+
+
+def _types(window: Encoding) -> np.ndarray:
+    """The types of a window's tokens, int8 [tokens], in time that does not depend on the whole text."""
+    gaps = window.template.gaps
+    types = list(gaps[0][2])
+    for type_id, (start, end), gap in zip(window.template.type_ids, window.windows, gaps[1:], strict=True):
+        types += [type_id] * (end - start) + gap[2]
+    return np.asarray(types, dtype=np.int8)
+
+
+def _characters(window: Encoding) -> tuple[int, int]:
+    """The piece of the text that a window shows."""
+    start, end = window.windows[-1]
+    shown = [span for span in window.pieces[-1].offsets[start:end] if span[1] > span[0]]
+    return (min(begin for begin, _ in shown), max(stop for _, stop in shown)) if shown else (0, 0)
+
+
+def _count(counts: TextCounts, whole: Encoding, windows: Sequence[Encoding]) -> None:
+    """Add a row up: each token once, and what is missing of a first text."""
+    cut = 0
+    if len(whole.pieces) == 2:
+        start, end = windows[0].windows[0]
+        cut = len(whole.pieces[0]) - (end - start)
+    counts.add(len(whole) - cut, cut, whole.num_unknown, whole.template.num_special)
+
+
+def _subset(examples: Examples, chosen: np.ndarray) -> Examples:
+    types = examples.token_types
+    return Examples(
+        [examples.input_ids[index] for index in chosen],
+        None if types is None else [types[index] for index in chosen],
+    )
+
+
+def _spread(count: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers below `count`, the first and the last among them: int64 [numbers]."""
+    if count <= most:
+        return np.arange(count)
+    return np.arange(most) * (count - 1) // max(most - 1, 1)

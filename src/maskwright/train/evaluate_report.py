@@ -1,0 +1,92 @@
+"""The page of `maskwright evaluate --report`: scores, trust, and where the model is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ..tasks import Classification, Evaluation, Task
+from ..tasks.errors import confusion_matrix, worst_errors
+from ..tasks.examples import Examples
+from .report import (
+    Block,
+    Command,
+    Confusion,
+    Figure,
+    KeyFigures,
+    NextSteps,
+    Paragraph,
+    Report,
+    Table,
+    WhatRan,
+    WorstError,
+    WorstErrors,
+    write_report,
+)
+from .trust_report import trust_blocks
+
+WORST = 12
+
+
+def write_evaluation(
+    path: Path, task: Task, examples: Examples, evaluation: Evaluation, command: str, against: Mapping[str, Any] | None
+) -> None:
+    """Write one self-contained page. command: what was typed; against: the comparison with another model, if any."""
+    metric = task.main_metric
+    file = Path(str(examples.rows[0].file)).name
+    headline = (
+        f"{metric.replace('_', ' ').capitalize()} {evaluation.metrics[metric]:.3f} on {examples.num_rows:,} rows."
+    )
+    figures = [Figure(name.replace("_", " "), value) for name, value in evaluation.metrics.items()]
+    blocks: list[Block] = [KeyFigures(figures[:8]), WhatRan(command), *_against(against)]
+    decisions = task.decisions(evaluation.logits, examples)
+    if decisions is not None:
+        blocks += trust_blocks(decisions, task.temperature)
+    if isinstance(task, Classification) and not task.multi_label and examples.targets is not None:
+        blocks.append(Confusion(task.labels, confusion_matrix(task, evaluation.logits, examples.targets)))
+    blocks += [_worst(task, examples, evaluation.logits), NextSteps(_next(task))]
+    write_report(path, Report(f"{task.name} on {file}", headline, blocks=blocks))
+
+
+def _against(found: Mapping[str, Any] | None) -> list[Block]:
+    if found is None:
+        return []
+    rows = [(name, value, found["other"].get(name)) for name, value in found["own"].items()]
+    return [
+        Table(("metric", "A, this model", f"B, {found['model']}"), rows, title="Beside another model"),
+        Paragraph(found["comparison"]["sentence"]),
+    ]
+
+
+def _worst(task: Task, examples: Examples, logits: Tensor) -> WorstErrors:
+    errors = worst_errors(task, examples, logits, WORST)
+    return WorstErrors(
+        [
+            WorstError(
+                error["text"], _words(error["gold"]), _answer(error), error.get("score"), loss=error["loss"],
+                text_pair=error["text_pair"], line=error["line"],
+            )
+            for error in errors
+        ]
+    )  # fmt: skip
+
+
+def _answer(error: Mapping[str, Any]) -> str:
+    return _words(next((error[name] for name in ("label", "labels", "tags", "answer", "score") if name in error), ""))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " ".join(map(str, value)) or "none"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _next(task: Task) -> list[Command]:
+    if task.temperature is None and task.labels:
+        return [Command("maskwright calibrate MODEL dev.tsv", "make its probabilities mean what they say")]
+    if isinstance(task, Classification):
+        return [Command('maskwright predict MODEL "your text" --min-confidence 0.9', "let it abstain when unsure")]
+    return [Command('maskwright predict MODEL "your text"', "use it")]

@@ -1,0 +1,48 @@
+"""The models of a fine-tuning run: the best weights of every seed, which the run keeps beside its final model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from ..core.errors import InputError
+from ..hub.folders import load_model
+from ..models.model import Model
+from .checkpoint import read_weights
+from .finetune import best_weights
+from .run import RESULT
+
+_SEED = re.compile(r"seed-(\d+)")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run and no model."""
+    return (folder / "config.toml").is_file() and not (folder / "config.json").is_file()
+
+
+def seed_models(run: Path) -> dict[str, Callable[[], Model]]:
+    """The model of each seed of a finished fine-tuning run, by name; where none is kept, the run's one model.
+
+    Raises InputError when the run is not finished, or is no fine-tuning.
+    """
+    model = run / "model"
+    if not (run / RESULT).is_file() or not model.is_dir():
+        raise InputError(f"{run} is not a finished fine-tuning run: let its command go on to its end first.")
+    seeds = sorted(
+        (int(found[1]), folder)
+        for folder in run.glob("seed-*")
+        if (found := _SEED.fullmatch(folder.name)) and best_weights(folder).is_dir()
+    )
+    if len(seeds) < 2:
+        return {str(model): lambda: load_model(model)[0]}
+    return {str(folder): _opener(model, folder) for _, folder in seeds}
+
+
+def _opener(model: Path, seed: Path) -> Callable[[], Model]:
+    def load() -> Model:
+        found = load_model(model)[0]
+        found.load_state_dict(read_weights(best_weights(seed)))
+        return found.train(False)
+
+    return load

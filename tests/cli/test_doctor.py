@@ -1,0 +1,91 @@
+"""`doctor`, `doctor data` and `doctor model` end to end."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from cli.test_use import lines_of
+from doctor.test_clinic import clean, table
+from inference.samples import tiny
+from maskwright.tasks import Classification
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows, dev = clean(40), clean(10, seed=9)
+    table(tmp_path / "train.tsv", [*rows, rows[0], dev[3], (rows[1][0], "a")])
+    table(tmp_path / "dev.tsv", dev)
+    return tmp_path
+
+
+def test_findings_are_told_worst_first_and_are_no_error(maskwright, files):
+    words = ("doctor", "data", files / "train.tsv", "--dev", files / "dev.tsv")
+    code, out, _ = maskwright(*words, "--json")
+    found = lines_of(out)[0]
+    assert code == 0 and [one["name"] for one in found["findings"]] == ["label-conflicts", "leaks", "duplicates"]
+    assert found["files"][0]["rows"] == 43 and found["findings"][1]["places"][0]["line"] == 43
+    code, out, _ = maskwright(*words, "--fix", files / "fixed.tsv", "-o", files / "page.html")
+    assert code == 0 and "train.tsv:42  as line 2" in out and "38 rows; left out" not in out
+    assert "fixed.tsv with 39 rows; left out: 1 duplicates, 1 leaks, 2 in conflict, 0 bad" in out
+    assert "leaks" in (files / "page.html").read_text().lower()
+    code, out, _ = maskwright("doctor", "data", files / "fixed.tsv", "--dev", files / "dev.tsv")
+    assert code == 0 and "Nothing was found" in out
+
+
+def test_what_cannot_be_read_is_an_error_and_nothing_is_written(maskwright, files):
+    page = files / "page.html"
+    assert maskwright("doctor", "data", files / "none.tsv", "-o", page)[0] == 2
+    (files / "blank.tsv").write_text("text\tlabel\n\ta\n")
+    assert maskwright("doctor", "data", files / "blank.tsv", "-o", page)[0] == 2
+    assert maskwright("doctor", "data", files / "train.tsv", "-o", files / "page.txt")[0] == 2
+    assert maskwright("doctor", "data", files / "train.tsv", "--fix", files / "train.tsv")[0] == 2
+    assert maskwright("doctor", "data", files / "train.tsv", "--fix", files / "fixed.csv")[0] == 2
+    assert maskwright("doctor", "data", files / "train.tsv", "--model", "x")[0] == 2
+    assert maskwright("doctor", "data", files / "train.tsv", "--mislabelled")[0] == 2
+    assert not page.exists()
+
+
+def test_doubtful_labels_of_a_file(maskwright, tmp_path):
+    tiny().save(tmp_path / "model")
+    draw = np.random.Generator(np.random.PCG64(0))
+    kinds = {"a": ["cat", "cats", "mat", "sat"], "b": ["rain", "milk", "gallon", "store"]}
+    rows = [(" ".join(draw.choice(kinds["ab"[n % 2]], 6)), "ab"[n % 2]) for n in range(160)]
+    flipped = (10, 31, 62, 93)
+    for place in flipped:
+        rows[place] = (rows[place][0], "b" if rows[place][1] == "a" else "a")
+    lines = {place + 2 for place in flipped}
+    words = ("doctor", "data", table(tmp_path / "t.tsv", rows), "--mislabelled", "--model", tmp_path / "model")
+    code, out, _ = maskwright(*words, "-o", tmp_path / "rows.tsv", "--json")
+    assert code == 0 and len(lines & {row["line"] for row in lines_of(out)[0]["worst"][:4]}) >= 3  # chance: 0.1
+    head, first, *_ = (tmp_path / "rows.tsv").read_text().splitlines()
+    assert head.split("\t")[:4] == ["line", "label", "likely", "margin"] and int(first.split("\t")[0]) in lines
+
+
+def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
+    code, out, _ = maskwright("doctor", "--json")
+    facts = lines_of(out)[0]
+    assert code == 0 and facts["picked"]["device"] in ("cpu", "cuda", "mps") and facts["versions"]["torch"]
+    assert facts["processor"]["usable_cores"] >= 1 and all(isinstance(part, list) for part in facts["extras"].values())
+    code, out, _ = maskwright("doctor")
+    assert code == 0 and "--precision auto" in out
+
+
+def test_a_model_folder_is_described_and_its_problems_told(maskwright, tmp_path):
+    task = Classification(["no", "yes"])
+    tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())
+    code, out, _ = maskwright("doctor", "model", tmp_path / "m", "--json")
+    facts = lines_of(out)[0]
+    assert (
+        code == 0 and facts["problems"] == [] and facts["labels"] == ["no", "yes"] and facts["task"] == "classification"
+    )
+    assert facts["tokenizer"]["agreement"] == "as many as the embeddings"
+    code, out, _ = maskwright("doctor", "model", tmp_path / "m")
+    assert code == 0 and "No problem was found." in out
+    path = tmp_path / "m" / "config.json"
+    path.write_text(path.read_text().replace("32", "48"))
+    code, out, _ = maskwright("doctor", "model", tmp_path / "m", "--json")
+    assert code == 0 and "config.json" in json.dumps(lines_of(out)[0]["problems"])
+    assert maskwright("doctor", "model", tmp_path / "nothing")[0] == 2

@@ -1,0 +1,82 @@
+"""`ensemble` on the command line: models, runs of several seeds, files of answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.test_use import lines_of
+from maskwright.api import open_predictor
+from maskwright.text.tables import read_table
+from maskwright.train.finetune import finetune
+from train.runs import finetuning
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run of three seeds."""
+    root = tmp_path_factory.mktemp("seeds")
+    finetune(finetuning(root, seeds=3, epochs=1, lr=5e-4))
+    return root
+
+
+def test_a_run_of_several_seeds_is_an_ensemble_of_them(maskwright, folder, tmp_path):
+    out_file = tmp_path / "answers.jsonl"
+    code, out, _ = maskwright("ensemble", folder / "tuned", folder / "dev.tsv", "--json", "--output", out_file)
+    found = json.loads(out)
+    assert code == 0 and found["examples"] == 24 and found["task"] == "classification"
+    seeds = json.loads((folder / "tuned" / "result.json").read_text())["seeds"]
+    assert [one["metrics"]["accuracy"] for one in found["members"]] == [seed["accuracy"] for seed in seeds]
+    assert found["mean"]["accuracy"] == pytest.approx(sum(seed["accuracy"] for seed in seeds) / 3)
+    answers = lines_of(out_file.read_text())
+    right = [answer["label"] == answer["gold"] for answer in answers]
+    assert found["metrics"]["accuracy"] == pytest.approx(sum(right) / 24)
+    assert found["output"] == str(out_file)
+
+
+def test_the_best_seed_is_the_run_s_model(folder):
+    from maskwright.train.members import seed_models
+
+    best = json.loads((folder / "tuned" / "result.json").read_text())["best_seed"]
+    models = seed_models(folder / "tuned")
+    assert [name.rsplit("-", 1)[1] for name in models] == ["0", "1", "2"]
+    saved = open_predictor(folder / "tuned" / "model").model.state_dict()
+    for name, tensor in models[str(folder / "tuned" / f"seed-{best}")]().state_dict().items():
+        assert (tensor == saved[name]).all(), name
+
+
+def test_a_table_for_people(maskwright, folder):
+    code, out, _ = maskwright("ensemble", folder / "tuned" / "model", folder / "dev.tsv")
+    assert code == 0 and "ensemble" in out and "1 models as one: accuracy +0.0000" in out
+    code, out, _ = maskwright("ensemble", folder / "tuned", folder / "dev.tsv")
+    assert code == 0 and [f"seed-{seed} " in out for seed in range(3)] == [True] * 3
+
+
+def test_rows_without_gold_answers_can_be_answered(maskwright, folder, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the red cat was here\nthe old river was here\n")
+    code, out, _ = maskwright(
+        "ensemble", folder / "tuned", texts, "--no-score", "--output", tmp_path / "a.tsv", "--json"
+    )
+    assert code == 0 and json.loads(out) == {"task": "classification", "examples": 2, "output": str(tmp_path / "a.tsv")}
+    assert [row.text for row in read_table(tmp_path / "a.tsv", columns={"label": "label"}).rows] == [
+        "the red cat was here",
+        "the old river was here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("tuned", "--no-score"), "leaves nothing to show"),
+        (("absent/model",), "does not exist"),
+        (("tok",), "config.json"),
+        (("unfinished",), "is not a finished fine-tuning run"),
+    ],
+)
+def test_what_cannot_be_united_is_refused(maskwright, folder, words, message):
+    (folder / "unfinished").mkdir(exist_ok=True)
+    (folder / "unfinished" / "config.toml").write_text("")
+    code, _, err = maskwright("ensemble", folder / words[0], folder / "dev.tsv", *words[1:])
+    assert code == 2 and message in err

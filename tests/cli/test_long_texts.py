@@ -1,0 +1,156 @@
+"""Long texts through the commands and the estimators: one setting at training, followed everywhere."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import maskwright as mw
+from cli.test_use import lines_of
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import ConfigError
+from maskwright.inference.embed import TextEncoder
+from maskwright.tasks.long_examples import window_rows
+from maskwright.tasks.long_texts import LongTexts
+from tasks.standins import row
+
+FILLER = "the cat sat on the mat . " * 12
+TEXT_OF = {
+    "shop": FILLER + "she bought a gallon of milk " + FILLER,
+    "bird": FILLER + "penguins flightless birds " + FILLER,
+}
+QUICK = {"epochs": 1, "batch_size": 4, "max_length": 24, "precision": "fp32", "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    tiny("pretraining").save(folder / "encoder")
+    rows = [f"{text}\t{label}" for label, text in TEXT_OF.items()] * 4 + ["rain fell\tbird", "a\tshop"]
+    (folder / "rows.tsv").write_text("\n".join(["text\tlabel", *rows, ""]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(encoder):
+    estimator = mw.TextClassifier(encoder / "encoder", long="windows", pool="max", stride=3, max_windows=4, **QUICK)
+    return estimator.fit([*TEXT_OF.values(), "a"], [*TEXT_OF, "shop"])
+
+
+def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright, encoder, tmp_path):
+    data = ("--train", encoder / "rows.tsv", "--dev", encoder / "rows.tsv", "--device", "cpu", "--precision", "fp32")
+    options = ("--long", "windows", "--stride", "4", "--pool", "max", "--max-windows", "5", "--max-length", "24")
+    run = tmp_path / "run"
+    words = ("finetune", "classification", "--model", encoder / "encoder", *data, *options, "--epochs", "1", "-o", run)
+    code, out, err = maskwright(*words, "--json")
+    assert code == 0, err
+    assert "10 train rows make" in err and "left out (--max-windows)" in err
+    facts = json.loads((run / "model" / "maskwright.json").read_text())
+    assert facts["long"] == {"stride": 4, "pool": "max", "max_windows": 5}
+    page = (run / "report.html").read_text()
+    assert "training windows of 24 tokens" in page and "--max-windows 5" in page
+
+    code, out, err = maskwright("predict", run / "model", TEXT_OF["bird"], "rain fell", "--json")
+    long, short = lines_of(out)
+    assert (code, "cut" in err) == (0, False)
+    assert long["loudest"]["windows"] > 5 and "loudest" not in short
+    shown = TEXT_OF["bird"][long["loudest"]["start"] : long["loudest"]["end"]]
+    assert 0 < len(tokenizer()(shown, add_special_tokens=False).ids) <= 22
+    _, table, _ = maskwright("predict", run / "model", TEXT_OF["bird"])
+    assert f"of {long['loudest']['windows']}, characters" in " ".join(table.split())
+    code, out, err = maskwright("predict", run / "model", TEXT_OF["bird"], "--trace")
+    assert code == 0 and f"{long['loudest']['windows']}x2" in out
+
+    code, out, err = maskwright("evaluate", run / "model", encoder / "rows.tsv", "--json", "--errors", "3")
+    assert (code, json.loads(out)["examples"], json.loads(out)["truncated"]) == (0, 10, 0)
+    loaded = mw.TextClassifier.load(run / "model")
+    assert (loaded.long, loaded.stride, loaded.pool, loaded.max_windows) == ("windows", 4, "max", 5)
+    assert loaded.predict_proba([TEXT_OF["bird"]])[0].tolist() == pytest.approx(list(long["probabilities"].values()))
+    answers = tmp_path / "answers.csv"
+    code, _, _ = maskwright("predict", run / "model", "--input", encoder / "rows.tsv", "-o", answers)
+    assert code == 0 and answers.read_text().startswith("text,label,score")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("classification", "--stride", "4"), "give --long windows too"),
+        (("classification", "--long", "windows", "--max-windows", "0"), "must be at least 1"),
+        (("tagging", "--long", "windows"), "reads long texts in windows as it is"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(maskwright, tmp_path, words, said):
+    code, _, err = maskwright("finetune", *words, "--model", "m", "--train", "t.tsv", "-o", tmp_path / "run")
+    assert code == 2 and said in " ".join(err.split())
+
+
+# -- estimators --------------------------------------------------------------------------------------------------------
+
+
+def test_an_estimator_keeps_its_windows_in_its_folder(classifier, tmp_path):
+    classifier.save(tmp_path / "model")
+    again = mw.TextClassifier.load(tmp_path / "model")
+    assert again.get_params()["long"] == "windows" and again.task_.long == LongTexts(3, "max", 4)
+    texts = [*TEXT_OF.values(), "rain fell", ("a", TEXT_OF["shop"])]
+    assert np.array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
+    mean = mw.TextClassifier.load(tmp_path / "model", pool="mean")
+    assert np.array_equal(mean.predict_proba(["rain fell"]), classifier.predict_proba(["rain fell"]))
+    assert not np.allclose(mean.predict_proba(texts[:1]), classifier.predict_proba(texts[:1]))
+
+
+def test_numbers_too_are_of_all_windows(encoder):
+    regressor = mw.TextRegressor(encoder / "encoder", long="windows", **QUICK).fit(list(TEXT_OF.values()), [1.0, 2.0])
+    cut = mw.TextRegressor(encoder / "encoder", **QUICK).fit(["a", "b"], [1.0, 2.0])
+    one, other = regressor.predict(list(TEXT_OF.values()))
+    assert one != other
+    one, other = cut.predict(list(TEXT_OF.values()))
+    assert one == other
+
+
+def test_an_estimator_checks_its_settings(encoder):
+    for wrong in ({"long": "fold"}, {"stride": 2}, {"long": "windows", "stride": -1}):
+        with pytest.raises(ConfigError):
+            mw.TextClassifier(encoder / "encoder", **wrong, **QUICK).fit(["a", "b"], [0, 1])
+
+
+# -- vectors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_the_vector_of_a_long_text_is_that_of_its_windows_by_hand(pooling, normalize):
+    model, long = tiny(), LongTexts(stride=2)
+    texts = [TEXT_OF["shop"], *TEXTS]
+    found = TextEncoder(model, pooling=pooling, normalize=normalize, max_length=24, long=long).vectors(texts)
+    cut = TextEncoder(model, pooling=pooling, normalize=normalize, max_length=24)
+    fits = [len(tokenizer()(text)) <= 24 for text in texts]
+    assert np.array_equal(found[fits], cut.vectors(texts)[fits])
+    windows = window_rows([row(texts[0])], tokenizer(), 24, long)
+    plain = TextEncoder(model, pooling=pooling, max_length=24)
+    parts = [
+        plain._pooled(windows.sequences.batch([index]))[0].detach().numpy() for index in range(len(windows.input_ids))
+    ]
+    weights = windows.sequences.lengths
+    by_hand = np.max(parts, axis=0) if pooling == "max" else np.average(parts, axis=0, weights=weights)
+    if normalize:
+        by_hand = by_hand / np.linalg.norm(by_hand)
+    assert len(parts) > 5 and np.allclose(found[0], by_hand, atol=1e-5)
+
+
+def test_token_vectors_have_no_windows(encoder):
+    with pytest.raises(ConfigError, match="one vector for a text"):
+        mw.Embedder(encoder / "encoder", pooling="none", long="windows").transform(["a"])
+
+
+def test_embed_reads_windows(maskwright, encoder):
+    text, folder = TEXT_OF["shop"], encoder / "encoder"
+    code, out, err = maskwright(
+        "embed", folder, text, "--max-length", "24", "--long", "windows", "--stride", "2", "--json"
+    )
+    assert code == 0 and "cut" not in err
+    by_estimator = mw.Embedder(folder, max_length=24, long="windows", stride=2, precision="fp32").transform([text])
+    assert np.allclose(json.loads(out)["vector"], by_estimator[0], atol=0.05)
+    _, _, err = maskwright("embed", folder, text, "--max-length", "24", "--json")
+    assert "cut" in err

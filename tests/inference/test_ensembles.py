@@ -1,0 +1,218 @@
+"""Several models as one: an ensemble of one is that one, and the mean is the one computed by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from inference.samples import tiny, tokenizer
+from maskwright.api import open_ensemble, open_predictor
+from maskwright.core.errors import InputError
+from maskwright.tasks import Classification, Task
+from maskwright.tasks.choice import Choice
+from maskwright.tasks.qa import QuestionAnswering
+from maskwright.tasks.qa_threshold import Threshold
+from maskwright.tasks.regression import Regression
+from maskwright.tasks.schemes import repair
+from maskwright.tasks.tagging import Tagging
+from maskwright.text.choices import read_choices
+from maskwright.text.squad import read_questions
+from maskwright.text.tables import read_table
+from maskwright.text.tagged import Sentence, read_tagged
+
+ROWS = ["the cat sat\ta", "dogs chase cats\tb", "rain fell\tc", "penguins are birds\ta", "a mat\tb", "milk\tc"]
+CONTEXTS = ["the cat sat on", "she bought", "penguins are flightless"]
+TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+
+
+def save(folder: Path, name: str, task: Task, seed: int) -> Path:
+    tiny(task.head, seed, labels=task.labels or None, problem_type=task.problem_type).save(
+        folder / name, facts={**task.to_json(), "max_length": 32}
+    )
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("ensembles")
+    (root / "rows.tsv").write_text("text\tlabel\n" + "\n".join(ROWS) + "\n")
+    (root / "numbers.tsv").write_text(
+        "text\tscore\n" + "\n".join(f"{r.split(chr(9))[0]}\t{n}" for n, r in enumerate(ROWS))
+    )
+    words = [["the", "cat", "sat"], ["dogs", "chase", "cats", "in", "the", "garden"], ["rain"]]
+    (root / "rows.conll").write_text(
+        "\n\n".join("\n".join(f"{w}\tO" for w in s[:-1]) + f"\n{s[-1]}\tB-PER" for s in words)
+    )
+    context = "the cat sat on the mat . rain fell in the garden . she bought a gallon of milk"
+    lines = [
+        {"id": str(n), "question": q, "context": context, "answers": a}
+        for n, (q, a) in enumerate([("where ?", ["the mat"]), ("who ?", ["she"]), ("what ?", []), ("dogs ?", [])])
+    ]
+    (root / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    for seed in (1, 2, 3):
+        save(root, f"class-{seed}", Classification(["a", "b", "c"] if seed < 3 else ["c", "a", "b"]), seed)
+        save(root, f"number-{seed}", Regression(), seed)
+        save(root, f"tags-{seed}", Tagging(TAGS), seed)
+        save(root, f"spans-{seed}", QuestionAnswering(True, Threshold(float(seed), frozenset({f"other-{seed}"}))), seed)
+    choices = [{"context": c, "choices": ["a mat", "milk", "birds"], "label": n % 3} for n, c in enumerate(CONTEXTS)]
+    (root / "choices.jsonl").write_text("\n".join(map(json.dumps, choices)))
+    for seed in (1, 2, 3):
+        save(root, f"choice-{seed}", Choice(), seed)
+    return root
+
+
+FILES = {
+    "choice": ("choices.jsonl", read_choices),
+    "class": ("rows.tsv", read_table),
+    "number": ("numbers.tsv", read_table),
+    "tags": ("rows.conll", read_tagged),
+    "spans": ("rows.jsonl", read_questions),
+}
+
+
+def rows_of(folder: Path, kind: str):
+    name, read = FILES[kind]
+    return read(folder / name).rows
+
+
+def united(folder: Path, kind: str, *seeds: int):
+    members = open_ensemble([folder / f"{kind}-{seed}" for seed in seeds], precision="fp32")
+    return members.run(lambda task: rows_of(folder, kind))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_an_ensemble_of_one_is_that_one(folder: Path, kind: str):
+    found = united(folder, kind, 1)
+    predictor = open_predictor(folder / f"{kind}-1", precision="fp32")
+    examples, alone = predictor.evaluate(rows_of(folder, kind))
+    assert found.evaluation.loss == pytest.approx(alone.loss, rel=1e-4)
+    for name, value in alone.metrics.items():
+        if "strict" not in name and not (kind == "tags" and name == "accuracy"):  # tags are repaired, entities stay
+            assert found.evaluation.metrics[name] == pytest.approx(value, rel=1e-4), name
+    assert found.scores == {str(folder / f"{kind}-1"): alone.metrics}
+    if kind != "tags":
+        for one, two in zip(found.answers(), predictor.task.answers(alone.logits, examples), strict=True):
+            assert all(is_alike(one[key], two[key]) for key in two)
+
+
+def is_alike(one, two) -> bool:
+    """Equal, numbers up to rounding."""
+    if isinstance(two, dict):
+        return all(is_alike(one[key], two[key]) for key in two)
+    if isinstance(two, list):
+        return len(one) == len(two) and all(map(is_alike, one, two))
+    return one == (pytest.approx(two, rel=1e-4) if isinstance(two, float) else two)
+
+
+def test_probabilities_are_averaged_whatever_the_order_of_the_labels(folder: Path):
+    found = list(united(folder, "class", 1, 2, 3).answers())
+    every = [open_predictor(folder / f"class-{seed}", precision="fp32").predict(["rain fell"])[0] for seed in (1, 2, 3)]
+    by_hand = {label: np.mean([one["probabilities"][label] for one in every]) for label in "abc"}
+    assert found[2]["probabilities"] == pytest.approx(by_hand, rel=1e-4)
+    assert found[2]["label"] == max(by_hand, key=by_hand.get) and found[2]["gold"] == "c"
+
+
+def test_the_metrics_are_those_of_the_mean(folder: Path):
+    result = united(folder, "class", 1, 2, 3)
+    labels = [answer["label"] == answer["gold"] for answer in result.answers()]
+    assert result.evaluation.metrics["accuracy"] == pytest.approx(np.mean(labels))
+    assert len(result.scores) == 3
+
+
+def test_labels_of_several_are_averaged_by_their_probabilities():
+    task = Classification(["a", "b"], multi_label=True)
+    mean = task.unite([torch.tensor([[0.0, 4.0]]), torch.tensor([[2.0, -4.0]])], [])
+    assert task.probabilities(mean)[0].tolist() == pytest.approx([(0.5 + 0.880797) / 2, 0.5], rel=1e-4)
+
+
+def test_probabilities_of_choices_are_averaged(folder: Path):
+    found = list(united(folder, "choice", 1, 2, 3).answers())
+    rows, shares = rows_of(folder, "choice"), []
+    for seed in (1, 2, 3):
+        predictor = open_predictor(folder / f"choice-{seed}", precision="fp32")
+        shares.append(predictor.evaluate(rows)[1].logits.double().softmax(dim=-1))
+    mean = torch.stack(shares).mean(dim=0)
+    assert [answer["probabilities"] for answer in found] == [pytest.approx(row, rel=1e-4) for row in mean.tolist()]
+    assert [answer["label"] for answer in found] == mean.argmax(dim=-1).tolist()
+
+
+def test_numbers_are_averaged(folder: Path):
+    found = [answer["score"] for answer in united(folder, "number", 1, 2).answers()]
+    texts = [row.text for row in rows_of(folder, "number")]
+    one, two = (open_predictor(folder / f"number-{seed}", precision="fp32").predict(texts) for seed in (1, 2))
+    by_hand = [(a["score"] + b["score"]) / 2 for a, b in zip(one, two, strict=True)]
+    assert found == pytest.approx(by_hand, rel=1e-4)
+
+
+def test_tags_are_the_mean_of_word_probabilities_and_fit_together(folder: Path):
+    result = united(folder, "tags", 1, 2, 3)
+    sentences = rows_of(folder, "tags")
+    shares = []
+    for seed in (1, 2, 3):
+        predictor = open_predictor(folder / f"tags-{seed}", precision="fp32")
+        shares.append(predictor.evaluate(sentences)[1].logits.double().softmax(dim=-1))
+    names = [TAGS[number] for number in torch.stack(shares).mean(dim=0).argmax(dim=-1).tolist()]
+    start = 0
+    for sentence, answer in zip(sentences, result.answers(), strict=True):
+        assert answer["tags"] == repair(names[start : start + len(sentence)], "BIO")[0]
+        start += len(sentence)
+
+
+def test_neighbours_that_do_not_fit_are_repaired_and_keep_their_probability():
+    task = Tagging(TAGS)
+    rows = [Sentence.of_words(["the", "cat"], ["O", "O"], 1, "rows")]
+    examples = task.examples(rows, tokenizer(), 16)
+    member = torch.tensor([[5.0, 0, 0, 0, 0], [0, 0, 5.0, 0, 1.0]])  # O I-PER
+    mean = task.unite([member], [examples])
+    assert task.tags_of(mean, examples) == [["O", "B-PER"]]
+    assert mean.softmax(dim=-1)[1].max().item() == pytest.approx(member.softmax(dim=-1)[1].max().item(), rel=1e-5)
+
+
+def test_scores_of_spans_are_averaged(folder: Path):
+    """The best span of the mean, by trying all."""
+    result = united(folder, "spans", 1, 2, 3)
+    assert result.task.threshold == Threshold(2.0, frozenset({"other-1", "other-2", "other-3"}))
+    parts = []
+    for seed in (1, 2, 3):
+        predictor = open_predictor(folder / f"spans-{seed}", precision="fp32")
+        examples, found = predictor.evaluate(rows_of(folder, "spans"))
+        parts.append(found.logits.numpy())
+    mean = np.mean(parts, axis=0)
+    lengths = examples.lengths
+    for question, answer in enumerate(result.answers()):
+        best = -np.inf
+        for window in np.flatnonzero(examples.question == question):
+            begin = int(lengths[:window].sum())
+            own = mean[begin : begin + lengths[window]]
+            allowed = np.flatnonzero(examples.may_answer(window))
+            best = max([best, *(own[i, 0] + own[j, 1] for i in allowed for j in allowed if i <= j < i + 30)])
+            null = own[0, 0] + own[0, 1]
+            if len(examples.spans[window]) and answer["start"] is not None:
+                margin = answer["no_answer_margin"]
+        if (examples.question == question).sum() == 1:
+            assert answer["no_answer_margin"] == pytest.approx(null - best, rel=1e-3, abs=1e-4)
+            assert (answer["start"] is None) == (null - best > 2.0)
+            assert answer["start"] is None or margin <= 2.0
+
+
+def test_models_that_answer_other_questions_are_refused(folder: Path, tmp_path: Path):
+    other = save(tmp_path, "other", Classification(["a", "x"]), 1)
+    with pytest.raises(InputError, match="has other labels"):
+        open_ensemble([folder / "class-1", other]).run(lambda task: rows_of(folder, "class"))
+    with pytest.raises(InputError, match="fine-tuned for regression, and the first model for classification"):
+        open_ensemble([folder / "class-1", folder / "number-1"]).run(lambda task: rows_of(folder, "class"))
+    with pytest.raises(InputError, match="named twice"):
+        open_ensemble([folder / "class-1", folder / "class-1"])
+    with pytest.raises(InputError, match="at least one model"):
+        open_ensemble([])
+
+
+def test_windows_of_other_lengths_are_refused(folder: Path, tmp_path: Path):
+    task = QuestionAnswering(True)
+    tiny("qa", 5).save(tmp_path / "short", facts={**task.to_json(), "max_length": 16})
+    with pytest.raises(InputError, match="reads the questions as other tokens"):
+        open_ensemble([folder / "spans-1", tmp_path / "short"]).run(lambda task: rows_of(folder, "spans"))

@@ -1,0 +1,167 @@
+"""Temperature and calibration error: golden values by hand, laws, and the promise that no answer changes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import InputError, ModelFolderError
+from maskwright.tasks import Classification, Tagging, task_from_json
+from maskwright.tasks.calibration import (
+    LEAST,
+    MOST,
+    Decisions,
+    Temperature,
+    cross_entropy,
+    cross_probabilities,
+    fit_temperature,
+    honest_probabilities,
+    probabilities,
+)
+from maskwright.tasks.examples import Examples
+from maskwright.tasks.metrics import ece, ece_equal_mass
+from tasks.standins import row
+
+
+def overconfident(num=600, classes=3, factor=4.0, seed=0):
+    """Decisions whose gold class is drawn from softmax(logits), told with logits that are `factor` times as large."""
+    draw = np.random.Generator(np.random.PCG64(seed))
+    logits = draw.normal(size=(num, classes)) * 1.5
+    shares = probabilities(logits)
+    gold = np.array([draw.choice(classes, p=share) for share in shares])
+    return Decisions(logits * factor, gold, [f"row {place}" for place in range(num)])
+
+
+def test_the_temperature_is_the_one_that_a_fine_grid_finds():
+    decisions = overconfident()
+    grid = np.exp(np.linspace(np.log(LEAST), np.log(MOST), 4001))
+    best = grid[int(np.argmin([cross_entropy(decisions, value) for value in grid]))]
+    assert fit_temperature(decisions).value == pytest.approx(best, rel=2e-3)
+
+
+def test_logits_that_are_four_times_too_large_get_a_temperature_of_four():
+    assert fit_temperature(overconfident(num=8000)).value == pytest.approx(4.0, rel=0.06)
+
+
+def test_a_temperature_by_hand():
+    """Three of four right at a margin of m: the best share of the right class is 3/4, so T = m / ln 3."""
+    decisions = Decisions(np.array([[0.0, 5.0]] * 4), np.array([1, 1, 1, 0]), list("abcd"))
+    assert fit_temperature(decisions).value == pytest.approx(5 / math.log(3), rel=1e-9)
+    assert cross_entropy(decisions, 5 / math.log(3)) == pytest.approx(-(3 * math.log(0.75) + math.log(0.25)) / 4)
+
+
+def test_rows_that_are_all_right_or_all_chance_do_not_determine_it():
+    right = fit_temperature(Decisions(np.array([[0.0, 1.0]] * 3), np.array([1, 1, 1]), list("abc")))
+    chance = fit_temperature(Decisions(np.array([[0.0, 1.0]] * 2), np.array([1, 0]), list("ab")))
+    assert right.value == pytest.approx(LEAST) and right.is_at_limit
+    assert chance.value == pytest.approx(MOST) and chance.is_at_limit
+    assert not fit_temperature(overconfident()).is_at_limit
+    with pytest.raises(InputError, match="known labels"):
+        fit_temperature(Decisions(np.zeros((0, 2)), np.zeros(0, dtype=int), []))
+
+
+@given(st.integers(0, 10_000), st.floats(LEAST, MOST))
+def test_a_temperature_changes_no_answer(seed, value):
+    logits = torch.randn(20, 4, generator=torch.Generator().manual_seed(seed)) * 5
+    plain, warm = Classification(list("abcd")), Classification(list("abcd"))
+    warm.temperature = Temperature(value)
+    for one, other in zip(plain.decode(logits), warm.decode(logits), strict=True):
+        assert one["label"] == other["label"]
+        assert sum(other["probabilities"].values()) == pytest.approx(1.0)
+    several, cool = Classification(list("abcd"), True), Classification(list("abcd"), True)
+    cool.temperature = Temperature(value)
+    answers = zip(several.decode(logits), cool.decode(logits), strict=True)
+    assert all(one["labels"] == other["labels"] for one, other in answers)
+
+
+def test_probabilities_of_a_task_are_those_at_its_temperature():
+    task = Classification(["no", "yes"])
+    task.temperature = Temperature(2.0)
+    assert task.decode(torch.tensor([[0.0, 2 * math.log(3)]]))[0]["score"] == pytest.approx(0.75)
+
+
+def test_a_perfectly_calibrated_model_has_no_error():
+    """Ten rows at 0.8, of which eight are right; ten at 0.6, of which six are."""
+    shares = np.array([[0.2, 0.8]] * 10 + [[0.4, 0.6]] * 10)
+    gold = np.array([1] * 8 + [0] * 2 + [1] * 6 + [0] * 4)
+    assert ece(gold, shares) == pytest.approx(0, abs=1e-12)
+    assert ece_equal_mass(gold, shares) == pytest.approx(0, abs=1e-12)
+
+
+def test_calibration_errors_by_hand():
+    """Confidences 0.9, 0.9 (one right) and 0.6, 0.6 (both right): gaps 0.4 and 0.4, whatever the bins."""
+    shares, gold = np.array([[0.1, 0.9], [0.1, 0.9], [0.4, 0.6], [0.4, 0.6]]), np.array([1, 0, 1, 1])
+    assert ece(gold, shares) == pytest.approx(0.4)
+    assert ece_equal_mass(gold, shares, bins=2) == pytest.approx(0.4)
+    # One bin: mean confidence 0.75, accuracy 0.75.
+    assert ece_equal_mass(gold, shares, bins=1) == pytest.approx(0.0, abs=1e-12)
+
+
+@given(st.permutations(range(12)))
+def test_the_order_of_rows_changes_no_error(order):
+    draw = np.random.Generator(np.random.PCG64(5))
+    shares = np.round(probabilities(draw.normal(size=(12, 2))), 1)  # rounded, so that some are equal
+    gold = draw.integers(0, 2, 12)
+    for error in (ece, ece_equal_mass):
+        assert error(gold[list(order)], shares[list(order)]) == pytest.approx(error(gold, shares))
+
+
+def test_rows_that_fitted_the_temperature_are_judged_by_that_of_the_other_half():
+    decisions = overconfident(num=60)
+    own = fit_temperature(decisions)
+    crossed = honest_probabilities(decisions, own)
+    assert np.array_equal(crossed, cross_probabilities(decisions))
+    assert not np.allclose(crossed, probabilities(decisions.logits, own.value))
+    foreign = Temperature(own.value, frozenset({"another row"}))
+    assert np.array_equal(honest_probabilities(decisions, foreign), probabilities(decisions.logits, own.value))
+    assert np.array_equal(honest_probabilities(decisions, None), probabilities(decisions.logits))
+
+
+def test_rows_of_one_text_are_in_one_half():
+    decisions = overconfident(num=40)
+    twice = Decisions(np.tile(decisions.logits, (2, 1)), np.tile(decisions.gold, 2), list(decisions.keys) * 2)
+    crossed = cross_probabilities(twice)
+    assert np.allclose(crossed[:40], crossed[40:])
+    alone = Decisions(decisions.logits[:2], decisions.gold[:2], ["same", "same"])
+    assert np.array_equal(cross_probabilities(alone), probabilities(alone.logits))
+
+
+def examples_of(decisions):
+    rows = [row(f"text {place}", str(label)) for place, label in enumerate(decisions.gold)]
+    return Examples([np.zeros(1)] * len(rows), None, torch.from_numpy(decisions.gold), rows)
+
+
+def test_a_task_keeps_its_temperature_and_reports_less_error():
+    decisions = overconfident()
+    task, logits, examples = Classification(list("012")), torch.from_numpy(decisions.logits), examples_of(decisions)
+    before = task.score(logits, examples).metrics
+    task.calibrate(logits, examples)
+    after = task.score(logits, examples).metrics
+    assert after["ece"] < before["ece"] / 2
+    assert {name: after[name] for name in ("accuracy", "macro_f1")} == {
+        name: before[name] for name in ("accuracy", "macro_f1")
+    }
+    again = task_from_json(task.to_json())
+    assert again.temperature == task.temperature and len(again.temperature.seen) == 600
+    assert again.score(logits, examples).metrics == after
+
+
+def test_a_model_without_classes_is_not_calibrated():
+    from maskwright.tasks import Regression
+
+    with pytest.raises(InputError, match="no probabilities"):
+        Regression().calibrate(torch.zeros(1, 1), examples_of(overconfident(num=1)))
+
+
+@pytest.mark.parametrize(
+    "facts", [{"value": 0}, {"value": "2"}, {"value": float("inf")}, {"value": 1, "fitted_on": 3}, 7]
+)
+@pytest.mark.parametrize("task", [Classification(["a", "b"]), Tagging(["A", "B"])])
+def test_a_temperature_that_is_none_is_refused(facts, task):
+    with pytest.raises(ModelFolderError, match="temperature"):
+        task_from_json({**task.to_json(), "temperature": facts})

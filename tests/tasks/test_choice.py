@@ -1,0 +1,250 @@
+"""Multiple choice as a task: softmax over a row's choices, whatever order they are packed in; cut rows are counted."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import maskwright as mw
+from inference.samples import tiny, tokenizer
+from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RowErrors
+from maskwright.inference.predict import Predictor
+from maskwright.tasks import Choice, task_of_model
+from maskwright.tasks.choice_examples import tokenize_choices
+from maskwright.text.choices import ChoiceRow, choices_of
+from maskwright.text.encoding import TextCounts
+from maskwright.train.finetune import fit
+from maskwright.train.finetune_config import FinetuneConfig
+
+
+def row(context: str, *choices: str, label: int | None = 0, question: str = "", line: int = 1) -> ChoiceRow:
+    return ChoiceRow(context, question, choices, label, line, "rows.jsonl")
+
+
+ROWS = [
+    row("the cat", "sat on the mat .", "bought a gallon of milk", "rain fell", label=0),
+    row("she", "are flightless birds !", "bought a gallon of milk at the store", "fell", label=1, line=2),
+    row("", "the garden", "a", "penguins are birds", label=2, question="dogs", line=3),
+    row("rain fell on the mat", "a", "cats", "dogs chase cats in the garden", question="she", label=1, line=4),
+]
+
+
+def examples(rows=ROWS, max_length=None):
+    return Choice().examples(rows, tokenizer(), max_length)
+
+
+def test_every_choice_is_a_sequence_with_the_question_before_it():
+    found = examples()
+    assert (len(found), found.num_choices, len(found.input_ids)) == (4, 3, 12)
+    for number, own in enumerate(ROWS):
+        for place, (first, second) in enumerate(own.pairs()):
+            encoding = tokenizer()(first, second)
+            assert found.input_ids[3 * number + place].tolist() == encoding.ids
+            assert found.token_types[3 * number + place].tolist() == encoding.type_ids
+    assert found.lengths.tolist() == found.sequence_lengths.reshape(4, 3).sum(axis=1).tolist()
+    assert found.targets.tolist() == [0, 1, 2, 1]
+
+
+def test_the_places_of_a_batch_lead_back_to_each_choice():
+    found = examples()
+    batch = found.batch([3, 0, 2])
+    assert batch.lengths == sorted(batch.lengths) and batch.labels["sequence"].tolist() == [1, 0, 2]
+    starts = batch.cu_seqlens.tolist()
+    for here, number in enumerate([3, 0, 2]):
+        for choice, sequence in enumerate(batch.labels["places"][here].tolist()):
+            ids = batch.input_ids[starts[sequence] : starts[sequence + 1]].tolist()
+            assert ids == found.input_ids[3 * number + choice].tolist()
+
+
+def test_the_loss_is_the_cross_entropy_over_the_choices_of_a_row():
+    task, model, found = Choice(), tiny("choice"), examples()
+    outcome = task.outcome(model, found.batch(range(4)))
+    expected = 0.0
+    for number, own in enumerate(ROWS):
+        scores = []
+        for first, second in own.pairs():
+            encoding = tokenizer()(first, second)
+            out = model(input_ids=torch.tensor([[encoding.ids]]), token_type_ids=torch.tensor([[encoding.type_ids]]))
+            scores.append(out.logits.view(()))
+        shares = torch.stack(scores).softmax(dim=0)
+        expected -= shares[own.label].log().item()
+        (answer,) = task.answers(torch.stack(scores)[None], examples([own]))
+        assert answer["probabilities"] == pytest.approx(shares.tolist(), abs=1e-6)
+        assert answer["choice"] == own.choices[answer["label"]] and answer["score"] == max(answer["probabilities"])
+        assert task.losses(task.logits(model, found), found)[number] == pytest.approx(-shares[own.label].log().item())
+    assert float(outcome.losses["choice"]) == pytest.approx(expected, rel=1e-5)
+    assert outcome.counts == {"choice": 4}
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 40, 10_000])
+def test_packing_changes_no_answer(batch_tokens):
+    task, model, found = Choice(), tiny("choice"), examples()
+    together = task.logits(model, found, batch_tokens)
+    assert together.shape == (4, 3)
+    for number, own in enumerate(ROWS):
+        alone = task.logits(model, examples([own]))
+        assert torch.allclose(alone[0], together[number], atol=1e-5)
+
+
+def test_the_order_of_the_choices_moves_with_the_answer():
+    task, model = Choice(), tiny("choice")
+    turned = [row(own.context, *own.choices[::-1], label=own.label, question=own.question) for own in ROWS]
+    assert torch.allclose(task.logits(model, examples(turned)).flip(1), task.logits(model, examples()), atol=1e-5)
+
+
+def test_the_longer_side_is_cut_and_rows_with_a_cut_choice_are_counted():
+    long = row("the cat sat on the mat and the dogs chase cats in the garden", "a", "cats")
+    wide = row("a", "the cat sat on the mat and the dogs chase cats in the garden", "cats", line=2)
+    short = row("the cat", "sat", "fell", line=3)
+    counts = TextCounts()
+    found = tokenize_choices([long, wide, short], tokenizer(), 12, counts=counts)
+    assert max(found.sequence_lengths) == 12
+    assert (found.num_truncated, counts.cut_texts, counts.texts) == (2, 3, 6)
+    whole = tokenizer()("a", "cats").ids
+    assert found.input_ids[1].tolist()[-2:] == whole[-2:], "the short choice stays whole; the context is cut"
+    assert "2 of 3 train rows" in Choice().remarks(found, "train", 12)[0]
+    assert not Choice().remarks(examples(), "train", 48)
+
+
+def test_metrics_by_hand():
+    task, found = Choice(), examples()
+    logits = torch.tensor([[2.0, 0, 0], [0, 3.0, 0], [1.0, 0, 0], [0, 0, 1.0]])
+    evaluation = task.score(logits, found)
+    assert evaluation.metrics["accuracy"] == 0.5 and set(evaluation.metrics) == {"accuracy", "ece"}
+    assert evaluation.loss == pytest.approx(float(task.losses(logits, found).mean()))
+    right = [task.is_right(found, number, answer) for number, answer in enumerate(task.answers(logits, found))]
+    assert right == [True, True, False, False]
+
+
+def test_it_learns_and_its_task_is_known_from_the_folder_and_from_the_head(tmp_path):
+    task, model = Choice.from_rows(ROWS), tiny("choice")
+    fit(model, task, examples(), epochs=30, lr=3e-3, batch_size=4, seed=0, precision="fp32")
+    assert task.evaluate(model, examples()).metrics["accuracy"] == 1.0
+    model.save(tmp_path / "m", facts=task.to_json())
+    again = mw.load(tmp_path / "m")
+    assert isinstance(task_of_model(again, {"task": "choice"}), Choice) and isinstance(task_of_model(again), Choice)
+    assert torch.allclose(task.logits(again, examples()), task.logits(model, examples()), atol=1e-6)
+    assert task_of_model(again).evaluate(again, examples()).metrics["accuracy"] == 1.0
+    with pytest.raises(ModelFolderError, match="multiple-choice"):
+        mw.TextClassifier.load(tmp_path / "m")
+
+
+def test_rows_without_a_usable_answer_are_named_or_left_out():
+    bad = [*ROWS, row("a", "b", "c", "d", label=None, line=5), row("a", "b", "c", "d", label=3, line=6)]
+    with pytest.raises(RowErrors) as error:
+        Choice().examples(bad, tokenizer(), file="f.jsonl")
+    assert [(fault.line, fault.reason) for fault in error.value.rows] == [
+        (5, "is missing"),
+        (6, "3 is none of the 3 choices"),
+    ]
+    with pytest.raises(RowErrors):
+        Choice.from_rows(ROWS, bad)
+    kept = Choice().examples(bad, tokenizer(), skip_bad_rows=True)
+    assert (len(kept), kept.num_skipped) == (4, 2)
+    with pytest.raises(InputError, match="no usable row"):
+        Choice().examples(bad[4:], tokenizer(), skip_bad_rows=True)
+    with pytest.raises(InputError, match="no row"):
+        Choice.from_rows([])
+    with pytest.raises(InputError, match="2 or 3 choices"):
+        examples([ROWS[0], row("a", "b", "c")])
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        ({"context": "c", "choices": ["a", " "], "label": 0}, "choice 1"),
+        ({"context": "c", "choices": ["a"], "label": 0}, "1 of at least two"),
+        ({"context": "c", "choices": ["a", "b"], "label": 2}, "none of the 2 choices"),
+        ({"context": "c", "choices": ["a", "b"], "label": -1}, "not the number of a choice"),
+        ({"context": "c", "choices": ["a", "b"]}, "label is missing"),
+        ({"context": " ", "choices": ["a", "b"], "label": 0}, "neither context nor question"),
+        ({"context": "c", "choices": ["a", "b", "d"], "label": 0}, "there are 3 choices, and 2 is what most"),
+    ],
+)
+def test_rows_from_memory_are_held_to_the_rules_of_a_file(item, words):
+    good = {"context": "c", "question": "q", "choices": ["a", "b"], "label": 1}
+    assert [own.label for own in choices_of([good, good])] == [1, 1]
+    with pytest.raises(RowErrors, match=words) as error:
+        choices_of([good, good, item])
+    assert {fault.line for fault in error.value.rows} == {3}
+
+
+def test_a_text_without_choices_is_refused_in_words():
+    predictor = Predictor(tiny("choice"), Choice())
+    with pytest.raises(InputError, match="nothing to choose"):
+        predictor.predict(["the cat"])
+
+
+@pytest.mark.parametrize("settings", [{"class_weight": "balanced"}, {"multi_label": True}, {"crf": True}])
+def test_settings_of_other_tasks_are_refused(tmp_path, settings):
+    with pytest.raises(ConfigError, match=f"'{next(iter(settings))}' is for .*, not choice"):
+        FinetuneConfig(train=tmp_path / "a.jsonl", output=tmp_path / "o", task="choice", model="m", **settings)
+    with pytest.raises(InputError, match="no columns"):
+        Choice.read(tmp_path / "a.jsonl", columns={"text": "body"})
+
+
+# -- the estimator -------------------------------------------------------------------------------------------------
+
+X = [(own.context, own.question, list(own.choices)) for own in ROWS]
+Y = [own.label for own in ROWS]
+QUICK = {"epochs": 30, "lr": 3e-3, "batch_size": 4, "precision": "fp32", "device": "cpu"}
+
+
+def test_the_estimator_learns_saves_and_answers_the_same(tmp_path):
+    fitted = mw.MultipleChoice(tiny("mlm"), **QUICK).fit(X, np.array(Y))
+    assert fitted.predict(X).tolist() == Y and fitted.score(X, Y) == 1.0
+    probabilities = fitted.predict_proba(X)
+    assert probabilities.shape == (4, 3) and np.allclose(probabilities.sum(axis=1), 1)
+    fitted.save(tmp_path / "m")
+    again = mw.MultipleChoice.load(tmp_path / "m", precision="fp32", device="cpu")
+    assert np.allclose(again.predict_proba(X), probabilities, atol=1e-6)
+    facts = json.loads((tmp_path / "m" / "maskwright.json").read_text(encoding="utf-8"))
+    assert facts["task"] == "choice" and facts["estimator"]["parameters"]["epochs"] == 30
+    assert clone(again).get_params()["lr"] == 3e-3
+    pair = [(X[0][0], X[0][2])]
+    assert np.allclose(again.predict_proba(pair), again.predict_proba([(X[0][0], "", X[0][2])]))
+
+
+def test_the_saved_folder_gives_transformers_the_same_numbers(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    fitted = mw.MultipleChoice(tiny("mlm"), **{**QUICK, "epochs": 2}).fit(X, Y)
+    fitted.save(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
+    assert config["architectures"] == ["BertForMultipleChoice"]
+    theirs = transformers.AutoModelForMultipleChoice.from_pretrained(tmp_path / "m").eval()
+    encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
+    pairs = [pair for own in ROWS for pair in own.pairs()]
+    padded = encode([first for first, _ in pairs], [second for _, second in pairs], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        logits = theirs(**{name: value.view(4, 3, -1) for name, value in padded.items()}).logits
+    assert np.allclose(logits.softmax(dim=-1).numpy(), fitted.predict_proba(X), atol=1e-5)
+
+
+def test_cross_validation_runs():
+    quick = mw.MultipleChoice(tiny("mlm"), **{**QUICK, "epochs": 1})
+    assert cross_val_score(quick, X * 3, Y * 3, cv=2).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (["a b"], [0], "Item 0 is no row"),
+        ([("a", "b")], [0], "Item 0 is no row"),
+        ("ab", [0], "list of"),
+        (X, [0], "as many"),
+        (X, "0120", "list of numbers"),
+        (X, [0, 1, 2, 7], "7 is none of the 3 choices"),
+        (X, [0, 1, 2, 0.5], "not the number of a choice"),
+        ([("a", ["b", "c"]), ("a", ["b", "c", "d"])], [0, 0], "there are 3 choices"),
+        ([("a", ["b", ""])], [0], "choice 1"),
+        ([], [], "empty"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_refused_in_words(x, y, words):
+    with pytest.raises(InputError, match=words):
+        mw.MultipleChoice(tiny("mlm"), **QUICK).fit(x, y)

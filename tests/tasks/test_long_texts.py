@@ -1,0 +1,331 @@
+"""Long texts in windows: nothing is lost, logits are pooled as by hand, and what fits is as if it were cut."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import ConfigError, InputError, ModelFolderError
+from maskwright.inference.predict import Predictor
+from maskwright.tasks import Classification, Regression, task_from_json
+from maskwright.tasks.examples import tokenize_rows
+from maskwright.tasks.long_examples import TRAIN_TOKENS, window_rows
+from maskwright.tasks.long_texts import LongTexts
+from maskwright.text.encoding import TextCounts
+from maskwright.text.tokenizer import Tokenizer
+from tasks.standins import row
+
+WORDS = sorted({word for text in TEXTS for word in text.split()})
+LONG = " ".join(TEXTS) + " " + " ".join(reversed(TEXTS))
+
+some_words = st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)
+ways = st.builds(LongTexts, stride=st.none() | st.integers(0, 20), pool=st.sampled_from(["mean", "max"]))
+
+
+@cache
+def other_tokenizer(kind):
+    return Tokenizer.train_from_iterator(iter(TEXTS * 3), kind=kind, vocab_size=300)
+
+
+@cache
+def network(num_labels=3, **options):
+    return tiny("classification", labels=[f"l{n}" for n in range(num_labels)], **options)
+
+
+def task(pool="mean", multi_label=False, **options):
+    return Classification(["l0", "l1", "l2"], multi_label, long=LongTexts(pool=pool, **options))
+
+
+def own(windows, tok, index, ids_before=1):
+    """The tokens of a window without its frame."""
+    return windows.input_ids[index][ids_before:-1].tolist()
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    text=some_words, max_length=st.integers(3, 24), long=ways, kind=st.sampled_from(["wordpiece", "byte-bpe", "char"])
+)
+def test_every_token_is_in_a_window_and_none_is_too_long(text, max_length, long, kind):
+    tok = tokenizer() if kind == "wordpiece" else other_tokenizer(kind)
+    examples = window_rows([row(text)], tok, max_length, long)
+    whole = tok(text)
+    assert all(len(ids) <= max_length for ids in examples.input_ids)
+    assert examples.counts.cut_texts == 0 and examples.num_windows.tolist() == [len(examples.input_ids)]
+    offsets = np.asarray(tok(text, add_special_tokens=False).offsets).reshape(-1, 2)
+    ids = tok(text, add_special_tokens=False).ids
+    room = max_length - 2
+    share = 0 if len(ids) <= room else long.shared(room, max_length)
+    place, seen = 0, []
+    for index, span in enumerate(examples.spans.tolist()):
+        assert examples.input_ids[index][0] == whole.ids[0] and examples.input_ids[index][-1] == whole.ids[-1]
+        part = own(examples, tok, index)
+        assert part == ids[place : place + len(part)]
+        assert all(span[0] <= start and end <= span[1] for start, end in offsets[place : place + len(part)] if end)
+        assert 0 <= span[0] <= span[1] <= len(text)
+        seen += range(place, place + len(part))
+        place += len(part) - share
+    assert sorted(set(seen)) == list(range(len(ids)))
+    assert all(before[0] <= after[0] and before[1] <= after[1] for before, after in pairwise(examples.spans.tolist()))
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows=st.lists(st.tuples(some_words, st.none() | some_words), min_size=1, max_size=5), long=ways)
+def test_rows_that_fit_are_tokenised_as_without_windows(rows, long):
+    given_rows = [row(first, text_pair=second) for first, second in rows]
+    counts, cut_counts = TextCounts(), TextCounts()
+    windows = window_rows(given_rows, tokenizer(), None, long, counts=counts)
+    whole = tokenize_rows(given_rows, tokenizer(), None, counts=cut_counts)
+    assert counts == cut_counts and len(windows) == len(whole) == len(windows.input_ids)
+    both = windows.batch(range(len(rows))), whole.batch(range(len(rows)))
+    assert both[0].labels["example"].tolist() == both[1].labels["example"].tolist()
+    for name in ("input_ids", "cu_seqlens", "position_ids", "token_type_ids"):
+        one, other = (getattr(batch, name) for batch in both)
+        assert one is other is None or torch.equal(one, other)
+
+
+@settings(deadline=None, max_examples=40)
+@given(first=some_words, second=some_words, max_length=st.integers(5, 30), long=ways)
+def test_of_a_pair_the_first_text_is_in_every_window_and_the_second_is_covered(first, second, max_length, long):
+    tok, counts = tokenizer(), TextCounts()
+    examples = window_rows([row(first, text_pair=second)], tok, max_length, long, counts=counts)
+    asked, told = (tok(text, add_special_tokens=False).ids for text in (first, second))
+    room = max_length - 3
+    kept = len(asked) if len(asked) + len(told) <= room else min(len(asked), max(room // 2, room - len(told)))
+    assert counts.cut_tokens == len(asked) - kept
+    seen = []
+    for ids, types in zip(examples.input_ids, examples.token_types, strict=True):
+        assert len(ids) <= max_length and ids[1 : kept + 1].tolist() == asked[:kept]
+        assert types.tolist() == [0] * (kept + 2) + [1] * (len(ids) - kept - 2)
+        seen.append(ids[kept + 2 : -1].tolist())
+    joined, share = seen[0], long.shared(len(seen[0]), max_length)
+    for part in seen[1:]:
+        joined = joined + part[share:]
+    assert joined == told
+
+
+def test_no_room_for_text_is_an_error():
+    with pytest.raises(InputError, match="leaves no room"):
+        window_rows([row("the cat", text_pair="dogs")], tokenizer(), 3, LongTexts())
+    assert len(window_rows([row("")], tokenizer(), 3, LongTexts()).input_ids) == 1
+
+
+def test_a_text_of_100000_characters_becomes_windows_in_one_pass():
+    text = (LONG + " ") * (100_000 // len(LONG))
+    examples = window_rows([row(text), row("q", text_pair=text)], tokenizer(), 32, LongTexts(stride=4))
+    assert examples.num_windows.min() > 500 and examples.spans[:, 1].max() <= len(text)
+    assert examples.lengths.tolist() == [
+        sum(map(len, examples.input_ids[: examples.starts[1]])),
+        sum(map(len, examples.input_ids[examples.starts[1] :])),
+    ]
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+@pytest.mark.parametrize("pair", [None, "the cat sat"])
+def test_the_logits_of_a_document_are_those_of_its_windows_pooled_by_hand(pool, pair):
+    model, judge, tok = network(), task(pool, stride=3), tokenizer()
+    text = LONG if pair is None else (pair, LONG)
+    found = Predictor(model, judge, 16).logits(["rain fell", text])
+    windows = judge.unlabelled([row(LONG) if pair is None else row(pair, text_pair=LONG)], tok, 16, counts=TextCounts())
+    alone = torch.cat(
+        [model.logits(windows.sequences.batch([index])).detach() for index in range(len(windows.input_ids))]
+    )
+    assert len(alone) > 10
+    by_hand = alone.mean(dim=0) if pool == "mean" else alone.max(dim=0).values
+    assert torch.allclose(found[1], by_hand, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=20)
+@given(texts=st.lists(some_words, min_size=1, max_size=6), pool=st.sampled_from(["mean", "max"]))
+def test_a_text_of_one_window_is_answered_bit_for_bit_as_without_windows(texts, pool):
+    model = network()
+    cut = Predictor(model, Classification(["l0", "l1", "l2"]), 24)
+    windows = Predictor(model, task(pool), 24)
+    one, other = cut.logits(texts), windows.logits(texts)
+    fits = [len(tokenizer()(text)) <= 24 for text in texts]
+    assert torch.equal(one[fits], other[fits])
+    for fit, before, after in zip(fits, cut.predict(texts), windows.predict(texts), strict=True):
+        assert (before == after) if fit else ("loudest" in after)
+
+
+def test_answers_do_not_depend_on_how_many_tokens_are_computed_at_once():
+    predictor = Predictor(network(), task(), 16)
+    texts = [LONG, "a", LONG[:200], ""]
+    small, large = predictor.logits(texts, batch_tokens=16), predictor.logits(texts, batch_tokens=10_000)
+    assert torch.allclose(small, large, atol=1e-5)
+
+
+class Listening(nn.Module):
+    """Logits by the words of a sequence: each word of `loud` gives its label 4, more words give more."""
+
+    def __init__(self, loud, num_labels=3):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(len(tokenizer()), num_labels))
+        self.most = 0
+        with torch.no_grad():
+            for word, label in loud.items():
+                self.table[tokenizer().encode_plain([word])[0], label] = 4.0
+
+    def logits(self, batch):
+        self.most = max(self.most, batch.num_tokens)
+        return torch.stack([part.sum(dim=0) for part in self.table[batch.input_ids].split(batch.lengths)])
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_the_loudest_window_is_the_one_with_the_words_that_count(pool):
+    text = "the cat sat on the mat . " * 30 + "she bought milk " + "rain fell " * 40
+    judge = task(pool, stride=4)
+    model = Listening({"milk": 2})
+    rows = [row(text), row("milk"), row("the cat", text_pair=text)]
+    examples = judge.unlabelled(rows, tokenizer(), 20, counts=TextCounts())
+    answers = judge.predict(model, examples)
+    for answer in (answers[0], answers[2]):
+        loudest = answer["loudest"]
+        assert answer["label"] == "l2" and "milk" in text[loudest["start"] : loudest["end"]]
+        assert loudest["windows"] > 10 and 0 < loudest["window"] < loudest["windows"]
+        assert loudest["score"] == pytest.approx(np.exp(4) / (np.exp(4) + 2))
+    assert "loudest" not in answers[1]
+    assert json.loads(json.dumps(answers)) == answers
+
+
+def test_with_several_labels_each_has_its_own_loudest_window():
+    text = "milk " + "rain fell " * 60 + "cat"
+    judge = task("max", multi_label=True, stride=0)
+    model = Listening({"milk": 0, "cat": 2})
+    answer = judge.predict(model, judge.unlabelled([row(text)], tokenizer(), 20, counts=TextCounts()))[0]
+    assert answer["labels"] == ["l0", "l1", "l2"]  # a logit of 0 is a probability of one half
+    assert "milk" in text[slice(*[answer["loudest"]["l0"][key] for key in ("start", "end")])]
+    assert "cat" in text[slice(*[answer["loudest"]["l2"][key] for key in ("start", "end")])]
+    assert answer["probabilities"]["l0"] == answer["loudest"]["l0"]["score"]
+
+
+def test_a_number_names_the_window_with_the_highest():
+    judge = Regression(LongTexts(stride=0))
+    model = Listening({"milk": 0}, num_labels=1)
+    text = "rain fell " * 30 + "milk"
+    answer = judge.predict(model, judge.unlabelled([row(text)], tokenizer(), 20, counts=TextCounts()))[0]
+    assert answer["loudest"]["window"] == answer["loudest"]["windows"] - 1
+    assert answer["score"] == pytest.approx(4.0 / answer["loudest"]["windows"])
+
+
+def test_memory_of_answers_does_not_grow_with_the_length_of_a_row():
+    judge, model = task(), Listening({"milk": 1})
+    examples = judge.unlabelled([row((LONG + " ") * 40)], tokenizer(), 32, counts=TextCounts())
+    judge.predict(model, examples, batch_tokens=64)
+    assert len(examples.input_ids) > 300 and model.most <= 64
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+LABELLED = [row(LONG, "l0"), row("the cat", "l1"), row(LONG[30:160], "l2"), row("rain fell", "l0")]
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_training_counts_rows_and_its_gradients_pass_through_every_window(pool):
+    judge = task(pool, stride=2)
+    examples = judge.examples(LABELLED, tokenizer(), 16)
+    model = Listening({})
+    nn.init.normal_(model.table, generator=torch.Generator().manual_seed(3))
+    outcome = judge.outcome(model, examples.batch([2, 0, 3]))
+    assert outcome.counts == {"classification": 3} == judge.counts(examples.batch([2, 0, 3]))
+    outcome.losses["classification"].backward()
+    found = model.table.grad.clone()
+    model.table.grad = None
+    total = 0
+    for number in (2, 0, 3):
+        start, end = examples.starts[number : number + 2]
+        alone = [model.logits(examples.sequences.batch([window]))[0] for window in range(start, end)]
+        pooled = torch.stack(alone).mean(dim=0) if pool == "mean" else torch.stack(alone).amax(dim=0)
+        total = total + judge.loss_of(pooled[None], examples.targets[number : number + 1])
+    total.backward()
+    assert torch.allclose(found, model.table.grad, atol=1e-5)
+    assert pool == "max" or bool((found[torch.from_numpy(np.unique(examples.input_ids[0]))] != 0).any(dim=1).all())
+
+
+def test_training_reads_at_most_so_many_windows_spread_over_the_row_and_tells_it():
+    judge = task(stride=2, max_windows=3)
+    whole = judge.examples(LABELLED, tokenizer(), 16)
+    thin = judge.for_training(whole)
+    assert thin.num_windows.tolist() == [min(3, count) for count in whole.num_windows.tolist()]
+    assert thin.spans[0].tolist() == whole.spans[0].tolist()
+    assert thin.spans[2].tolist() == whole.spans[whole.starts[1] - 1].tolist()
+    assert len(thin.input_ids) + thin.num_left_out == len(whole.input_ids)
+    assert thin.num_thinned == (whole.num_windows > 3).sum() > 0
+    assert torch.equal(thin.targets, whole.targets)
+    told = judge.remarks(thin, "train", 16)
+    assert any(f"{thin.num_left_out} are left out (--max-windows)" in line for line in told)
+    assert f"4 train rows make {len(whole.input_ids)} windows" in told[0]
+    assert judge.for_training(thin).num_windows.tolist() == thin.num_windows.tolist()
+
+
+@given(count=st.integers(1, 300), most=st.integers(1, 40))
+def test_windows_are_spread_evenly_and_never_twice(count, most):
+    from maskwright.tasks.long_examples import _spread
+
+    kept = _spread(count, most).tolist()
+    assert len(kept) == min(count, most) == len(set(kept)) and kept[0] == 0
+    assert most == 1 or kept[-1] == count - 1
+    gaps = [after - before for before, after in pairwise(kept)]
+    assert not gaps or max(gaps) - min(gaps) <= 1
+
+
+def test_a_step_over_long_rows_is_taken_in_portions_that_add_up():
+    judge = task(max_windows=1000)
+    rows = [row(LONG * 6, f"l{n % 3}") for n in range(12)] + LABELLED
+    examples = judge.examples(rows, tokenizer(), 24)
+    portions = examples.portions(np.arange(len(rows)))
+    assert len(portions) > 1 and sorted(np.concatenate(portions).tolist()) == list(range(len(rows)))
+    assert all(examples.lengths[part].sum() <= TRAIN_TOKENS for part in portions)
+    model = Listening({"milk": 1, "cat": 0})
+    whole = judge.outcome(model, examples.batch(np.arange(len(rows)))).losses["classification"]
+    parts = sum(judge.outcome(model, examples.batch(part)).losses["classification"] for part in portions)
+    assert torch.isclose(whole, parts, rtol=1e-5)
+
+
+def test_rows_that_fit_are_trained_as_without_windows():
+    rows = [row(text, f"l{n % 3}") for n, text in enumerate(TEXTS)]
+    outcomes = []
+    for judge in (Classification(["l0", "l1", "l2"]), task()):
+        examples = judge.for_training(judge.examples(rows, tokenizer(), 48))
+        outcomes.append(judge.outcome(network(), examples.batch([4, 2, 0, 3])).losses["classification"])
+    assert torch.equal(*outcomes)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("judge", [task("max", stride=7), Regression(LongTexts(max_windows=2)), Regression()])
+def test_the_setting_travels_with_the_task(judge):
+    again = task_from_json(json.loads(json.dumps(judge.to_json())))
+    assert again.long == judge.long and again.to_json() == judge.to_json()
+
+
+@pytest.mark.parametrize(
+    "found", ["windows", {"stride": -1}, {"pool": "sum"}, {"length": 3}, {"max_windows": 0}, {"stride": True}]
+)
+def test_a_setting_that_does_not_fit_is_refused(found):
+    with pytest.raises(ModelFolderError, match="long"):
+        task_from_json({"task": "regression", "long": found})
+
+
+@pytest.mark.parametrize(
+    "given_settings", [("cut", 3), ("cut", None, "max"), ("fold",), ("windows", -1), ("windows", 1, "sum")]
+)
+def test_settings_of_a_recipe_are_checked(given_settings):
+    with pytest.raises(ConfigError):
+        LongTexts.of(*given_settings)
+    assert LongTexts.of() is None and LongTexts.of("windows") == LongTexts()

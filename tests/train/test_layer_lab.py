@@ -1,0 +1,338 @@
+"""A layer lab as a user meets it: features that are the layers, probes that leave the encoder alone, one table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import maskwright as mw
+from maskwright.core import storage
+from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
+from maskwright.hub.folders import load_model
+from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import Model, build
+from maskwright.models.probes import TokenProbe
+from maskwright.tasks.published import published_table
+from maskwright.tasks.tagging import Tagging
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train import layer_lab as lab_module
+from maskwright.train.layer_lab import LabRow, LayerLabResult, layer_lab, published_order
+from maskwright.train.layer_lab_config import LayerLabConfig
+from maskwright.train.layer_lab_features import Features, feature_blocks, feature_bytes, make_features
+from maskwright.train.layer_lab_probe import MIX, FeatureProbe, combinations, feature_scale, word_examples
+from train.test_tagging import tagged
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder of four layers with random weights, large enough that words matter."""
+    return save(tmp_path_factory.mktemp("encoder") / "model", num_hidden_layers=4)
+
+
+def save(folder: Path, **sizes: int) -> Path:
+    texts = ["Anna Bob Karl is in Rome New York Paris now and then here ."] * 3
+    tokenizer = Tokenizer.train_from_iterator(iter(texts), kind="wordpiece", vocab_size=90)
+    config = ModelConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=32,
+        initializer_range=0.1,
+        **sizes,
+    )
+    encoder = build(config, "mlm", seed=3)
+    encoder.tokenizer = tokenizer
+    encoder.save(folder)
+    return folder
+
+
+def lab(folder: Path, model: Path, **changes: Any) -> LayerLabConfig:
+    settings: dict[str, Any] = {
+        "model": str(model),
+        "train": tagged(folder / "train.conll", 32, 1),
+        "dev": tagged(folder / "dev.conll", 12, 2),
+        "output": folder / "layers",
+        "seeds": 2,
+        "epochs": 3,
+        "lr": 0.02,
+        "probe_size": 8,
+        "batch_size": 8,
+        "max_length": 16,
+        "precision": "fp32",
+    }
+    return LayerLabConfig(**{**settings, **changes})
+
+
+def opened(folder: Path, model: Path, max_length: int = 16) -> tuple[Model, Any]:
+    """The encoder, and tagged examples of it."""
+    encoder = load_model(model)[0].eval()
+    rows = Tagging.read(tagged(folder / "rows.conll", 10, 5)).rows
+    return encoder, Tagging.from_rows(rows).examples(rows, encoder.tokenizer, max_length)
+
+
+# -- features ------------------------------------------------------------------------------------------------------
+
+
+def test_features_are_the_layers_at_the_first_piece_of_each_word(tmp_path: Path, model: Path):
+    encoder, examples = opened(tmp_path, model)
+    features = make_features(encoder, [examples], tmp_path / "none", "fp32", 1e9)
+    rows = torch.arange(examples.num_words)
+    for layers in (*NAMED_LAYERS, 1):
+        words = mw.Embedder(encoder, layers=layers, precision="fp32").word_vectors(
+            [row.text for row in examples.rows], pieces="first"
+        )
+        # The tokenizer's words are finer than those of the file nowhere in these sentences.
+        expected = np.concatenate([found.vectors for found in words])
+        found = features.chosen(rows, choose_layers(layers, 4))
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
+def test_features_do_not_depend_on_blocks_or_windows_beside_each_other(tmp_path: Path, model: Path):
+    encoder, examples = opened(tmp_path, model)
+    whole = torch.cat(list(feature_blocks(encoder, [examples])), dim=1)
+    pieces = torch.cat(list(feature_blocks(encoder, [examples], block_words=3)), dim=1)
+    torch.testing.assert_close(whole, pieces)
+
+
+def test_a_sentence_of_several_windows_has_each_word_once(tmp_path: Path, model: Path):
+    encoder, examples = opened(tmp_path, model, max_length=6)
+    assert len(examples) > examples.num_rows
+    blocks = list(feature_blocks(encoder, [examples, examples], block_words=4))
+    assert sum(block.shape[1] for block in blocks) == 2 * examples.num_words
+    found = torch.cat(blocks, dim=1)
+    torch.testing.assert_close(found[:, : examples.num_words], found[:, examples.num_words :])
+    # Word by word from the windows themselves.
+    for window, (ids, places, words) in enumerate(
+        zip(examples.input_ids, examples.places, examples.words, strict=True)
+    ):
+        states = encoder.encode(examples.batch([window]), hidden_states=True).hidden_states
+        assert len(states[0]) == len(ids)
+        for number, state in enumerate(states):
+            torch.testing.assert_close(found[number, words], state[places].detach(), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path, dtype: str, monkeypatch, capsys):
+    encoder, examples = opened(tmp_path, model)
+    memory = make_features(encoder, [examples], tmp_path / "features", dtype, 1e9)
+    assert not (tmp_path / "features").exists()
+    mapped = make_features(encoder, [examples], tmp_path / "features", dtype, 100)
+    for one, other in zip(memory.layers, mapped.layers, strict=True):
+        assert torch.equal(one, other)
+    files = sorted((tmp_path / "features").glob("*.bin"))
+    size = feature_bytes(encoder, examples.num_words, memory.layers[0].dtype)
+    assert sum(file.stat().st_size for file in files) == size
+    assert f"{examples.num_words} words in 5 layers of 32 numbers ({dtype})" in capsys.readouterr().err
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("whole features are not computed again")
+
+    monkeypatch.setattr("maskwright.train.layer_lab_features.feature_blocks", fail)
+    again = make_features(encoder, [examples], tmp_path / "features", dtype, 100)
+    assert torch.equal(again.layers[-1], memory.layers[-1])
+
+
+def test_the_scale_makes_the_mean_square_one_for_every_choice():
+    features = Features([torch.randn(50, 4, generator=torch.Generator().manual_seed(n)) * (n + 1) for n in range(5)])
+    for row in combinations(4, each_layer=True)[0]:
+        scale = feature_scale(features, row.choice, 40)
+        vectors = FeatureProbe(features, row.choice, TokenProbe(1, 2)).vectors(torch.arange(40)) * scale
+        assert vectors.square().mean().item() == pytest.approx(1.0, rel=1e-4), row.name
+
+
+def test_rows_of_words_keep_their_sentences_and_tags(tmp_path: Path, model: Path):
+    _, examples = opened(tmp_path, model, max_length=6)
+    rows = word_examples(examples, 100)
+    assert len(rows) == rows.num_rows == examples.num_rows
+    batch = rows.batch(range(len(rows)))
+    assert sorted((batch.input_ids - 100).tolist()) == list(range(examples.num_words))
+    assert torch.equal(batch.labels["words"], batch.input_ids - 100)
+    assert torch.equal(batch.labels["tags"], examples.targets[batch.labels["words"]])
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_rows_are_the_published_ones_and_the_learned_mix():
+    rows, left_out = combinations(12)
+    assert [row.name for row in rows] == [*NAMED_LAYERS, MIX] and left_out == []
+    assert {row.name for row in rows} - {MIX} == {row.name for row in published_table("conll2003-layers", "paper").rows}
+    each, _ = combinations(12, each_layer=True)
+    singles = {row.choice.numbers for row in each if row.choice is not None and len(row.choice.numbers) == 1}
+    assert singles == {(number,) for number in range(13)} and len(each) == len(rows) + 10
+
+
+def test_a_shallow_model_leaves_out_what_it_has_not():
+    rows, left_out = combinations(2)
+    assert left_out == ["sum-last-4", "concat-last-4"]
+    assert [row.name for row in rows] == ["embeddings", "last", "second-to-last", "sum-all", MIX]
+
+
+def lab_row(name: str, *runs: float) -> LabRow:
+    return LabRow(name, 1, 1, {}, {}, list(runs), [])
+
+
+def test_the_order_is_said_to_hold_or_not():
+    rows = [
+        lab_row("embeddings", 0.5, 0.6),
+        lab_row("second-to-last", 0.7, 0.9),
+        lab_row("sum-last-4", 0.8, 0.7),
+        lab_row("concat-last-4", 0.9, 0.9),
+    ]
+    order = published_order(rows)
+    assert [step["holds"] for step in order["steps"]] == [True, False, True] and order["holds"] is False
+    middle = order["steps"][1]
+    assert (middle["higher"], middle["lower"]) == ("sum-last-4", "second-to-last")
+    assert middle["difference"] == pytest.approx(-0.05) and middle["deviation"] == pytest.approx(0.2121, abs=1e-3)
+    assert published_order(rows[:2])["holds"] is True
+    assert published_order(rows[:1]) == {"holds": None, "steps": []}
+    assert published_order([lab_row("embeddings", 0.5), lab_row("second-to-last", 0.5)])["holds"] is True
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("probe", "crf"), [("linear", False), ("bilstm", True)])
+def test_it_compares_all_choices_and_leaves_the_encoder_as_it_was(tmp_path: Path, model: Path, capsys, probe, crf):
+    before = storage.sha256(model / "model.safetensors")
+    result = layer_lab(lab(tmp_path, model, probe=probe, crf=crf, each_layer=not crf))
+    told = capsys.readouterr().err
+    names = [*NAMED_LAYERS, MIX, *(["layer-1", "layer-2"] if not crf else [])]
+    assert [row.name for row in result.rows] == names
+    assert result.main_metric == "entity_f1"
+    for row in result.rows:
+        assert row.mean["entity_f1"] == pytest.approx(np.mean(row.runs)) and len(row.runs) == 2
+        assert row.deviation["entity_f1"] == pytest.approx(np.std(row.runs, ddof=1))
+    assert max(row.mean["entity_f1"] for row in result.rows) > 0.8
+    assert next(row for row in result.rows if row.name == "concat-last-4").size == 128
+    mix = next(row.mix for row in result.rows if row.name == MIX)
+    assert len(mix["shares"]) == 5 and sum(mix["shares"]) == pytest.approx(1.0, abs=1e-5)
+    assert max(mix["shares"]) > 0.21, "the mix learns"
+    assert result.published["concat-last-4"] == pytest.approx(0.961)
+    assert "take" in told and "in memory" in told
+    assert storage.sha256(model / "model.safetensors") == before
+    page = result.report.read_text(encoding="utf-8")
+    for part in ("Frozen and fine-tuned", "What the learned mix takes", "The published order", "Published elsewhere"):
+        assert part in page, part
+
+
+def test_the_features_of_a_probe_are_not_trained(tmp_path: Path, model: Path):
+    encoder, examples = opened(tmp_path, model)
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    features = make_features(encoder, [examples], tmp_path / "none", "fp32", 1e9)
+    kept = [layer.clone() for layer in features.layers]
+    probe = FeatureProbe(features, None, TokenProbe(32, 9))
+    optimizer = torch.optim.AdamW(probe.parameters(), lr=0.1)
+    for _ in range(3):
+        probe.logits(word_examples(examples, 0).batch([0, 1])).square().sum().backward()
+        optimizer.step()
+    assert not any("encoder" in name for name, _ in probe.named_parameters())
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+    assert all(torch.equal(one, other) for one, other in zip(features.layers, kept, strict=True))
+
+
+class Stopped(Exception):
+    """The test's own interruption."""
+
+
+def table(result: LayerLabResult) -> str:
+    return json.dumps([vars(row) for row in result.rows], sort_keys=True)
+
+
+@pytest.mark.parametrize("memory", [1.0, 0.0])
+def test_an_interrupted_lab_goes_on_and_ends_with_the_same_table(tmp_path: Path, model: Path, monkeypatch, memory):
+    first = lab(tmp_path, model, epochs=1, feature_memory=memory)
+    whole = layer_lab(first)
+    other = lab(tmp_path, model, epochs=1, feature_memory=memory, output=tmp_path / "cut")
+    train, trained = lab_module.train, []
+
+    def stop_at_the_sixth(job, settings, **names):
+        if len(trained) == 5:
+            raise Stopped
+        trained.append(names["name"])
+        return train(job, settings, **names)
+
+    monkeypatch.setattr(lab_module, "train", stop_at_the_sixth)
+    with pytest.raises(Stopped):
+        layer_lab(other)
+    assert len(list((tmp_path / "cut" / "probes").glob("*.json"))) == 5
+    assert (tmp_path / "cut" / "features").exists() == (memory == 0.0)
+
+    def count(job, settings, **names):
+        trained.append(names["name"])
+        return train(job, settings, **names)
+
+    monkeypatch.setattr(lab_module, "train", count)
+    again = layer_lab(other)
+    assert len(trained) == 14, "every probe is trained once"
+    assert table(again) == table(whole) and again.order == whole.order
+    assert not (tmp_path / "cut" / "features").exists(), "features go when the lab is finished"
+    assert not again.already_finished
+    once_more = layer_lab(other)
+    assert once_more.already_finished and table(once_more) == table(whole)
+
+
+def test_the_fine_tuned_model_stands_beside_the_frozen_one(tmp_path: Path, model: Path):
+    result = layer_lab(lab(tmp_path, model, seeds=1, epochs=1, also_finetune=True, finetune_epochs=4, finetune_lr=3e-3))
+    assert result.finetuned is not None and result.finetuned.name == "fine-tuned"
+    assert result.finetuned.parameters > 10 * result.rows[0].parameters
+    assert (tmp_path / "layers" / "finetuned" / "model" / "model.safetensors").is_file()
+    page = result.report.read_text(encoding="utf-8")
+    for part in ("the whole model", "not frozen", "finetuned/model"):
+        assert part in page, part
+
+
+def test_tags_that_are_no_entities_are_scored_by_accuracy_without_published_rows(tmp_path: Path):
+    shallow = save(tmp_path / "model", num_hidden_layers=1)
+    for name, rows in (("train", 12), ("dev", 6)):
+        lines = "Anna\tNOUN\nis\tVERB\nin\tADP\nRome\tNOUN\n\nBob\tNOUN\nis\tVERB\nhere\tADV\n\n"
+        (tmp_path / f"{name}.pos").write_text(lines * rows, encoding="utf-8")
+    files = {"train": tmp_path / "train.pos", "dev": tmp_path / "dev.pos"}
+    result = layer_lab(lab(tmp_path, shallow, seeds=1, epochs=4, lr=0.05, **files))
+    assert result.main_metric == "accuracy" and result.published == {}
+    assert result.left_out == ("sum-last-4", "concat-last-4")
+    assert result.rows[0].mean["accuracy"] > 0.9
+    page = result.report.read_text(encoding="utf-8")
+    assert "Published elsewhere" not in page and "Left out" in page
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):
+    strange = tmp_path / "strange.conll"
+    strange.write_text("Anna\tB-PER\nin\tO\nRome\tB-RIVER\n", encoding="utf-8")
+    with pytest.raises(RowErrors, match=r"strange.conll:3: column 'tag'.*B-RIVER"):
+        layer_lab(lab(tmp_path, model, dev=strange))
+    with pytest.raises(InputError, match="3 columns, so none at 7"):
+        layer_lab(lab(tmp_path, model, columns={"tag": "7"}))
+    with pytest.raises(InputError, match="role 'label'"):
+        layer_lab(lab(tmp_path, model, columns={"label": "1"}))
+    with pytest.raises(InputError, match="max_length"):
+        layer_lab(lab(tmp_path, model, max_length=99))
+    assert not (tmp_path / "layers").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("probe", "gru"), ("seeds", 0), ("dropout", 1.0), ("feature_dtype", "int8"), ("feature_memory", -1.0), ("lr", 0)],
+)
+def test_a_setting_that_cannot_be_is_named(tmp_path: Path, model: Path, setting: str, value: Any):
+    with pytest.raises(ConfigError, match=setting):
+        lab(tmp_path, model, **{setting: value})
+
+
+def test_a_folder_of_another_run_is_called_so(tmp_path: Path, model: Path):
+    config = lab(tmp_path, model, epochs=1, seeds=1)
+    layer_lab(config)
+    with pytest.raises(RunError, match="epochs"):
+        layer_lab(lab(tmp_path, model, epochs=2, seeds=1))
+    with pytest.raises(RunError, match="a layer lab, not a fine-tuning run"):
+        mw.finetune(mw.FinetuneConfig(train=config.train, output=config.output, model=str(model), task="tagging"))
