@@ -178,7 +178,7 @@ def unites(name: str, folder: Path) -> None:
     task, model, examples = make(name)
     logits = task.logits(model, examples)
     alone, twice = task.unite([logits], [examples]), task.unite([logits, logits], [examples, examples])
-    close(alone, twice, "one model and the same twice")
+    close(task.losses(alone, examples), task.losses(twice, examples), "one model and the same twice")
     assert task.main_metric in task.deciding_metrics
     evaluation, united = task.score(logits, examples), task.score(twice, examples)
     assert math.isclose(evaluation.metrics[task.main_metric], united.metrics[task.main_metric], rel_tol=1e-5)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks import Anomaly, Classification
 from maskwright.tasks.calibration import Temperature
@@ -136,7 +137,7 @@ def test_windows_focal_loss_and_drawn_rows_go_together():
              for number in range(40)]  # fmt: skip
     rows = [Row(text, None, label, number, "rows.tsv") for number, (text, label) in enumerate(texts, start=1)]
     task = Classification.from_rows(rows, focal=2.0, resample="balanced", threshold_for="b", **long)
-    examples = task.for_training(task.examples(rows, Words(), 6))
+    examples = task.for_training(task.examples(rows, tokenizer(), 6))
     chances = task.row_chances(examples)
     assert len(chances) == 40 and chances[0] == pytest.approx(0.125)
     drawn = draw_rows(chances, np.random.default_rng(0))

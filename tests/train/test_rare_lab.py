@@ -151,7 +151,7 @@ def test_resampling_draws_by_seed_and_epoch_alone(tmp_path):
     config = tuning(tmp_path, resample="sqrt").resolved("cpu", "fp32")
     bench = Bench(config, torch.device("cpu"))
     chances = bench.task.row_chances(bench.train)
-    job, _ = bench._job(3, lab_module.RunFolder(tmp_path / "seed", {}))
+    job = bench.job(3, lab_module.RunFolder(tmp_path / "seed", {}))
     steps = job.steps_per_epoch
     rows = [batch.labels["example"].tolist() for step in range(steps) for batch in job.micro_batches(step)]
     expected = draw_rows(chances, generator(3, "resample", 0)).tolist()

@@ -106,7 +106,8 @@ class TextClassifier(ClassifierMixin, WholeText):
 
         A model that was loaded with a threshold for a rare class decides by it.
         """
-        decided = self.task_.decide(self._logits(X))
+        logits = self._logits(X)
+        decided = self.task_.decide(logits)
         chosen: np.ndarray = decided.astype(int) if self.task_.multi_label else self.classes_[decided]
         return chosen
 
