@@ -26,6 +26,7 @@ _WHERE = {
     "pretrain": "api",
     "finetune": "api",
     "distill": "api",
+    "AnomalyDetector": "estimators",
     "layer_lab": "api",
     "similarity": "api",
     "search": "api",
@@ -40,6 +41,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "AnomalyDetector",
     "Batch",
     "DistillConfig",
     "Embedder",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import (
+        AnomalyDetector,
         Embedder,
         FillMask,
         MultipleChoice,

@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 # What answers for texts, pairs or words: heads, and encoders of sentences by their cosines.
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "sentence")
+ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "anomaly", "sentence")
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 

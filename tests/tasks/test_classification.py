@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks import Classification, task_from_json
-from maskwright.tasks.classification import balanced_weights, sort_labels, split_labels
+from maskwright.tasks.class_labels import balanced_weights, sort_labels, split_labels
 from maskwright.tasks.errors import confusion_matrix, worst_errors
 from tasks.standins import SumModel, Words, row
 
@@ -120,7 +120,8 @@ def test_the_second_label_is_the_positive_class():
     logits = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
     result = task.metrics(logits, torch.tensor([1, 1, 0]))
     assert result["f1"] == pytest.approx(2 / 3)
-    assert set(result) == {"accuracy", "macro_f1", "f1", "matthews", "ece", "ece_equal_mass"}
+    ranked = {"pr_auc", "recall_at_precision_90"}
+    assert set(result) == {"accuracy", "macro_f1", "f1", "matthews", "ece", "ece_equal_mass"} | ranked
     assert "f1" not in Classification(["a", "b", "c"]).metrics(torch.eye(3), torch.arange(3))
 
 

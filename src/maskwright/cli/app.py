@@ -31,6 +31,7 @@ from . import (
     predict,
     presets,
     pretrain,
+    rare_lab,
     search,
     similarity,
     tokenizer,
@@ -70,6 +71,7 @@ for name, command, panel in (
     ("cluster", cluster.cluster, "Use"),
     ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
+    ("rare-lab", rare_lab.rare_lab, "Know"),
 ):
     app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)
 

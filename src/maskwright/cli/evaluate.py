@@ -36,12 +36,17 @@ if TYPE_CHECKING:
     from ..models.model import Model
     from ..tasks import Evaluation, Examples
 
+ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found
+
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder that finetune or pretrain wrote.")],
     file: Annotated[Path, typer.Argument(help="Labelled rows; for a pre-trained model, held-out text.")],
     columns: ColumnsOption = None,
     errors: Annotated[int, typer.Option(min=0, help="Also show so many of the worst errors.")] = 0,
+    rare_class: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="Also score this class against the rest: pr_auc, f1, recall.")
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="Also score this model, and say whether the difference is chance."),
@@ -78,6 +83,8 @@ def evaluate(
 
         maskwright evaluate runs/b/model test.csv --columns text=body,label=y --errors 10 --json
 
+        maskwright evaluate runs/b/model test.tsv --rare-class hate_speech
+
         maskwright evaluate runs/n/model test.conll --columns token=0,tag=3
 
         maskwright evaluate runs/b/model test.tsv --against runs/c/model --report compared.html
@@ -97,6 +104,8 @@ def evaluate(
         result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
     else:
         predictor = predictor_of(loaded, model, max_length)
+        if rare_class is not None:
+            _ask_for(predictor, rare_class)
         scored = _score_rows(predictor, file, parse_columns(columns), batch_tokens, skip_bad_rows)
         result = scored.result(errors)
         if risk is not None:
@@ -124,7 +133,7 @@ def _show(result: dict[str, Any], file: Path) -> None:
     if "against" in result:
         _show_comparison(result["metrics"], result["against"])
     for error in result.get("errors", []):
-        found = error.get("label", error.get("labels", error.get("tags", error.get("answer", error.get("score")))))
+        found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
         print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
     if "report" in result:
@@ -201,14 +210,24 @@ class _ScoredRows:
 
     def against(self, other: Predictor, name: str, seed: int, batch_tokens: int | None) -> dict[str, Any]:
         """The same rows scored by another model, and the comparison."""
-        from ..tasks.compare import compare, rate
+        from ..tasks.compare import compare, on_equal_terms, rate
 
+        first, other.task = on_equal_terms(self.predictor.task, other.task)
         examples, evaluation = other.evaluate(self.rows, skip_bad_rows=self.skip_bad_rows, batch_tokens=batch_tokens)
         if examples.num_rows != self.examples.num_rows:
             raise InputError(f"{name} knows other labels than the first model, so they cannot be compared row by row.")
-        first = rate(self.predictor.task, self.evaluation.logits, self.examples)
-        found = compare(first, rate(other.task, evaluation.logits, examples), seed=seed)
+        rated = rate(first, self.evaluation.logits, self.examples)
+        found = compare(rated, rate(other.task, evaluation.logits, examples), seed=seed)
         return {"model": name, "metrics": evaluation.metrics, "comparison": found.to_json()}
+
+
+def _ask_for(predictor: Predictor, rare_class: str) -> None:
+    """Let the scores be about this class; the threshold of another one stays out of it."""
+    from ..tasks import Classification
+
+    if not isinstance(predictor.task, Classification):
+        raise InputError(f"--rare-class names a class, and this model does {predictor.task.name}.")
+    predictor.task = predictor.task.asked_for(rare_class)
 
 
 def _score_rows(

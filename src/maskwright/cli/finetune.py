@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ..core.config import read_toml
 from ..core.errors import ConfigError
@@ -25,6 +23,33 @@ from .common import (
     print_metrics,
     print_text,
     set_threads,
+)
+from .finetune_options import (
+    AverageSeedsFlag,
+    BatchSizeOption,
+    CalibrateFlag,
+    ClassWeightOption,
+    ContrastiveFlag,
+    CrfFlag,
+    DevOption,
+    EpochsOption,
+    FocalOption,
+    FreezeEncoderFlag,
+    MetricOption,
+    ModelOption,
+    MultiLabelFlag,
+    MultiTaskOption,
+    NormalOption,
+    NormalQuantileOption,
+    PatienceOption,
+    PresetOption,
+    ResampleOption,
+    SeedsOption,
+    TaskArgument,
+    ThresholdForOption,
+    ThresholdPrecisionOption,
+    TokenizerOption,
+    TrainOption,
 )
 from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
 from .training_options import (
@@ -50,61 +75,39 @@ if TYPE_CHECKING:
     from ..train.multi_task_config import MultiTaskConfig
 
 
-DevOption = Annotated[
-    list[Path] | None,
-    typer.Option(help="Labelled rows to choose the best epoch; with --multi-task a file for each task."),
-]
-MultiTaskOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[TASK:]FILE ...",
-        help="Instead of --train: files that are a task each, learnt together on one encoder.",
-    ),
-]
-
-
 def finetune(
-    task: Annotated[
-        str | None, typer.Argument(help="classification, regression, tagging, qa, choice or similarity.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The model folder to start from.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")] = None,
-    train: Annotated[Path | None, typer.Option(help="Labelled rows to learn from.")] = None,
+    task: TaskArgument = None,
+    model: ModelOption = None,
+    preset: PresetOption = None,
+    tokenizer: TokenizerOption = None,
+    train: TrainOption = None,
     dev: DevOption = None,
     multi_task: MultiTaskOption = None,
     output: OutputOption = None,
     columns: ColumnsOption = None,
-    epochs: Annotated[int | None, typer.Option(help="Times that every row is seen.")] = None,
+    epochs: EpochsOption = None,
     lr: LearningRateOption = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows of one step.")] = None,
+    batch_size: BatchSizeOption = None,
     accumulation: AccumulationOption = None,
     max_length: MaxLengthOption = None,
     warmup: WarmupOption = None,
     schedule: ScheduleOption = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without gain; 0: never.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Repeat with so many seeds; mean and deviation.")] = None,
-    average_seeds: Annotated[
-        bool, typer.Option("--average-seeds", help="The model is the mean of the seeds' weights, not the best seed.")
-    ] = False,
-    freeze_encoder: Annotated[
-        bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")
-    ] = False,
-    class_weight: Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")] = None,
-    multi_label: Annotated[
-        bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")
-    ] = False,
-    metric: Annotated[
-        str | None, typer.Option(help="The dev metric that chooses the best epoch, such as matthews or f1.")
-    ] = None,
-    crf: Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")] = False,
-    calibrate: Annotated[
-        bool,
-        typer.Option("--calibrate", help="Fit a temperature on the dev rows: probabilities that mean what they say."),
-    ] = False,
-    contrastive: Annotated[
-        bool, typer.Option("--contrastive", help="Regression: train vectors of sentences, compared by cosine.")
-    ] = False,
+    patience: PatienceOption = None,
+    seeds: SeedsOption = None,
+    average_seeds: AverageSeedsFlag = False,
+    freeze_encoder: FreezeEncoderFlag = False,
+    class_weight: ClassWeightOption = None,
+    focal: FocalOption = None,
+    resample: ResampleOption = None,
+    threshold_for: ThresholdForOption = None,
+    threshold_precision: ThresholdPrecisionOption = None,
+    normal: NormalOption = None,
+    normal_quantile: NormalQuantileOption = None,
+    multi_label: MultiLabelFlag = False,
+    metric: MetricOption = None,
+    crf: CrfFlag = False,
+    calibrate: CalibrateFlag = False,
+    contrastive: ContrastiveFlag = False,
     long: LongOption = None,
     stride: StrideOption = None,
     pool: PoolOption = None,
@@ -139,6 +142,10 @@ def finetune(
         maskwright finetune tagging --model runs/a/model --train train.conll --dev dev.conll --crf -o runs/n
 
         maskwright finetune qa --model runs/a/model --train train.json --dev dev.json --max-length 384 -o runs/q
+
+        maskwright finetune classification --model runs/a/model --train train.tsv --threshold-for spam -o runs/r
+
+        maskwright finetune anomaly --model runs/a/model --train train.tsv --dev dev.tsv -o runs/anomaly
 
         maskwright finetune classification --model runs/a/model --multi-task a.tsv regression:b.tsv -o runs/x
 

@@ -72,7 +72,8 @@ def predict(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, entities with places, choices.
+    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, entities with places, choices,
+    errors of a detector of anomalies.
 
     Examples:
 
@@ -197,6 +198,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
         yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"
     else:
+        if answer.get("is_rare") is not None:
+            answer = {**answer, "label": "rare" if answer["is_rare"] else "normal"}
         label = answer.get("label", ", ".join(answer.get("labels") or [])) or ("-" if "labels" in answer else "")
         label = "(not sure enough)" if answer.get("abstained") else label
         yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""

@@ -34,6 +34,7 @@ TABLE: dict[str, dict[str, str]] = {
         "regression": "maskwright.tasks.regression:Regression",
         "tagging": "maskwright.tasks.tagging:Tagging",
         "qa": "maskwright.tasks.qa:QuestionAnswering",
+        "anomaly": "maskwright.tasks.anomaly:Anomaly",
         "choice": "maskwright.tasks.choice:Choice",
         "similarity": "maskwright.tasks.similarity:Similarity",
     },
@@ -49,6 +50,7 @@ TABLE: dict[str, dict[str, str]] = {
         "tagging-crf": "maskwright.models.heads:TokenCrfHead",
         "qa": "maskwright.models.heads:SpanHead",
         "choice": "maskwright.models.heads:ChoiceHead",
+        "anomaly": "maskwright.models.autoencoder:AutoencoderHead",
     },
     "family": {
         "bert": "maskwright.hub.families.bert:family",

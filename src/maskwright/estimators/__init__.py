@@ -5,6 +5,7 @@ of (text, second text) pairs, a numpy array of str, or a pandas or polars column
 `MultipleChoice` takes rows of a context and its choices.
 """
 
+from .anomaly import AnomalyDetector
 from .answerer import QuestionAnswerer
 from .chooser import MultipleChoice
 from .classifier import TextClassifier
@@ -14,6 +15,7 @@ from .regressor import TextRegressor
 from .tagger import TokenTagger
 
 __all__ = [
+    "AnomalyDetector",
     "Embedder",
     "FillMask",
     "MultipleChoice",

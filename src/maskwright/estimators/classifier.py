@@ -13,7 +13,7 @@ from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..inference.texts import as_texts
 from ..tasks import Classification
-from ..tasks.classification import THRESHOLD, balanced_weights
+from ..tasks.class_labels import balanced_weights
 from ..tasks.long_texts import MAX_WINDOWS
 from .fine_tuned import ModelSource, check_lengths, own_facts
 from .whole_text import WholeText
@@ -22,7 +22,9 @@ from .whole_text import WholeText
 class TextClassifier(ClassifierMixin, WholeText):
     """A fine-tuned encoder that gives each text, or pair of texts, its class.
 
-    Parameters as those of WholeText, and class_weight: None, "balanced", or a dict from class to weight.
+    Parameters as those of WholeText, and class_weight: None, "balanced", or a dict from class to weight; focal: gamma
+    of the focal loss, None for cross-entropy; resample: None, or draw rows of rare classes more often, "balanced" or
+    "sqrt".
 
     y is one class for each text, or a 0/1 matrix [texts, labels] for several. After fit: classes_, model_, task_.
     """
@@ -43,6 +45,8 @@ class TextClassifier(ClassifierMixin, WholeText):
         pool: str = "mean",
         max_windows: int = MAX_WINDOWS,
         class_weight: str | Mapping[Any, float] | None = None,
+        focal: float | None = None,
+        resample: str | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
@@ -68,6 +72,8 @@ class TextClassifier(ClassifierMixin, WholeText):
             precision=precision,
         )
         self.class_weight = class_weight
+        self.focal = focal
+        self.resample = resample
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts and their classes. Raises InputError for what cannot be learnt from."""
@@ -90,17 +96,19 @@ class TextClassifier(ClassifierMixin, WholeText):
             if len(self.classes_) < 2:
                 raise InputError(f"y holds only the class {self.classes_[0]!r}: a classifier needs at least two.")
         weights = self._weights(counts, len(texts), is_multi)
-        task = Classification([str(name) for name in self.classes_.tolist()], is_multi, weights)
+        names = [str(name) for name in self.classes_.tolist()]
+        task = Classification(names, is_multi, weights, focal=self.focal, resample=self.resample)
         self._fit(texts, task, targets.tolist())
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most probable class of each text [texts]; of several labels a 0/1 matrix [texts, labels]."""
+        """The most probable class of each text [texts]; of several labels a 0/1 matrix [texts, labels].
+
+        A model that was loaded with a threshold for a rare class decides by it.
+        """
         logits = self._logits(X)
-        if self.task_.multi_label:
-            several: np.ndarray = (self.task_.probabilities(logits) >= THRESHOLD).int().numpy()
-            return several
-        chosen: np.ndarray = self.classes_[logits.argmax(dim=-1).numpy()]
+        decided = self.task_.decide(logits)
+        chosen: np.ndarray = decided.astype(int) if self.task_.multi_label else self.classes_[decided]
         return chosen
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803

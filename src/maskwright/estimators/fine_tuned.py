@@ -15,6 +15,7 @@ from ..core.errors import InputError
 from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
 from ..inference.ready import place, require_head, room_of, tokenizer_of
+from ..models.device import DTYPES, resolve_precision
 from ..models.model import Model, build
 from ..tasks import Task, task_of_model
 from ..tasks.examples import Examples
@@ -68,6 +69,8 @@ class FineTuned(BaseEstimator):
 
     def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
         """Train a model at its first step, and keep it."""
+        model.compute_dtype = DTYPES[resolve_precision(self.precision, model.word_embeddings.device, training=True)]
+        examples = task.prepare(model, examples)
         if is_new_head:
             task.prime(model, examples)
         self.fit_result_ = fit(

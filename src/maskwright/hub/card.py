@@ -21,6 +21,7 @@ _TITLES = {
     "tagging-crf": "A token tagger with a CRF",
     "qa": "A finder of answers in a text",
     "choice": "A multiple-choice model",
+    "anomaly": "A detector of texts unlike those that it has learnt",
 }
 _TAGS = {
     "mlm": "fill-mask",
@@ -39,6 +40,7 @@ _USES: dict[str | None, str] = {
     "classification": 'maskwright predict {folder} "a text"',
     "regression": 'maskwright predict {folder} "a text"',
     "tagging": 'maskwright predict {folder} "a text"',
+    "anomaly": 'maskwright predict {folder} "a text"',
     "tagging-crf": 'maskwright predict {folder} "a text"',
     "choice": 'maskwright predict {folder} "a context" --choice "one ending" --choice "another"',
 }

@@ -24,6 +24,7 @@ HEADS: dict[str | None, tuple[str, str]] = {
     "tagging": ("a tagger", "predict, evaluate or embed"),
     "tagging-crf": ("a tagger with a CRF", "predict, evaluate or embed"),
     "qa": ("a question answerer", "answer, predict, evaluate or embed"),
+    "anomaly": ("a detector of anomalies", "predict, evaluate or embed"),
     "choice": ("a multiple-choice model", "predict, evaluate or embed"),
     "sentence": ("an encoder of sentences", "similarity, search, cluster, embed, evaluate, predict or finetune"),
     None: ("an encoder without a head", "similarity, search, cluster, embed or finetune"),

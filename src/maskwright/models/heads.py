@@ -19,6 +19,7 @@ from ..nn.crf import LinearChainCrf
 from ..nn.dropout import dropout
 from ..nn.feed_forward import FeedForward
 from ..nn.linear import LayerNorm, Linear
+from .autoencoder import AutoencoderHead
 from .config import ModelConfig
 from .losses import PROBLEM_TYPES
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
@@ -166,8 +167,9 @@ class SpanHead(nn.Module):
         return logits
 
 
+VectorHead = FirstTokenHead | AutoencoderHead  # those that judge one vector of a sequence
 TokenHead = TokenClassificationHead | SpanHead | ReplacedTokenHead
-Head = MaskedLanguageModelHead | NextSentenceHead | PretrainingHead | FirstTokenHead | TokenHead
+Head = MaskedLanguageModelHead | NextSentenceHead | PretrainingHead | VectorHead | TokenHead
 
 
 def make_head(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +19,11 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from .config import ModelConfig
 from .heads import (
-    FirstTokenHead,
     Head,
     SequenceClassificationHead,
     SpanHead,
     TokenClassificationHead,
+    VectorHead,
     make_head,
     require,
 )
@@ -175,7 +175,8 @@ class Model(nn.Module):
         return batch.last_tokens if self.config.judges_last else batch.first_tokens
 
     def logits(self, batch: Batch) -> Tensor:
-        """Logits of a pack: [sequences, num_labels] by a sequence head, 2 columns for next sentence, 1 for choices;
+        """Logits of a pack: [sequences, num_labels] by a sequence head, 2 columns for next sentence, 1 for choices
+        and anomalies;
         [tokens, num_labels] by a token head, 2 columns (start, end) for spans; [tokens] for replaced tokens.
         """
         if isinstance(self.head, SpanHead) and self.config.question_sep_token_id is not None:
@@ -183,7 +184,7 @@ class Model(nn.Module):
         hidden = self.encode(batch).hidden
         if isinstance(self.head, TokenClassificationHead | SpanHead | ReplacedTokenHead):
             return self.head(hidden)
-        head = require(self.head, (FirstTokenHead, NextSentenceHead), "classify whole sequences")
+        head = require(self.head, (*get_args(VectorHead), NextSentenceHead), "classify whole sequences")
         logits: Tensor = head(self.first(hidden, batch))
         return logits
 

@@ -14,7 +14,7 @@ class ModelOutput:
     last_hidden_state: float [batch, seq, hidden], 0 where the attention mask drops a token;
     pooler_output: float [batch, hidden]; loss: float [];
     logits: [batch, seq, vocab] (mlm), [batch, 2] (nsp), [batch, num_labels] (classification, regression),
-    [batch, seq, num_labels] (tagging), [batch, seq] (rtd), [batch, choices] (choice);
+    [batch, seq, num_labels] (tagging), [batch, seq] (rtd), [batch, choices] (choice), [batch, 1] (anomaly);
     prediction_logits [batch, seq, vocab] and seq_relationship_logits or, where sentence order was trained, sop_logits
     [batch, 2] (pretraining); start_logits, end_logits [batch, seq] (qa);
     hidden_states: layers + 1 tensors [batch, seq, hidden], the embeddings first;

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from .attending import minds_columns
+from .autoencoder import AutoencoderHead
 from .heads import (
     ChoiceHead,
-    FirstTokenHead,
     SequenceClassificationHead,
     SpanHead,
     TokenClassificationHead,
     TokenCrfHead,
+    VectorHead,
 )
 from .losses import IGNORED, check_labels, cross_entropy, replaced_token_loss, sequence_loss, span_loss
 from .onlookers import Onlookers, encode_onlookers, onlookers
@@ -74,7 +75,7 @@ class _Vectors:
         at_start = self.beside.columns == 0
         return first.index_copy(0, self.beside.sequence[at_start], self.dropped[at_start])
 
-    def judged(self, head: FirstTokenHead) -> Tensor:
+    def judged(self, head: VectorHead) -> Tensor:
         """What a head without a pooler judges: float [sequences, hidden]."""
         if head.takes_mean:
             return mean_of(self.kept, self.rows.batch)
@@ -146,9 +147,9 @@ def _columns_read(model: Model) -> int | None:
         return None
     if model.config.judges_last:
         return 0
-    if isinstance(model.head, FirstTokenHead) and (model.head.takes_mean or model.head.first_kept):
+    if isinstance(model.head, VectorHead) and (model.head.takes_mean or model.head.first_kept):
         return 0
-    return 1 if model.has_pooler or isinstance(model.head, FirstTokenHead) else 0
+    return 1 if model.has_pooler or isinstance(model.head, VectorHead) else 0
 
 
 def _views(model: Model, encoded: Encoded, rows: PaddedRows, hidden_states: bool) -> Fields:
@@ -163,7 +164,7 @@ def _views(model: Model, encoded: Encoded, rows: PaddedRows, hidden_states: bool
 def _logits(model: Model, vectors: _Vectors, pooled: Tensor | None, question: Tensor | None) -> Fields:
     """Padded logits by transformers' names."""
     head, rows = model.head, vectors.rows
-    if isinstance(head, FirstTokenHead):
+    if isinstance(head, VectorHead):
         judged = pooled if head.needs_pooler and pooled is not None else vectors.judged(head)
         return {"logits": rows.spread_sequences(head(judged))}
     if isinstance(head, SpanHead):
@@ -198,6 +199,8 @@ def _loss(model: Model, logits: Fields, targets: Targets, rows: PaddedRows) -> T
         return None
     if labels is None:
         return None
+    if isinstance(head, AutoencoderHead):
+        raise InputError("An anomaly model takes no labels: its logits are the errors that it is trained to lower.")
     if isinstance(head, SequenceClassificationHead):
         return sequence_loss(logits["logits"], labels, head.problem_type)
     if isinstance(head, NextSentenceHead | ChoiceHead):

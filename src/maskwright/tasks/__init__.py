@@ -1,5 +1,6 @@
 """Floor 4: what a fine-tuned model is asked: how rows become examples, head, loss, decoding and metrics."""
 
+from .anomaly import Anomaly
 from .base import Evaluation, Task, task_from_json, task_of_model
 from .choice import Choice
 from .classification import Classification
@@ -11,6 +12,7 @@ from .similarity import Similarity
 from .tagging import Tagging
 
 __all__ = [
+    "Anomaly",
     "Choice",
     "Classification",
     "Evaluation",

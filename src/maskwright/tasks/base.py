@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -172,9 +173,23 @@ class Task(ABC):
 
     # -- training --------------------------------------------------------------------------------------------
 
+    freezes_encoder: ClassVar[bool] = False  # whether nothing but the head ever trains
+
+    def learns_from(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """The training rows that the model is shown: all, for most tasks."""
+        return rows
+
     def for_training(self, examples: Examples) -> Examples:
         """Examples to learn from, with what training leaves out of them taken away. Nothing, for most tasks."""
         return examples
+
+    def prepare(self, model: Model, examples: Examples) -> Examples:
+        """The examples with what can be computed once before the first step. As they are, for most tasks."""
+        return examples
+
+    def row_chances(self, examples: Examples) -> np.ndarray | None:
+        """How probable each row is to be drawn in training: float64 [rows], summing to 1; None for each once."""
+        return None
 
     def prime(self, model: Model, examples: Examples) -> None:
         """Give a new head what the training targets say at once, before the first step. Nothing, for most tasks."""
@@ -308,7 +323,7 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name in ("qa", "choice"):
+    if model.head_name in ("qa", "choice", "anomaly"):
         return task_from_json({"task": model.head_name})
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for texts: fine-tune it first.")

@@ -8,7 +8,6 @@ of the other.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from ..core.errors import InputError, ModelFolderError
 from ..core.randomness import generator
 from . import metrics as scores
+from .thresholds import row_key
 
 LEAST, MOST = 0.05, 20.0  # temperatures beyond say no more than that the rows are all right, or all chance
 _HALVINGS = 60
@@ -27,19 +27,28 @@ _HALVINGS = 60
 class Decisions:
     """Choices among classes: one for each row, each word, or each pair of row and label.
 
-    logits: float64 [decisions, classes]; gold: int64 [decisions]; keys: of each decision the key of its row.
+    logits: float64 [decisions, classes]; gold: int64 [decisions]; keys: of each decision the key of its row; given:
+    int64 [decisions], what is answered where a threshold has a say, None for the largest logit.
     """
 
     logits: np.ndarray
     gold: np.ndarray
     keys: Sequence[str]
+    given: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.gold)
 
     def take(self, chosen: np.ndarray) -> Decisions:
         """Those at the places `chosen`."""
-        return Decisions(self.logits[chosen], self.gold[chosen], [self.keys[place] for place in chosen])
+        given = None if self.given is None else self.given[chosen]
+        return Decisions(self.logits[chosen], self.gold[chosen], [self.keys[place] for place in chosen], given)
+
+    @property
+    def answered(self) -> np.ndarray:
+        """The class that is answered: int64 [decisions]."""
+        best: np.ndarray = self.logits.argmax(axis=1) if self.given is None else self.given
+        return best
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,7 @@ class Temperature:
 
 def row_keys(rows: Sequence[Any]) -> list[str]:
     """A short name of each row's texts, the same in whatever file it stands."""
-    texts = (f"{row.text}\x1f{row.text_pair or ''}" for row in rows)
-    return [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest() for text in texts]
+    return [row_key(row.text, row.text_pair) for row in rows]
 
 
 def probabilities(logits: np.ndarray, temperature: float = 1.0) -> np.ndarray:

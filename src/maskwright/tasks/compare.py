@@ -15,13 +15,16 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from . import metrics as scores
+from .anomaly import Anomaly
 from .base import Task
-from .classification import THRESHOLD, Classification
+from .class_answers import THRESHOLD
+from .classification import Classification
 from .examples import Examples
 from .qa import QuestionAnswering
 from .qa_scores import score_answer
 from .regression import Regression
 from .schemes import spans
+from .sequence import labelled
 from .significance import Difference, McNemar, bootstrap_metric, bootstrap_scores, mcnemar, permutation_test
 from .tagged_examples import TaggedExamples
 from .tagging import Tagging
@@ -94,6 +97,8 @@ def rate(task: Task, logits: Tensor, examples: Examples) -> Rated:
         ]
         parts = np.array([[f1] for _, f1 in found])
         return Rated("f1", parts, _mean, np.array([exact == 1.0 for exact, _ in found]))
+    if isinstance(task, Anomaly):
+        return _rate_anomalies(task, logits, examples)
     if not isinstance(task, (Regression, Classification)):
         raise InputError(f"Models for {task.name} cannot be compared row by row.")
     assert examples.targets is not None
@@ -101,12 +106,20 @@ def rate(task: Task, logits: Tensor, examples: Examples) -> Rated:
     if isinstance(task, Regression):
         parts = np.stack([gold, logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
         return Rated("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))
-    if task.multi_label:
-        truth, guess = gold >= THRESHOLD, task.probabilities(logits).numpy() >= THRESHOLD
-        counts = np.stack([truth.sum(1), guess.sum(1), (truth & guess).sum(1)], axis=1).astype(np.float64)
-        return Rated("f1", counts, _f1, (truth == guess).all(axis=1))
-    right = logits.argmax(dim=-1).numpy() == gold
-    return Rated("accuracy", right[:, None].astype(np.float64), _mean, right)
+    return _rate_classes(task, logits, examples)
+
+
+def on_equal_terms(first: Task, second: Task) -> tuple[Task, Task]:
+    """Both tasks so that their main metrics are one: where one of them is about a rare class, both are about it.
+
+    Raises InputError for a class that the other does not have, and for detectors of anomalies of two normal classes.
+    """
+    if isinstance(first, Anomaly) and isinstance(second, Anomaly) and first.normal != second.normal:
+        raise InputError(f"One model learnt '{first.normal}' as normal and the other '{second.normal}'.")
+    if not (isinstance(first, Classification) and isinstance(second, Classification)):
+        return first, second
+    rare = first.rare or second.rare
+    return (first, second) if rare is None else (first.asked_for(rare.label), second.asked_for(rare.label))
 
 
 def compare(first: Rated, second: Rated, *, seed: int = 0) -> Compared:
@@ -132,6 +145,29 @@ def _of(rated: Rated) -> Callable[[np.ndarray, np.ndarray], float]:
     return lambda gold, parts: rated.of(parts)
 
 
+def _rate_classes(task: Classification, logits: Tensor, examples: Examples) -> Rated:
+    gold, guess = labelled(examples).numpy(), task.decide(logits, task.fair_cuts(logits, examples))
+    right = (guess == (gold >= THRESHOLD)).all(axis=1) if task.multi_label else guess == gold
+    if task.rare is not None:
+        shares, is_rare, _ = task.rare_rows(logits, examples)
+        parts = np.stack([is_rare, shares], axis=1).astype(np.float64)
+        return Rated("pr_auc", parts, _pr_auc, right)
+    if task.multi_label:
+        truth = gold >= THRESHOLD
+        counts = np.stack([truth.sum(1), guess.sum(1), (truth & guess).sum(1)], axis=1).astype(np.float64)
+        return Rated("f1", counts, _f1, right)
+    return Rated("accuracy", right[:, None].astype(np.float64), _mean, right)
+
+
+def _rate_anomalies(task: Anomaly, logits: Tensor, examples: Examples) -> Rated:
+    """Where rows of both kinds are there, how they rank; else the part of the variance that comes through."""
+    errors, is_rare, found = task.judged(logits, examples)
+    if not is_rare.any():
+        return Rated("explained_variance", 1 - errors[:, None], _mean)
+    parts = np.stack([is_rare, errors], axis=1).astype(np.float64)
+    return Rated("pr_auc", parts, _pr_auc, found == is_rare)
+
+
 def _rate_tags(task: Tagging, logits: Tensor, examples: Examples) -> Rated:
     assert isinstance(examples, TaggedExamples)
     gold, found = task.gold_of(examples), task.tags_of(logits, examples)
@@ -150,6 +186,11 @@ def _entity_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]
 
 def _mean(parts: np.ndarray) -> float:
     return float(parts[:, 0].mean())
+
+
+def _pr_auc(parts: np.ndarray) -> float:
+    """Of [rows, 2]: whether a row is of the class, and its score."""
+    return scores.pr_auc(parts[:, 0] > 0, parts[:, 1])
 
 
 def _share(parts: np.ndarray) -> float:

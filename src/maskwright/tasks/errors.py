@@ -20,7 +20,7 @@ def confusion_matrix(task: Classification, logits: Tensor, targets: Tensor) -> l
     """
     if task.multi_label:
         raise InputError("A confusion matrix needs one label for each row.")
-    cells = targets * task.num_labels + logits.argmax(dim=-1)  # [rows]
+    cells = targets * task.num_labels + torch.from_numpy(task.decide(logits))  # [rows]
     counts = torch.bincount(cells, minlength=task.num_labels**2)
     table: list[list[int]] = counts.view(task.num_labels, task.num_labels).tolist()
     return table

@@ -3,7 +3,8 @@
 Every metric is a plain float for every input, so that it can be logged, compared and written as JSON. Where
 the textbook formula divides by zero the value is 0.0: nothing was shown to be right. That concerns `f1` and
 `macro_f1` without a true positive, `matthews` when the gold labels or the predictions are all one class, and
-`pearson` and `spearman` when either side is constant or has fewer than two rows.
+`pearson` and `spearman` when either side is constant or has fewer than two rows; `pr_auc` and `recall_at_precision`
+without a positive row.
 """
 
 from __future__ import annotations
@@ -56,6 +57,31 @@ def matthews(gold: ArrayLike, predicted: ArrayLike) -> float:
     if np.ptp(np.asarray(gold)) == 0 or np.ptp(np.asarray(predicted)) == 0:
         return 0.0
     return float(matthews_corrcoef(gold, predicted))
+
+
+def pr_auc(gold: ArrayLike, scores: ArrayLike) -> float:
+    """Area under the curve of precision over recall, as average precision: the sum of precision * gain in recall.
+
+    gold: bool [rows], whether the row is of the class in question; scores: float [rows], higher for the class.
+    """
+    from sklearn.metrics import average_precision_score
+
+    is_positive = np.asarray(gold, dtype=bool)
+    return float(average_precision_score(is_positive, scores)) if is_positive.any() else 0.0
+
+
+def recall_at_precision(gold: ArrayLike, scores: ArrayLike, precision: float) -> float:
+    """The largest recall of all cuts whose precision is at least `precision`; 0.0 where there is none.
+
+    gold, scores: as `pr_auc` takes them.
+    """
+    from sklearn.metrics import precision_recall_curve
+
+    is_positive = np.asarray(gold, dtype=bool)
+    if not is_positive.any():
+        return 0.0
+    precisions, recalls, _ = precision_recall_curve(is_positive, scores)
+    return float(recalls[precisions >= precision].max())
 
 
 def pearson(gold: ArrayLike, predicted: ArrayLike) -> float:

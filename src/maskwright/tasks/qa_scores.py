@@ -13,12 +13,12 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 
 from ..text.squad import Question
 from .qa_spans import Found
+from .thresholds import row_key
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -84,7 +84,7 @@ def score_all(questions: Sequence[Question], found: Sequence[Found]) -> Scored:
     best = [answer.spans[0].text if answer.spans else "" for answer in found]
     pairs = [score_answer(text, wanted) for text, wanted in zip(best, golds, strict=True)]
     return Scored(
-        tuple(_key(question) for question in questions),
+        tuple(row_key(question.question, question.context) for question in questions),
         np.array([bool(wanted) for wanted in golds], dtype=bool),
         np.array(pairs, dtype=np.float64).reshape(-1, 2),
         np.array([score_answer("", wanted) for wanted in golds], dtype=np.float64).reshape(-1, 2),
@@ -108,9 +108,3 @@ def summarise(outcome: np.ndarray, has_answer: np.ndarray) -> dict[str, float]:
         if part.any():
             metrics[exact], metrics[f1] = outcome[part].mean(axis=0).tolist()
     return metrics
-
-
-def _key(question: Question) -> str:
-    """Sixteen hexadecimal digits of a question and its context; ids are not enough, files share them."""
-    text = f"{question.question}\0{question.context}".encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=8).hexdigest()

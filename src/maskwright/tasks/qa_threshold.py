@@ -6,36 +6,14 @@ that it was chosen on, and `report` refuses them; `cross_report` scores every ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-from ..core.errors import InputError, ModelFolderError
+from ..core.errors import InputError
 from ..core.randomness import generator
 from .qa_scores import Scored, summarise
+from .thresholds import Threshold, between, two_halves
 
-
-@dataclass(frozen=True)
-class Threshold:
-    """Refuse a question whose no-answer margin is above `value`; seen: the keys of the rows that chose it."""
-
-    value: float = 0.0
-    seen: frozenset[str] = frozenset()
-
-    def to_json(self) -> dict[str, Any]:
-        """For a model's folder; the rows stay with it, so that a saved threshold cannot be reported on them either."""
-        return {"value": self.value, "tuned_on": sorted(self.seen)}
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Threshold:
-        """The threshold of `to_json`. Raises ModelFolderError when it is none."""
-        value, seen = facts.get("value"), facts.get("tuned_on", [])
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
-        if not is_number or not isinstance(seen, list) or not all(isinstance(key, str) for key in seen):
-            raise ModelFolderError("maskwright.json holds a no-answer threshold that is not one: save the model again.")
-        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]
+__all__ = ["Threshold", "cross_report", "halves", "report", "tune_threshold"]
 
 
 def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
@@ -54,21 +32,7 @@ def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
     totals = np.concatenate([[0.0], np.cumsum(gain)])  # totals[n]: of answering the n lowest scores
     cuts = np.flatnonzero(np.concatenate([[True], scores[1:] > scores[:-1], [True]]))  # equal scores stay together
     best = int(cuts[int(np.argmax(np.round(totals[cuts], 9)))])
-    return Threshold(_between(scores, best), frozenset(scored.keys))
-
-
-def _between(scores: np.ndarray, count: int) -> float:
-    """A finite number that only the `count` lowest of the sorted scores do not exceed."""
-    finite = scores[np.isfinite(scores)]
-    if not len(finite):
-        return 0.0
-    if count == 0:
-        return float(finite[0]) - 1.0
-    if count >= len(finite):
-        return float(finite[-1]) + 1.0
-    low, high = float(finite[count - 1]), float(finite[count])
-    middle = low + (high - low) / 2
-    return middle if middle < high else low
+    return Threshold(between(scores, best), frozenset(scored.keys))
 
 
 def report(scored: Scored, threshold: Threshold | None = None) -> dict[str, float]:
@@ -92,17 +56,8 @@ def halves(scored: Scored, seed: int = 0) -> tuple[Scored, Scored]:
 
     The same question on the same context is in one half only.
     """
-    where: dict[str, list[int]] = {}
-    for row, key in enumerate(scored.keys):
-        where.setdefault(key, []).append(row)
-    keys = list(where)
-    shuffled = [keys[place] for place in generator(seed, "qa-halves").permutation(len(keys))]
-    parts: tuple[list[int], list[int]] = ([], [])
-    for has_answer in (True, False):
-        own = [key for key in shuffled if bool(scored.has_answer[where[key][0]]) == has_answer]
-        for place, key in enumerate(own):
-            parts[(place + (not has_answer)) % 2].extend(where[key])
-    first, second = (scored.take(np.array(sorted(part), dtype=np.int64)) for part in parts)
+    parts = two_halves(scored.keys, scored.has_answer, generator(seed, "qa-halves"))
+    first, second = (scored.take(part) for part in parts)
     return first, second
 
 

@@ -197,17 +197,17 @@ class SequenceTask(Task):
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """float32 [rows]."""
-        targets = _targets(examples)
+        targets = labelled(examples)
         return torch.stack([self.loss_of(logits[row : row + 1], targets[row : row + 1]) for row in range(len(logits))])
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """`metrics` and the mean loss over rows."""
-        targets = _targets(examples)
+        targets = labelled(examples)
         return Evaluation(self.metrics(logits, targets), logits, float(self.loss_of(logits, targets)))
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether the class, or every label of several, is the gold one; a number never is."""
-        target = _targets(examples)[row]
+        target = labelled(examples)[row]
         if "labels" in answer:
             chosen = set(answer["labels"])
             return all((label in chosen) == bool(value) for label, value in zip(self.labels, target, strict=True))
@@ -231,7 +231,8 @@ def _window_remarks(examples: LongExamples, name: str, max_length: int) -> list[
     return found
 
 
-def _targets(examples: Examples) -> Tensor:
+def labelled(examples: Examples) -> Tensor:
+    """The targets of examples, [rows] or [rows, labels]. Raises InputError where there are none."""
     if examples.targets is None:
         raise InputError("Labelled rows are needed.")
     return examples.targets

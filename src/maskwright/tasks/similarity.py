@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 DEV_ROWS = 32  # pairs that the dev loss sets against each other, as a step of the usual size does
 BLOCK_ROWS = 1024
+DIGITS = 6  # of cosines that are told apart when they are ranked
 
 
 class Similarity(Task):
@@ -224,7 +225,8 @@ class Similarity(Task):
         gold, cosines = _gold(examples), self.cosines(logits).numpy()
         found: dict[str, float] = {}
         if len(gold.unique()) > 1:
-            found = {"spearman": scores.spearman(gold, cosines), "pearson": scores.pearson(gold, cosines)}
+            order = cosines.round(DIGITS)  # a pair that comes twice is one rank, whatever the rounding of its sums
+            found = {"spearman": scores.spearman(gold, order), "pearson": scores.pearson(gold, cosines)}
         if not _is_scored(examples):
             found["accuracy"] = _accuracy(logits, gold > 0, _twins(examples))
         elif not found:

@@ -171,8 +171,9 @@ class RowsSide:
         )
 
     def final(self, job: RowsDistillation) -> Model:
-        """The student with its best weights."""
+        """The student with its best weights, and a threshold of its own where the teacher has one."""
         job.conclude()
+        self.task.settle(self.task.logits(job.model, self.dev), self.dev)
         return job.model
 
     def exam(self, job: RowsDistillation) -> Exam:

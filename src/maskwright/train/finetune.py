@@ -147,7 +147,8 @@ class Bench(Seeds):
         room = model.config.max_position_embeddings
         if config.max_length > room:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {room} positions.")
-        self.train = self.task.for_training(self._examples(self.data.train, config.train))
+        learnt = list(self.task.learns_from(self.data.train))
+        self.train = self.task.for_training(self._examples(learnt, config.train))
         self.dev = self._examples(self.data.dev, config.dev or config.train)
         for name, examples in (("train", self.train), ("dev", self.dev)):
             for remark in self.task.remarks(examples, name, config.max_length):
@@ -230,21 +231,25 @@ class Bench(Seeds):
         model.compute_dtype = DTYPES[config.precision]
         return model.to(self.device), report
 
-    def start(self, seed: int) -> Model:
-        """The network at its first step, its head told what the training rows say at once."""
+    def start(self, seed: int) -> tuple[Model, Examples, Examples]:
+        """The network at its first step, its head told what the training rows say at once; and train and dev as the
+        task prepares them for it.
+        """
         model, loaded = self._model(seed)
+        train, dev = (self.task.prepare(model, examples) for examples in (self.train, self.dev))
         if has_new_head(loaded):
-            self.task.prime(model, self.train)
-        return model
+            self.task.prime(model, train)
+        return model, train, dev
 
     def job(self, seed: int, folder: RunFolder) -> FinetuneJob:
         """The training of a seed at its first step."""
         config = self.config
+        model, train, dev = self.start(seed)
         return FinetuneJob(
-            self.start(seed),
+            model,
             self.task,
-            self.train,
-            self.dev,
+            train,
+            dev,
             FolderKeeper(best_weights(folder.path)),
             batch_size=config.batch_size,
             seed=seed,
@@ -257,7 +262,7 @@ class Bench(Seeds):
 
 def has_new_head(loaded: LoadReport) -> bool:
     """Whether the head that answers was drawn anew; one that came with the model keeps what it has learnt."""
-    return any("classifier" in name for name in loaded.new)
+    return any("classifier" in name or name.startswith("head.") for name in loaded.new)
 
 
 def read_data(config: FinetuneConfig) -> LabelledData:

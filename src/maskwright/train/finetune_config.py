@@ -11,6 +11,15 @@ from ..core.config import check, fit_types
 from ..tasks.long_texts import MAX_WINDOWS, LongTexts
 from .optimizer import Schedule
 
+# What epochs and lr are where nobody gives them. A small network on features that stand still takes many quick steps.
+DEFAULTS: dict[str, dict[str, Any]] = {"": {"epochs": 3, "lr": 5e-5}, "anomaly": {"epochs": 30, "lr": 1e-3}}
+OF_ONE_TASK = {
+    "classification": ("class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision"),
+    "tagging": ("crf",),
+    "anomaly": ("normal", "normal_quantile"),
+}
+CUTS = ("anomaly", "similarity")  # tasks that read the beginning of a long text
+
 
 @dataclass(frozen=True)
 class FinetuneConfig:
@@ -19,12 +28,16 @@ class FinetuneConfig:
     model: a model folder to start from; or from scratch: preset and tokenizer. train, dev: labelled files (without dev
     a tenth of train is set aside, by class); columns: role -> column name; seeds: so many runs with seeds
     seed, seed + 1, ...; patience: stop after so many epochs without a better dev score, 0 to run all; multi_label:
-    None decides by the data; metric: the dev metric that chooses the best epoch and seed, None for the task's own; crf:
-    judge the tags of a sentence together; contrastive: train the vectors of sentences themselves, without a head (task
-    regression; the same as task similarity); long: whether texts of more than max_length tokens are cut or read in
-    windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of a row;
-    average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature on the
-    dev rows at the end; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    None decides by the data; metric: the dev metric that chooses the best epoch and seed, None for the task's own;
+    focal: gamma of the focal loss; resample: draw rows of rare classes more often; threshold_for: a class whose
+    threshold is chosen on the dev rows, for the best F1, or for threshold_precision with as much recall as that leaves;
+    normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
+    dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
+    (DEFAULTS); crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
+    without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
+    are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
+    a row; average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature
+    on the dev rows at the end; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -35,8 +48,8 @@ class FinetuneConfig:
     tokenizer: Path | None = None
     dev: Path | None = None
     columns: dict[str, str] = field(default_factory=dict)
-    epochs: int = 3
-    lr: float = 5e-5
+    epochs: int = None  # type: ignore[assignment]  # a number from construction on: that of DEFAULTS
+    lr: float = None  # type: ignore[assignment]
     batch_size: int = 32
     accumulation: int = 1
     max_length: int = 128
@@ -51,6 +64,12 @@ class FinetuneConfig:
     class_weight: Literal["balanced"] | None = None
     multi_label: bool | None = None
     metric: str | None = None
+    focal: float | None = None
+    resample: Literal["balanced", "sqrt"] | None = None
+    threshold_for: str | None = None
+    threshold_precision: float | None = None
+    normal: str | None = None
+    normal_quantile: float | None = None
     crf: bool = False
     calibrate: bool = False
     contrastive: bool = False
@@ -67,6 +86,9 @@ class FinetuneConfig:
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
 
     def __post_init__(self) -> None:
+        for name, value in DEFAULTS.get(self.task, DEFAULTS[""]).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
         fit_types(self)
         known = registry.names("task")
         check(self.task in known, registry.unknown_name("task", self.task, known))
@@ -92,15 +114,20 @@ class FinetuneConfig:
                 f"Setting '{name}' is {getattr(self, name)}; it must not be negative.",
             )
         check(self.max_length >= 4, f"Setting 'max_length' is {self.max_length}; it must be at least 4.")
+        self._check_task()
+        self._check_rare()
         check(
-            self.class_weight is None or self.task == "classification",
-            f"Setting 'class_weight' is for classification, not {self.task}.",
+            not self.average_seeds or (self.seeds > 1 and self.model is not None),
+            "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
+            "started from the same ones.",
         )
-        check(
-            not self.multi_label or self.task == "classification",
-            f"Setting 'multi_label' is for classification, not {self.task}.",
-        )
-        check(not self.crf or self.task == "tagging", f"Setting 'crf' is for tagging, not {self.task}.")
+
+    def _check_task(self) -> None:
+        """What the task takes no part in."""
+        for task, settings in OF_ONE_TASK.items():
+            for name in settings:
+                is_free = getattr(self, name) is None or getattr(self, name) is False or self.task == task
+                check(is_free, f"Setting '{name}' is for {task}, not {self.task}.")
         check(
             not self.calibrate or self.task in ("classification", "tagging"),
             f"Setting 'calibrate' is for classification and tagging, not {self.task}.",
@@ -116,12 +143,18 @@ class FinetuneConfig:
         check(
             LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
             or self.task in ("classification", "regression"),
-            f"Setting 'long' is for classification and regression; {self.task} reads long texts in windows as it is.",
+            f"Setting 'long' is for classification and regression; {self.task} "
+            f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",
         )
+
+    def _check_rare(self) -> None:
+        check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
+        for name in ("threshold_precision", "normal_quantile"):
+            value = getattr(self, name)
+            check(value is None or 0 < value < 1, f"Setting '{name}' is {value}; it must lie between 0 and 1.")
         check(
-            not self.average_seeds or (self.seeds > 1 and self.model is not None),
-            "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
-            "started from the same ones.",
+            self.threshold_precision is None or self.threshold_for is not None,
+            "--threshold-precision needs --threshold-for, the class whose threshold is chosen.",
         )
 
     @property

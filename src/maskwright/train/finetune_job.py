@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor, nn
@@ -20,13 +21,12 @@ from ..models.model import Model
 from ..objectives.outcome import Outcome
 from ..tasks.base import Task
 from ..tasks.examples import Examples
+from ..tasks.imbalance import draw_rows
 from .checkpoint import read_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import numpy as np
 
 
 class Keeper(Protocol):
@@ -132,7 +132,8 @@ class BestKept(ABC):
 class FinetuneJob(BestKept):
     """Gives the loop its batches: a drawn order of all rows in each epoch, `batch_size` rows a step.
 
-    dev: None to train all epochs and keep the last weights; the other settings are those of BestKept.
+    dev: None to train all epochs and keep the last weights; the other settings are those of BestKept. A task may freeze
+    the encoder by itself; one that gives its rows chances draws as many, anew for each epoch.
     """
 
     model: Model
@@ -152,11 +153,13 @@ class FinetuneJob(BestKept):
         patience: int = 0,
         freeze_encoder: bool = False,
     ) -> None:
+        freeze_encoder = freeze_encoder or task.freezes_encoder
         super().__init__(model, keeper, has_dev=dev is not None, patience=patience, freeze_encoder=freeze_encoder)
         self.task, self.train, self.dev = task, train, dev
         self.batch_size, self.seed, self.device = batch_size, seed, device
         self.accumulation = accumulation
         self._order: tuple[int, Any] | None = None
+        self._chances = task.row_chances(train)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -167,9 +170,15 @@ class FinetuneJob(BestKept):
         """The batches of step `step`, a function of the seed and the step alone."""
         epoch, number = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
-            self._order = (epoch, generator(self.seed, "order", epoch).permutation(len(self.train)))
+            self._order = (epoch, self._draw(epoch))
         rows = self._order[1][number * self.batch_size : (number + 1) * self.batch_size]
         return cut(self.train, rows, self.accumulation, self.device)
+
+    def _draw(self, epoch: int) -> np.ndarray:
+        """The rows of an epoch in their order: int64 [rows]."""
+        if self._chances is None:
+            return generator(self.seed, "order", epoch).permutation(len(self.train))
+        return draw_rows(self._chances, generator(self.seed, "resample", epoch))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Gold answers of a batch, under the task's name."""

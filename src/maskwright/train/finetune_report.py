@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..tasks.anomaly import Anomaly
 from ..tasks.base import Evaluation, Task
 from ..tasks.choice import Choice
 from ..tasks.choice_examples import ChoiceExamples
@@ -22,6 +23,7 @@ from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
 from .choice_report import choice_blocks, choice_facts, guessing
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
+from .rare_report import anomaly_blocks, imbalance_table
 from .report import (
     Bar,
     Bars,
@@ -61,6 +63,7 @@ _MISTAKES: dict[type[Task], Callable[[Any, Examples, torch.Tensor], list[Block]]
     Tagging: tagging_blocks,
     QuestionAnswering: qa_mistakes,
     Choice: choice_blocks,
+    Anomaly: anomaly_blocks,
 }
 
 
@@ -110,23 +113,54 @@ def write_finetune_report(
 def baseline(bench: Bench) -> tuple[float, str]:
     """The main metric of always giving the commonest class, or of a constant, and how to call it."""
     targets = bench.dev.targets
-    if isinstance(bench.task, Tagging):
-        return memory_baseline(bench.task, bench.data.train, bench.data.dev), "each word's commonest tag gets"
-    if isinstance(bench.task, Choice):
-        return guessing(bench.dev), "guessing gets"
-    if isinstance(bench.task, QuestionAnswering):
-        return refusal_baseline(bench.dev), "answering nothing gets"
-    if isinstance(bench.task, Similarity):
-        before = bench.task.evaluate(bench.first_model(), bench.dev)
-        return before.metrics[bench.task.main_metric], "the model before training gets"
+    for kind, (simple, words) in _BASELINES.items():
+        if isinstance(bench.task, kind):
+            return simple(bench), words
+    if targets is not None and bench.task.main_metric == "pr_auc":
+        return _share_of_rare(bench), "drawing lots gets"
     if isinstance(bench.task, Classification) and not bench.task.multi_label and targets is not None:
-        commonest = int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
         same = torch.zeros(len(targets), bench.task.num_labels)
-        same[:, commonest] = 10.0
-        return bench.task.metrics(same, targets)[
-            bench.task.main_metric
-        ], f"always '{bench.task.labels[commonest]}' gets"
+        same[:, _commonest(bench)] = 100.0  # so sure that no threshold is in its way
+        found = bench.task.metrics(same, targets)
+        return found[bench.task.main_metric], f"always '{bench.task.labels[_commonest(bench)]}' gets"
     return 0.0, "a constant gets"
+
+
+def _untrained(bench: Bench) -> float:
+    return bench.task.evaluate(bench.first_model(), bench.dev).metrics[bench.task.main_metric]
+
+
+def _memorised(bench: Bench) -> float:
+    assert isinstance(bench.task, Tagging)
+    return memory_baseline(bench.task, bench.data.train, bench.data.dev)
+
+
+def _guessed(bench: Bench) -> float:
+    return guessing(bench.dev)
+
+
+def _refused(bench: Bench) -> float:
+    return refusal_baseline(bench.dev)
+
+
+_BASELINES: dict[type[Task], tuple[Callable[[Bench], float], str]] = {
+    Tagging: (_memorised, "each word's commonest tag gets"),
+    Choice: (_guessed, "guessing gets"),
+    QuestionAnswering: (_refused, "answering nothing gets"),
+    Similarity: (_untrained, "the model before training gets"),
+}
+
+
+def _commonest(bench: Bench) -> int:
+    return int(torch.bincount(bench.train.targets).argmax())  # type: ignore[arg-type]
+
+
+def _share_of_rare(bench: Bench) -> float:
+    """The part of the dev rows that are of the class in question: what pr_auc is by chance."""
+    task = bench.task
+    if isinstance(task, Classification) and task.rare is not None:
+        return task.imbalance(bench.dev).shares[task.labels.index(task.rare.label)]
+    return float((bench.dev.targets == 1).float().mean())  # type: ignore[union-attr]
 
 
 def _health(score: float, simple: float, words: str, from_train: bool) -> Health:
@@ -149,6 +183,7 @@ def data_blocks(bench: Bench) -> list[Block]:
         "dev rows": dev.num_rows,
         "bad rows left out": bench.data.skipped,
         "tokens in training rows": int(train.lengths.sum()),
+        **_threshold_facts(bench.task),
     }
     if isinstance(bench.task, Tagging):
         facts |= tagging_facts(bench.task, train, dev)
@@ -176,6 +211,8 @@ def data_blocks(bench: Bench) -> list[Block]:
         total = sum(counts.values())
         bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
         blocks.append(Bars(bars, title="Classes in the training rows"))
+        if isinstance(bench.task, Classification):
+            blocks += imbalance_table(bench.task, train)
     sequences = {"tagging": "windows", "qa": "windows", "choice": "choices"}.get(bench.task.name, "rows")
     lengths = train.sequence_lengths if isinstance(train, ChoiceExamples) else train.lengths
     counts_by_length, edges = np.histogram(lengths, bins=min(30, max(int(lengths.max()), 2)))
@@ -190,6 +227,20 @@ def data_blocks(bench: Bench) -> list[Block]:
         )
     )
     return blocks
+
+
+def _threshold_facts(task: Task) -> dict[str, Any]:
+    """The threshold that the dev rows chose, if one is wanted, and how it is scored."""
+    threshold = task.threshold if isinstance(task, Anomaly) else None
+    name = "threshold on the error"
+    if isinstance(task, Classification) and task.rare is not None:
+        threshold, name = task.rare.threshold, f"threshold of '{task.rare.label}'"
+    if threshold is None:
+        return {}
+    return {
+        name: f"{threshold.value:.4f}, chosen on the dev rows",
+        "dev scores": "each half of the dev rows with the threshold of the other half",
+    }
 
 
 def _curves(seeds: Sequence[Seed], part: str, metric: str) -> Curves:
@@ -234,7 +285,7 @@ def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
         ]  # fmt: skip
         return [WorstErrors(errors)]
     shares = task.probabilities(evaluation.logits)
-    guess = shares.argmax(dim=-1)
+    guess = torch.from_numpy(task.decide(evaluation.logits, task.fair_cuts(evaluation.logits, bench.dev)))
     wrong = (guess != targets).nonzero().flatten()
     order = wrong[shares[wrong, guess[wrong]].argsort(descending=True)][:WORST].tolist()
     errors = [
@@ -326,7 +377,14 @@ def _command(recipe: dict[str, Any]) -> list[str]:
         "max_length",
         "seeds",
         "seed",
+        "class_weight",
         "metric",
+        "focal",
+        "resample",
+        "threshold_for",
+        "threshold_precision",
+        "normal",
+        "normal_quantile",
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]

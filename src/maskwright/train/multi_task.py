@@ -77,10 +77,14 @@ class MultiTaskBench(Seeds):
 
     def job(self, seed: int, folder: RunFolder) -> MultiTaskJob:
         """The training of a seed at its first step."""
-        config = self.config
+        config, models, parts = self.config, [], []
+        for name, bench in self.benches.items():
+            model, train, dev = bench.start(seed)
+            models.append(model)
+            parts.append(Part(name, bench.task, train, dev))
         return MultiTaskJob(
-            SharedEncoder([bench.start(seed) for bench in self.benches.values()]),
-            [Part(name, bench.task, bench.train, bench.dev) for name, bench in self.benches.items()],
+            SharedEncoder(models),
+            parts,
             FolderKeeper(best_weights(folder.path)),
             batch_size=config.batch_size,
             seed=seed,

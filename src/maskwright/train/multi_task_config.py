@@ -74,6 +74,10 @@ class MultiTaskConfig:
         same = [path for path, count in Counter(self.multi_task).items() if count > 1]
         check(not same, f"--multi-task has {', '.join(same)} twice: each file is a task of its own.")
         kinds = {part.task for part in self.parts().values()}  # the checks of each part are ours
+        check(
+            "anomaly" not in kinds,
+            "--multi-task trains the encoder that its tasks share, and anomaly leaves it as it is: fine-tune it alone.",
+        )
         for name, kind in _OF_ONE_KIND.items():
             check(
                 not getattr(self, name) or kind in kinds,

@@ -31,6 +31,7 @@ from .events import EventFile
 RESULT = "result.json"
 _DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
 _KINDS = {
+    "rare_class": "a rare-lab run",
     "probe": "a layer lab",
     "benchmark": "a benchmark",
     "multi_task": "a multi-task run",

@@ -41,7 +41,8 @@ def trust_blocks(decisions: Decisions, temperature: Temperature | None) -> list[
 def curve_of(decisions: Decisions, temperature: Temperature | None) -> RiskCoverage:
     """The risk-coverage curve by the probabilities that the model gives, so that a confidence on it is one of them."""
     shares = probabilities(decisions.logits, 1.0 if temperature is None else temperature.value)
-    return risk_coverage(shares.max(axis=1), decisions.logits.argmax(axis=1) == decisions.gold)
+    answered = decisions.answered
+    return risk_coverage(shares[np.arange(len(shares)), answered], answered == decisions.gold)
 
 
 def _facts(

@@ -1,0 +1,106 @@
+"""Texts that are unlike those it was fitted on, as a scikit-learn outlier detector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.config import check
+from ..core.errors import InputError
+from ..inference.texts import as_texts
+from ..tasks.anomaly import QUANTILE, Anomaly
+from ..tasks.thresholds import Threshold
+from .fine_tuned import ModelSource, own_facts
+from .whole_text import WholeText
+
+
+class AnomalyDetector(OutlierMixin, WholeText):
+    """An autoencoder over the vectors of a frozen encoder that learns what its texts have in common.
+
+    Parameters as those of FineTuned, and contamination: the part of the texts of `fit` that lies beyond the threshold.
+    `fit` takes normal texts alone; y is not used. As in scikit-learn `score_samples` is higher for normal texts (the
+    negative error), `decision_function` is below 0 for outliers, `predict` gives 1 for normal texts and -1 for others.
+    After fit: offset_, model_, task_.
+    """
+
+    _heads = ("anomaly",)
+    task_: Anomaly
+
+    def __init__(
+        self,
+        model: ModelSource,
+        *,
+        epochs: int = 30,
+        lr: float = 1e-3,
+        batch_size: int = 32,
+        max_length: int | None = None,
+        contamination: float = 1 - QUANTILE,
+        warmup: float = 0.1,
+        weight_decay: float = 0.01,
+        random_state: int = 0,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        super().__init__(
+            model,
+            epochs=epochs,
+            lr=lr,
+            batch_size=batch_size,
+            max_length=max_length,
+            warmup=warmup,
+            weight_decay=weight_decay,
+            random_state=random_state,
+            device=device,
+            precision=precision,
+        )
+        self.contamination = contamination
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Learn from normal texts. Raises InputError for none."""
+        self._check()
+        part = self.contamination
+        fits = isinstance(part, float | np.floating) and 0 < part <= 0.5
+        check(fits, f"contamination is {part!r}; it must be above 0 and at most 0.5.")
+        texts = as_texts(X)
+        if not texts:
+            raise InputError("X is empty: at least one text is needed.")
+        self._fit(texts, Anomaly(quantile=float(1 - part)), [0] * len(texts))
+        errors = -self.score_samples(texts)
+        self.task_.threshold = Threshold(float(np.quantile(errors, 1 - part)))
+        self.offset_ = -self.task_.threshold.value
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The negative reconstruction error of each text, higher for normal ones: float64 [texts]."""
+        scores: np.ndarray = -self._logits(X).squeeze(-1).double().numpy()
+        return scores
+
+    def decision_function(self, X: Any) -> np.ndarray:  # noqa: N803
+        """`score_samples` minus offset_, below 0 for outliers: float64 [texts]."""
+        check_is_fitted(self, "offset_")
+        decided: np.ndarray = self.score_samples(X) - self.offset_
+        return decided
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """1 for normal texts, -1 for outliers: int [texts]."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _own_facts(self) -> dict[str, Any]:
+        return {"offset": self.offset_}
+
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        offset = own_facts(facts).get("offset")
+        threshold = self.task_.threshold
+        if isinstance(offset, float):
+            self.offset_ = offset
+        elif threshold is not None:  # of `maskwright finetune`
+            self.offset_ = -threshold.value
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags

@@ -1,0 +1,191 @@
+"""Anomalies: an autoencoder learns one class, other texts have larger errors, and dev decides where they begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import mse_loss
+
+from inference.samples import TEXTS, tiny, tokenizer
+from maskwright.core.errors import InputError, ModelFolderError, RowErrors
+from maskwright.hub.folders import load_model, read_facts
+from maskwright.models.autoencoder import AutoencoderHead
+from maskwright.models.config import ModelConfig
+from maskwright.models.initialisation import initialise
+from maskwright.tasks import Anomaly, task_of_model
+from maskwright.tasks.anomaly import Featured
+from maskwright.train.finetune import fit
+from tasks.standins import row
+
+SIZE = 16
+
+
+def head(seed: int = 1) -> AutoencoderHead:
+    found = AutoencoderHead(ModelConfig(vocab_size=10, hidden_size=SIZE, num_attention_heads=2))
+    initialise(found, 0.2, seed)
+    return found
+
+
+def learnt(vectors: torch.Tensor, steps: int = 300) -> AutoencoderHead:
+    found = head()
+    found.fit_scale(vectors)
+    optimizer = torch.optim.AdamW([p for p in found.parameters() if p.requires_grad], lr=1e-2)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        found(vectors).mean().backward()
+        optimizer.step()
+    return found
+
+
+def samples(count: int, seed: int, basis: torch.Tensor) -> torch.Tensor:
+    """Vectors in a plane of few dimensions."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, len(basis), generator=generator) @ basis
+
+
+# -- the network ---------------------------------------------------------------------------------------------------
+
+
+def test_its_logits_are_the_mean_squared_error_of_what_is_given_back():
+    found, vectors = head(), torch.randn(5, SIZE)
+    found.fit_scale(torch.randn(40, SIZE) * 3 + 2)
+    scaled = (vectors - found.center) / found.log_scale.exp()
+    expected = torch.stack([mse_loss(found.reconstruct(one[None]), one[None]) for one in scaled])
+    assert torch.allclose(found(vectors).squeeze(-1), expected, atol=1e-6)
+
+
+def test_scale_is_mean_and_deviation_and_a_constant_number_stays_small():
+    found, vectors = head(), torch.randn(50, SIZE) * 4 - 1
+    vectors[:, 3] = 7.0
+    found.fit_scale(vectors)
+    assert torch.allclose(found.center, vectors.mean(0))
+    assert torch.allclose(found.log_scale.exp()[:3], vectors.std(0, correction=0)[:3])
+    assert found.log_scale[3] == 0
+
+
+def test_what_it_has_learnt_comes_through_and_what_is_shifted_does_not():
+    generator = torch.Generator().manual_seed(0)
+    basis = torch.randn(3, SIZE, generator=generator)
+    normal = samples(200, 1, basis)
+    found = learnt(normal)
+    other = samples(100, 3, torch.randn(3, SIZE, generator=generator))
+    with torch.no_grad():
+        known, new, strange = found(normal), found(samples(100, 2, basis)), found(other)
+        shifted = found(samples(100, 2, basis) + 3.0)
+    assert known.mean() < 0.3
+    assert strange.median() > 3 * new.median() and shifted.median() > 3 * new.median()
+
+
+def test_the_scale_does_not_train():
+    assert {name for name, p in head().named_parameters() if not p.requires_grad} == {"center", "log_scale"}
+
+
+# -- the task ------------------------------------------------------------------------------------------------------
+
+
+def rows_of(*labels):
+    return [row(TEXTS[number % 5], label, line=number + 2) for number, label in enumerate(labels)]
+
+
+def test_the_commonest_class_is_normal_and_alone_is_learnt_from():
+    rows = rows_of("a", "b", "b", "c", "b", "a")
+    task = Anomaly.from_rows(rows, rows)
+    assert task.normal == "b" and task.main_metric == "pr_auc"
+    assert [one.label for one in task.learns_from(rows)] == ["b", "b", "b"]
+    assert task.examples(rows, tokenizer(), 16).targets.tolist() == [1, 0, 0, 1, 0, 1]
+    assert Anomaly.from_rows(rows, normal="c").normal == "c"
+    assert Anomaly.from_rows(rows_of("b", "a")).normal == "a"
+
+
+def test_rows_without_classes_are_all_normal():
+    rows = rows_of(None, None, None)
+    task = Anomaly.from_rows(rows, rows)
+    assert task.normal is None and task.main_metric == "explained_variance"
+    assert task.learns_from(rows) == rows
+
+
+def test_what_cannot_be_learnt_is_refused():
+    with pytest.raises(InputError, match="Did you mean 'spam'"):
+        Anomaly.from_rows(rows_of("spam", "ham"), normal="spa")
+    with pytest.raises(InputError, match="no classes"):
+        Anomaly.from_rows(rows_of(None, None), normal="ham")
+    with pytest.raises(RowErrors, match="is missing"):
+        Anomaly.from_rows(rows_of("ham", None))
+    with pytest.raises(InputError, match="has no row"):
+        Anomaly.from_rows([])
+    for wrong in ({"quantile": 2.0}, {"normal": 3}, {"threshold": "high"}):
+        with pytest.raises(ModelFolderError):
+            Anomaly.from_json({"task": "anomaly", **wrong})
+
+
+def logits_of(*errors):
+    return torch.tensor(errors)[:, None]
+
+
+def test_the_threshold_is_a_quantile_of_normal_errors_or_the_best_f1():
+    task = Anomaly.from_rows(rows_of("n", "n", "x"))
+    errors = logits_of(1.0, 2.0, 3.0, 4.0, 5.0)
+    task.settle(errors, task.examples(rows_of("n", "n", "n", "n", "n"), tokenizer(), 16))
+    assert task.threshold.value == pytest.approx(np.quantile([1, 2, 3, 4, 5], 0.95))
+    task.settle(errors, task.examples(rows_of("n", "n", "n", "x", "x"), tokenizer(), 16))
+    assert task.threshold.value == 3.5
+    assert [answer["is_rare"] for answer in task.decode(errors)] == [False, False, False, True, True]
+    assert Anomaly("n").decode(errors)[0] == {"score": 1.0, "is_rare": None, "threshold": None}
+
+
+def test_rows_that_chose_the_threshold_are_scored_with_others():
+    task = Anomaly.from_rows(rows_of("n", "x"), rows_of("n", "x"))
+    labels = ["x" if number % 5 == 0 else "n" for number in range(40)]
+    rows = [row(f"text {number}", label) for number, label in enumerate(labels)]
+    examples = task.examples(rows, tokenizer(), 16)
+    errors = torch.linspace(0, 1, 40)[:, None] + torch.tensor([label == "x" for label in labels])[:, None] * 0.3
+    before = task.score(errors, examples).metrics
+    task.settle(errors, examples)
+    assert task.score(errors, examples).metrics == before
+    fresh = task.examples([row(f"new {number}", label) for number, label in enumerate(labels)], tokenizer(), 16)
+    own = task.score(errors, fresh).metrics
+    assert own["pr_auc"] == before["pr_auc"] and own["f1"] > before["f1"]
+    assert own["explained_variance"] == pytest.approx(1 - float(errors[[label == "n" for label in labels]].mean()))
+
+
+# -- together ------------------------------------------------------------------------------------------------------
+
+
+def trained(folder: Path):
+    rows = [row(text, "n") for text in TEXTS if text] * 3
+    task = Anomaly.from_rows(rows)
+    model = tiny("anomaly")
+    before = {name: tensor.clone() for name, tensor in model.encoder.state_dict().items()}
+    examples = task.prepare(model, task.examples(rows, tokenizer(), 24))
+    task.prime(model, examples)
+    fit(model, task, examples, epochs=20, lr=1e-2, batch_size=8, precision="fp32")
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.encoder.state_dict().items())
+    return task, model, examples
+
+
+def test_the_encoder_stays_and_known_vectors_give_the_same_errors(tmp_path: Path):
+    task, model, examples = trained(tmp_path)
+    assert isinstance(examples, Featured) and examples.features is not None
+    plain = task.examples(examples.rows, tokenizer(), 24)
+    assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
+    assert float(task.logits(model, examples).mean()) < 0.5
+
+
+def test_a_folder_brings_errors_and_threshold_back(tmp_path: Path):
+    task, model, examples = trained(tmp_path)
+    task.settle(task.logits(model, examples), examples)
+    model.save(tmp_path / "model", facts=task.to_json())
+    loaded, report = load_model(tmp_path / "model")
+    again = task_of_model(loaded, read_facts(tmp_path / "model"))
+    assert loaded.head_name == "anomaly" and not report.new and not report.unused
+    assert again.to_json() == task.to_json()
+    assert torch.equal(again.logits(loaded, examples), task.logits(model, examples))
+    assert isinstance(task_of_model(loaded), Anomaly)
+
+
+def test_labels_are_not_what_its_padded_call_takes():
+    with pytest.raises(InputError, match="takes no labels"):
+        tiny("anomaly")(input_ids=torch.tensor([[5, 6, 7]]), labels=torch.tensor([1]))

@@ -1,0 +1,247 @@
+"""A rare class: told before training, drawn more often, ranked, and decided by a threshold of other rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, f1_score
+
+from maskwright.core.errors import InputError, ModelFolderError
+from maskwright.core.randomness import generator
+from maskwright.tasks import Classification, task_from_json
+from maskwright.tasks import metrics as scores
+from maskwright.tasks.examples import Examples
+from maskwright.tasks.imbalance import Imbalance, draw_rows, row_chances
+from maskwright.tasks.rare import RareClass, choose_threshold, rare_metrics
+from maskwright.tasks.thresholds import Threshold, row_key
+from tasks.standins import Words, row
+
+RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=2, max_size=40).filter(
+    lambda rows: any(gold for gold, _ in rows)
+)
+
+
+def arrays(rows):
+    gold, values = zip(*rows, strict=True)
+    return np.array(gold), np.array(values, dtype=float), [f"row {number}" for number in range(len(rows))]
+
+
+# -- told before training ------------------------------------------------------------------------------------------
+
+
+def test_shares_effective_numbers_and_the_constant_answer():
+    found = Imbalance(["ham", "spam"], [950, 50], 1000)
+    assert found.shares == [0.95, 0.05] and found.constant_accuracy == 0.95
+    assert found.effective_numbers[1] == pytest.approx((1 - 0.999**50) / 0.001)
+    assert found.rare == ["spam"]
+    assert "spam: 50 rows, 5.0 %" in found.told() and "0.950" in found.told()
+
+
+@pytest.mark.parametrize(
+    ("counts", "rare"),
+    [
+        ([90, 10], []),  # a tenth is not below a tenth
+        ([91, 9], ["1"]),
+        ([10] * 77, []),  # many classes of one size: none is rare among them
+        ([10] * 76 + [1], ["76"]),
+        ([500, 480, 20], ["2"]),
+    ],
+)
+def test_a_class_is_rare_below_a_tenth_and_below_half_of_its_even_share(counts, rare):
+    found = Imbalance([str(place) for place in range(len(counts))], counts, sum(counts))
+    assert found.rare == rare and bool(found.told()) == bool(rare)
+
+
+def test_training_rows_tell_of_a_rare_class_and_dev_rows_do_not():
+    rows = [row("a b", "ham", line=n) for n in range(19)] + [row("a b", "spam", line=20)]
+    task = Classification.from_rows(rows)
+    examples = task.examples(rows, Words())
+    assert any("Rare classes" in told for told in task.remarks(examples, "train", 16))
+    assert not any("Rare classes" in told for told in task.remarks(examples, "dev", 16))
+    assert task.main_metric == "macro_f1"
+    assert Classification.from_rows(rows[10:] + rows[-1:] * 5).main_metric == "accuracy"
+
+
+# -- drawn more often ----------------------------------------------------------------------------------------------
+
+
+def memberships(counts):
+    return np.repeat(np.eye(len(counts), dtype=bool), counts, axis=0)
+
+
+@pytest.mark.parametrize(("kind", "shares"), [("balanced", [1 / 2, 1 / 2]), ("sqrt", [30 / 40, 10 / 40])])
+def test_the_shares_that_are_drawn(kind, shares):
+    rows = memberships([900, 100])
+    chances = row_chances(rows, kind)
+    assert chances.sum() == pytest.approx(1.0)
+    assert (rows * chances[:, None]).sum(axis=0) == pytest.approx(shares)
+    drawn = draw_rows(chances, generator(1, "test"))
+    assert len(drawn) == 1000 and drawn.max() < 1000
+    assert rows[drawn].mean(axis=0) == pytest.approx(shares, abs=0.0011)
+
+
+def test_a_row_comes_up_as_often_as_its_chance_says_to_within_one():
+    chances = np.array([0.05, 0.25, 0.1, 0.6])
+    counts = np.bincount(draw_rows(chances, generator(3, "test")), minlength=4)
+    assert (np.abs(counts - 4 * chances) < 1).all()
+
+
+def test_a_row_of_several_classes_is_drawn_for_its_rarest():
+    rows = np.array([[1, 0], [1, 0], [1, 1], [0, 0]], dtype=bool)
+    chances = row_chances(rows, "balanced")
+    assert chances / chances[0] == pytest.approx([1, 1, 3, 3])
+
+
+def test_equal_rows_are_drawn_once_each():
+    drawn = draw_rows(np.full(50, 1 / 50), generator(0, "test"))
+    assert sorted(drawn.tolist()) == list(range(50)) and drawn.tolist() != list(range(50))
+
+
+# -- ranked --------------------------------------------------------------------------------------------------------
+
+
+@given(RANKED)
+def test_pr_auc_is_scikit_learns_average_precision(rows):
+    gold, values, _ = arrays(rows)
+    assert scores.pr_auc(gold, values) == pytest.approx(average_precision_score(gold, values))
+
+
+def test_recall_at_a_precision_by_hand():
+    gold = np.array([1, 1, 0, 1, 0, 0, 0, 1], dtype=bool)
+    values = np.array([8, 7, 6, 5, 4, 3, 2, 1], dtype=float)
+    assert scores.recall_at_precision(gold, values, 0.9) == 0.5  # the two highest; the third makes it 2 of 3
+    assert scores.recall_at_precision(gold, values, 0.75) == 0.75  # 3 of the 4 highest are right
+    assert scores.recall_at_precision(gold, values, 0.5) == 1.0
+    assert scores.recall_at_precision(gold, -values, 0.9) == 0.25
+    assert scores.recall_at_precision(gold, np.where(gold, 0.0, 1.0), 0.9) == 0.0
+
+
+def test_without_a_row_of_the_class_nothing_is_shown():
+    gold, values = np.zeros(3, dtype=bool), np.arange(3.0)
+    assert rare_metrics(gold, values, gold) == {"pr_auc": 0.0, "f1": 0.0, "recall_at_precision_90": 0.0}
+
+
+# -- decided by a threshold ----------------------------------------------------------------------------------------
+
+
+@given(RANKED)
+def test_no_threshold_has_a_better_f1(rows):
+    gold, values, keys = arrays(rows)
+    threshold = choose_threshold(values, gold, keys)
+    best = f1_score(gold, values > threshold.value, zero_division=0)
+    others = [f1_score(gold, values > cut, zero_division=0) for cut in np.unique([*values, values.min() - 1])]
+    assert best == pytest.approx(max(others))
+    assert threshold.seen == set(keys)
+
+
+@given(RANKED, st.sampled_from([0.3, 0.5, 0.9]))
+def test_no_threshold_with_the_precision_has_more_recall(rows, precision):
+    gold, values, keys = arrays(rows)
+    given_class = values > choose_threshold(values, gold, keys, precision).value
+    cuts = [values > cut for cut in np.unique([*values, values.min() - 1])]
+    good = [cut for cut in cuts if cut.any() and gold[cut].mean() >= precision]
+    if good:
+        assert gold[given_class].mean() >= precision
+        assert gold[given_class].sum() == max(gold[cut].sum() for cut in good)
+    else:
+        assert gold[given_class].mean() == max(gold[cut].mean() for cut in cuts if cut.any())
+
+
+def test_rows_are_never_scored_with_a_threshold_that_they_chose():
+    rng = np.random.default_rng(0)
+    gold = np.arange(60) % 6 == 0
+    values = np.where(gold, 0.6, 0.4) + rng.normal(0, 0.2, 60)
+    keys = [f"row {number}" for number in range(60)]
+    cuts = RareClass("x", True).cuts(values, gold, keys)
+    assert len(set(cuts)) == 2
+    for cut in set(cuts):
+        own, others = cuts == cut, cuts != cut
+        assert (
+            choose_threshold(
+                values[others], gold[others], [k for k, other in zip(keys, others, strict=True) if other]
+            ).value
+            == cut
+        )
+        assert abs(int(gold[own].sum()) - int(gold[others].sum())) <= 1
+    settled = RareClass("x", True).settled(values, gold, keys)
+    assert (settled.cuts(values, gold, keys) == cuts).all()  # these rows chose it
+    assert (settled.cuts(values, gold, [f"new {key}" for key in keys]) == settled.cut).all()
+    assert len(set(settled.cuts(values, gold, [*keys[:1], *[f"new {key}" for key in keys[1:]]]))) == 2
+
+
+def test_the_same_text_is_in_one_half():
+    gold, values = np.array([True, True, False, False] * 5), np.linspace(0, 1, 20)
+    keys = [row_key(f"text {number // 4}", f"{number % 2}") for number in range(20)]
+    cuts = RareClass("x", True).cuts(values, gold, keys)
+    for key in set(keys):
+        assert len({cut for cut, other in zip(cuts, keys, strict=True) if other == key}) == 1
+
+
+def test_a_precision_that_nothing_reaches_and_a_class_that_dev_lacks_are_told(capsys):
+    gold, values, keys = np.array([True, False]), np.array([0.1, 0.9]), ["a", "b"]
+    RareClass("x", True, 0.9).settled(values, gold, keys)
+    assert "No threshold reaches a precision of 0.9" in capsys.readouterr().err
+    assert RareClass("x", True).settled(values, ~gold & False, keys).cut == 0.5
+    assert "No dev row is of the class 'x'" in capsys.readouterr().err
+    with pytest.raises(InputError, match="rows of the class"):
+        choose_threshold(values, ~gold & False, keys)
+
+
+# -- in a classifier -----------------------------------------------------------------------------------------------
+
+
+def scored(task: Classification, logits, labels):
+    rows = [row(f"text {number}", label, line=number) for number, label in enumerate(labels)]
+    examples = task.examples(rows, Words())
+    assert isinstance(examples, Examples)
+    return examples, task.score(torch.tensor(logits), examples)
+
+
+def test_the_class_is_given_above_its_threshold_and_else_the_best_of_the_others():
+    task = Classification(["a", "b", "c"], rare=RareClass("c", True, threshold=Threshold(0.2)))
+    logits = torch.tensor([[0.6, 0.1, 0.3], [0.5, 0.35, 0.15], [0.1, 0.85, 0.05], [0.3, 0.3, 0.4]]).log()
+    assert task.decide(logits).tolist() == [2, 0, 1, 2]
+    assert [answer["label"] for answer in task.decode(logits)] == ["c", "a", "b", "c"]
+    assert task.decide(logits, 0.9).tolist() == [0, 0, 1, 0]
+    several = Classification(["a", "b"], True, rare=RareClass("b", True, threshold=Threshold(0.2)))
+    assert several.decide(torch.tensor([[0.6, 0.3], [0.4, 0.1]]).logit()).tolist() == [[True, True], [False, False]]
+
+
+def test_scores_are_about_the_named_class():
+    logits = [[2.0, 0.0, 1.0], [0.0, 2.0, 0.5], [0.0, 0.0, 3.0], [0.0, 0.0, 1.0]]
+    _, plain = scored(Classification(["a", "b", "c"]), logits, ["a", "b", "c", "a"])
+    assert "pr_auc" not in plain.metrics
+    _, named = scored(Classification(["a", "b", "c"]).asked_for("c"), logits, ["a", "b", "c", "a"])
+    assert named.metrics["pr_auc"] == 1.0 and named.metrics["recall_at_precision_90"] == 1.0
+    assert named.metrics["f1"] == pytest.approx(2 / 3)
+    with pytest.raises(InputError, match="Did you mean 'c'|Known: a, b, c"):
+        Classification(["a", "b", "c"]).asked_for("cc")
+
+
+def test_facts_bring_focal_resampling_and_threshold_back():
+    rare = RareClass("b", True, 0.9, Threshold(0.25, frozenset({"x", "y"})))
+    task = Classification(["a", "b"], focal=2.0, resample="sqrt", rare=rare)
+    again = task_from_json(task.to_json())
+    assert again.to_json() == task.to_json() and again.rare == rare
+    for wrong in ({"label": "z"}, {"label": "b", "tunes": 1}, {"label": "b", "tunes": True, "precision": 2.0}, 3):
+        with pytest.raises(ModelFolderError):
+            task_from_json({**task.to_json(), "rare": wrong})
+    with pytest.raises(ModelFolderError):
+        task_from_json({**task.to_json(), "focal": "much"})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threshold_for": "c"}, "Unknown class 'c'"),
+        ({"focal": -1.0}, "gamma"),
+        ({"focal": float("nan")}, "gamma"),
+        ({"resample": "often"}, "Unknown resampling"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        Classification.from_rows([row("a", "a"), row("b", "b")], **options)
