@@ -141,7 +141,8 @@ def test_every_parameter_of_encoder_and_head_is_trained(config, head):
     total = sum(out[name].sin().sum() for name in parts if name in out)
     (total if out.loss is None else total + out.loss).backward()
     for name, parameter in model.named_parameters():
-        assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
+        if parameter.requires_grad:  # the scale of an autoencoder is set once
+            assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
 
 
 @pytest.mark.parametrize("types", [0, 1])
