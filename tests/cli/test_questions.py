@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from maskwright.cli import main
 from maskwright.text.squad import read_questions
 
 NAMES = ["Anna", "Bob", "Carl", "Dora", "Eve"]
@@ -33,21 +31,8 @@ def squad(count: int, shift: int) -> dict:
     return {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}
 
 
-@pytest.fixture
-def maskwright(monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["maskwright", *map(str, words)])
-        with pytest.raises(SystemExit) as exit_of_program:
-            main()
-            sys.exit(0)
-        captured = capsys.readouterr()
-        return exit_of_program.value.code or 0, captured.out, captured.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, run_once):
     """Files and a trained model."""
     root = tmp_path_factory.mktemp("questions")
     for name, count, shift in (("train", 60, 0), ("dev", 20, 1), ("test", 20, 2)):
@@ -70,13 +55,7 @@ def folder(tmp_path_factory):
         "1e-3",
         "--quiet",
     ]
-    before, sys.argv = sys.argv, ["maskwright", *map(str, words)]
-    try:
-        main()
-    except SystemExit as finished:
-        assert not finished.code
-    finally:
-        sys.argv = before
+    run_once(*words)
     return root
 
 

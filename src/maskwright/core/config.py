@@ -129,6 +129,34 @@ def check(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
+def check_at_least(config: Any, least: float, *names: str) -> None:
+    """Raise ConfigError unless these settings, where they are given, are `least` or more."""
+    for name in names:
+        value = getattr(config, name)
+        check(value is None or value >= least, f"Setting '{name}' is {value}; it must be at least {least}.")
+
+
+def check_above_zero(config: Any, *names: str) -> None:
+    """Raise ConfigError unless these settings, where they are given, are above 0."""
+    for name in names:
+        value = getattr(config, name)
+        check(value is None or value > 0, f"Setting '{name}' is {value}; it must be above 0.")
+
+
+def check_not_negative(config: Any, *names: str) -> None:
+    """Raise ConfigError unless these settings, where they are given, are 0 or more."""
+    for name in names:
+        value = getattr(config, name)
+        check(value is None or value >= 0, f"Setting '{name}' is {value}; it must not be negative.")
+
+
+def check_below_one(config: Any, *names: str) -> None:
+    """Raise ConfigError unless these settings, where they are given, are 0 or more and below 1."""
+    for name in names:
+        value = getattr(config, name)
+        check(value is None or 0 <= value < 1, f"Setting '{name}' is {value}; it must be in [0, 1).")
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -15,7 +15,6 @@ from ..tasks.qa import QuestionAnswering
 from ..tasks.qa_scores import score_answer
 from ..text.answer_places import find_place
 from ..text.squad import Gold, Question
-from ..train.finetune import fit
 from .fine_tuned import FineTuned, check_lengths, tokenizer_of
 
 
@@ -37,22 +36,9 @@ class QuestionAnswerer(FineTuned):
             _question(number, pair, gold) for number, (pair, gold) in enumerate(zip(pairs, y, strict=True), start=1)
         ]
         task = QuestionAnswering.from_rows(rows)
-        model, _ = self._start(task)
+        model, is_new_head = self._start(task)
         examples = task.examples(rows, tokenizer_of(model), self._room(model))
-        self.fit_result_ = fit(
-            model,
-            task,
-            examples,
-            epochs=self.epochs,
-            lr=self.lr,
-            batch_size=self.batch_size,
-            seed=self.random_state,
-            freeze_encoder=self.freeze_encoder,
-            precision=self.precision,
-            warmup_share=self.warmup,
-            weight_decay=self.weight_decay,
-        )
-        self.model_, self.task_ = model, task
+        self._train(model, task, examples, is_new_head)
         return self
 
     def answer(self, X: Any, top_k: int = 1) -> list[Answer]:  # noqa: N803

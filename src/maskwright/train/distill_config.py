@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.config import check, fit_types
+from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_not_negative, fit_types
 from ..objectives.distillation import Mix
 from .finetune_config import FinetuneConfig
 from .optimizer import Schedule
@@ -72,16 +72,11 @@ class DistillConfig:
             bool(self.corpus) != (self.train is not None),
             "Give either text (for a pre-trained teacher) or --train with labelled rows (for a fine-tuned one).",
         )
-        check(self.layers is None or self.layers >= 1, f"Setting 'layers' is {self.layers}; it must be at least 1.")
-        check(self.temperature > 0, f"Setting 'temperature' is {self.temperature}; it must be above 0.")
-        for name in ("soft_weight", "hidden_weight", "task_weight"):
-            check(getattr(self, name) >= 0, f"Setting '{name}' is {getattr(self, name)}; it must not be negative.")
+        check_at_least(self, 1, "layers")
+        check_above_zero(self, "temperature")
+        check_not_negative(self, "soft_weight", "hidden_weight", "task_weight", "prune_layers")
         check(self.soft_weight > 0, "Setting 'soft_weight' is 0: the teacher's answers would not be learnt.")
-        check(0 <= self.prune_heads < 1, f"Setting 'prune_heads' is {self.prune_heads}; it must be in [0, 1).")
-        check(
-            self.prune_layers is None or self.prune_layers >= 0,
-            f"Setting 'prune_layers' is {self.prune_layers}; it must not be negative.",
-        )
+        check_below_one(self, "prune_heads")
         _ = self.on_text if self.corpus else self.on_rows("classification")  # their checks are ours
 
     @property

@@ -126,11 +126,7 @@ def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
-        bench = Bench(config, device)
-        seeds = [bench.run_seed(run, config.seed + number) for number in range(config.seeds)]
-        result = bench.conclude(run, seeds)
-        run.finish(result)
-        return _result(run, result)
+        return _result(run, Bench(config, device).run_all(run))
 
 
 class Bench(Seeds):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import registry
-from ..core.config import check, fit_types
+from ..core.config import check, check_above_zero, check_at_least, check_not_negative, fit_types
 from ..tasks.long_texts import MAX_WINDOWS, LongTexts
 from .optimizer import Schedule
 
@@ -104,16 +104,10 @@ class FinetuneConfig:
             self.tokenizer is None or self.preset is not None,
             "--tokenizer goes with --preset (from scratch); a model folder has a tokenizer of its own.",
         )
-        for name in ("epochs", "batch_size", "accumulation", "seeds", "log_every"):
-            check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
-        for name in ("lr", "clip_norm"):
-            check(getattr(self, name) > 0, f"Setting '{name}' is {getattr(self, name)}; it must be above 0.")
-        for name in ("warmup", "weight_decay", "patience", "checkpoint_every"):
-            check(
-                getattr(self, name) >= 0,
-                f"Setting '{name}' is {getattr(self, name)}; it must not be negative.",
-            )
-        check(self.max_length >= 4, f"Setting 'max_length' is {self.max_length}; it must be at least 4.")
+        check_at_least(self, 1, "epochs", "batch_size", "accumulation", "seeds", "log_every")
+        check_above_zero(self, "lr", "clip_norm")
+        check_not_negative(self, "warmup", "weight_decay", "patience", "checkpoint_every")
+        check_at_least(self, 4, "max_length")
         self._check_task()
         self._check_rare()
         check(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,10 @@ from .layer_lab_config import LayerLabConfig
 from .layer_lab_features import Features, feature_bytes, make_features
 from .layer_lab_probe import Combination, ProbeJob, combinations, feature_scale, make_probe, word_examples
 from .layer_lab_report import write_layer_lab_report
-from .loop import LoopSettings, train
+from .loop import train
 from .report.numbers import duration
 from .run import RunFolder, open_run
+from .seeds import epoch_settings
 
 ORDER = ("concat-last-4", "sum-last-4", "second-to-last", "embeddings")  # as published, best first
 GIGABYTE = 1e9
@@ -223,18 +224,8 @@ class Lab:
         probe = make_probe(features, row, scale, config, task.num_labels, seed).to(self.device)
         job = ProbeJob(probe, task, self.train, self.dev, config, seed, self.device)
         task.prime(job.model, self.train)
-        settings = LoopSettings(
-            steps=config.epochs * job.steps_per_epoch,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=seed,
-            log_every=max(job.steps_per_epoch, 1),
-            checkpoint_every=config.epochs * job.steps_per_epoch,
-            evaluate_every=job.steps_per_epoch,
-        )
+        steps = job.steps_per_epoch
+        settings = replace(epoch_settings(config.probing, steps, seed), log_every=max(steps, 1))
         train(job, settings, name=f"probe {place_in_run}: {row.name}, seed {seed}")
         job.conclude()
         found = {

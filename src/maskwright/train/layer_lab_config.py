@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.config import check, fit_types
+from ..core.config import check_above_zero, check_at_least, check_below_one, check_not_negative, fit_types
 from .finetune_config import FinetuneConfig
 from .optimizer import Schedule
 
@@ -58,11 +58,10 @@ class LayerLabConfig:
 
     def __post_init__(self) -> None:
         fit_types(self)
-        for name in ("probe_size", "probe_layers", "finetune_epochs"):
-            check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
-        check(0 <= self.dropout < 1, f"Setting 'dropout' is {self.dropout}; it must be in [0, 1).")
-        check(self.finetune_lr > 0, f"Setting 'finetune_lr' is {self.finetune_lr}; it must be above 0.")
-        check(self.feature_memory >= 0, f"Setting 'feature_memory' is {self.feature_memory}; it must not be negative.")
+        check_at_least(self, 1, "probe_size", "probe_layers", "finetune_epochs")
+        check_below_one(self, "dropout")
+        check_above_zero(self, "finetune_lr")
+        check_not_negative(self, "feature_memory")
         _ = self.probing  # its checks are ours
 
     @property

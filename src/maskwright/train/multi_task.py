@@ -57,11 +57,7 @@ def finetune_tasks(config: MultiTaskConfig, *, restart: bool = False) -> MultiTa
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
-        bench = MultiTaskBench(config, device)
-        seeds = [bench.run_seed(run, config.seed + number) for number in range(config.seeds)]
-        result = bench.conclude(run, seeds)
-        run.finish(result)
-        return _result(run, result)
+        return _result(run, MultiTaskBench(config, device).run_all(run))
 
 
 class MultiTaskBench(Seeds):

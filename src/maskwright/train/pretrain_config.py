@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core import registry
-from ..core.config import check, fit_types
+from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_not_negative, fit_types
 from .optimizer import Schedule, warmup_steps
 
 
@@ -70,31 +70,17 @@ class PretrainConfig:
         check(bool(self.corpus), "Setting 'corpus' is empty: name at least one text file, folder or glob.")
         known = registry.names("objective")
         check(self.objective in known, registry.unknown_name("objective", self.objective, known))
-        for name in ("steps", "accumulation", "log_every", "keep"):
-            check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
-        for name in ("lr", "clip_norm", "generator_share", "rtd_weight"):
-            value = getattr(self, name)
-            check(value is None or value > 0, f"Setting '{name}' is {value}; it must be above 0.")
-        for name in ("warmup", "weight_decay", "checkpoint_every", "evaluate_every"):
-            check(
-                getattr(self, name) >= 0,
-                f"Setting '{name}' is {getattr(self, name)}; it must not be negative.",
-            )
-        for name in ("mask_rate", "short_share", "holdout"):
-            check(
-                0 <= getattr(self, name) < 1,
-                f"Setting '{name}' is {getattr(self, name)}; it must be in [0, 1).",
-            )
-        check(
-            self.dropout is None or 0 <= self.dropout < 1, f"Setting 'dropout' is {self.dropout}; it must be in [0, 1)."
-        )
+        check_at_least(self, 1, "steps", "accumulation", "log_every", "keep")
+        check_above_zero(self, "lr", "clip_norm", "generator_share", "rtd_weight")
+        check_not_negative(self, "warmup", "weight_decay", "checkpoint_every", "evaluate_every")
+        check_below_one(self, "mask_rate", "short_share", "holdout", "dropout")
         check(
             self.generator_share is None or self.generator_share <= 1,
             f"Setting 'generator_share' is {self.generator_share}; it must be at most 1.",
         )
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learnt.")
-        check(self.max_length >= 8, f"Setting 'max_length' is {self.max_length}; it must be at least 8.")
-        check(self.vocab_size >= 16, f"Setting 'vocab_size' is {self.vocab_size}; it must be at least 16.")
+        check_at_least(self, 8, "max_length")
+        check_at_least(self, 16, "vocab_size")
         warmup = warmup_steps(self.warmup, self.steps)
         check(warmup <= self.steps, f"Setting 'warmup' ({warmup} steps) is more than 'steps' ({self.steps}).")
         check(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.config import check, fit_types
+from ..core.config import check, check_above_zero, check_at_least, fit_types
 
 MOST = 0.5
 
@@ -45,13 +45,11 @@ class RareLabConfig:
             0 < self.rate < MOST,
             f"Setting 'rate' is {self.rate:g}; the share of a rare class lies between 0 and {MOST}, as in 0.05.",
         )
-        for name in ("seeds", "epochs", "batch_size"):
-            check(getattr(self, name) >= 1, f"Setting '{name}' is {getattr(self, name)}; it must be at least 1.")
-        least = self.max_train_rows
-        check(least is None or least >= 10, f"Setting 'max_train_rows' is {least}; it must be at least 10.")
-        check(self.lr > 0, f"Setting 'lr' is {self.lr}; it must be above 0.")
+        check_at_least(self, 1, "seeds", "epochs", "batch_size")
+        check_at_least(self, 10, "max_train_rows")
+        check_above_zero(self, "lr")
         check(self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
-        check(self.max_length >= 4, f"Setting 'max_length' is {self.max_length}; it must be at least 4.")
+        check_at_least(self, 4, "max_length")
 
     def resolved(self, device: str, precision: str) -> RareLabConfig:
         """The same recipe with every automatic setting decided and every path absolute."""

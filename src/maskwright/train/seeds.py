@@ -45,26 +45,39 @@ class Seeds(ABC):
         folder.path.mkdir(exist_ok=True)
         if folder.result is None:
             job = self.job(seed, folder)
-            train(job, self._settings(job, seed), folder, name=f"fine-tuning, seed {seed}")
+            settings = epoch_settings(self.config, job.steps_per_epoch, seed)
+            train(job, settings, folder, name=f"fine-tuning, seed {seed}")
             folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
         found = folder.result or {}
         return Seed(found["seed"], found["metrics"], found["best_step"], folder.path)
 
-    def _settings(self, job: FinetuneJob | MultiTaskJob, seed: int) -> LoopSettings:
-        config = self.config
-        return LoopSettings(
-            steps=config.epochs * job.steps_per_epoch,
-            lr=config.lr,
-            warmup=config.warmup,
-            schedule=config.schedule,
-            weight_decay=config.weight_decay,
-            clip_norm=config.clip_norm,
-            seed=seed,
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every or job.steps_per_epoch,
-            evaluate_every=job.steps_per_epoch,
-            keep=1,
-        )
+    @abstractmethod
+    def conclude(self, run: RunFolder, seeds: Sequence[Seed]) -> dict[str, Any]:
+        """Write models and report; returns what was found."""
+
+    def run_all(self, run: RunFolder) -> dict[str, Any]:
+        """Run every seed, conclude, and mark the run as finished; returns what was found."""
+        seeds = [self.run_seed(run, self.config.seed + number) for number in range(self.config.seeds)]
+        result = self.conclude(run, seeds)
+        run.finish(result)
+        return result
+
+
+def epoch_settings(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int, seed: int) -> LoopSettings:
+    """What the loop does with a job of so many steps in an epoch: scores after each of them."""
+    return LoopSettings(
+        steps=config.epochs * steps_per_epoch,
+        lr=config.lr,
+        warmup=config.warmup,
+        schedule=config.schedule,
+        weight_decay=config.weight_decay,
+        clip_norm=config.clip_norm,
+        seed=seed,
+        log_every=config.log_every,
+        checkpoint_every=config.checkpoint_every or steps_per_epoch,
+        evaluate_every=steps_per_epoch,
+        keep=1,
+    )
 
 
 def best_weights(folder: Path) -> Path:

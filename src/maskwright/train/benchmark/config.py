@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ...core.config import check, fit_types
+from ...core.config import check, check_above_zero, check_at_least, fit_types
 
 # Devlin et al. 2019, appendix A.3: what worked well across all tasks. Learning rates in the paper's order.
 GRID: Mapping[str, tuple[Any, ...]] = {"batch_size": (16, 32), "lr": (5e-5, 3e-5, 2e-5), "epochs": (2, 3, 4)}
@@ -64,14 +64,9 @@ class BenchmarkConfig:
 
     def __post_init__(self) -> None:
         fit_types(self)
-        for name in ("seeds", "epochs", "batch_size"):
-            value = getattr(self, name)
-            check(value is None or value >= 1, f"Setting '{name}' is {value}; it must be at least 1.")
-        check(self.lr is None or self.lr > 0, f"Setting 'lr' is {self.lr}; it must be above 0.")
-        check(
-            self.max_length is None or self.max_length >= 4,
-            f"Setting 'max_length' is {self.max_length}; it must be at least 4.",
-        )
+        check_at_least(self, 1, "seeds", "epochs", "batch_size")
+        check_above_zero(self, "lr")
+        check_at_least(self, 4, "max_length")
         check(
             self.max_train_rows == 0 or self.max_train_rows >= 2,
             f"Setting 'max_train_rows' is {self.max_train_rows}; it must be 0, for all rows, or at least 2.",
