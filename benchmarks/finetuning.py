@@ -3,7 +3,8 @@
     MASKWRIGHT_DATA=path python benchmarks/finetuning.py -o runs/finetuning --seeds 3
 
 Fine-tunes MiniLM on every set of finetuning.toml, ours through the training loop of `maskwright finetune` (its default
-number format), theirs through transformers' Trainer and its model classes (float32, its default), each seed in turn.
+number format, bfloat16 where the processor has it), theirs through transformers' Trainer and its model classes with
+bf16=True, each seed in turn.
 Both take the token ids from our tokenizer (that it agrees with theirs is tested), and one scorer judges both. No side
 chooses anything on the dev rows: the last weights are scored. Every score is kept as it comes, so the same command goes
 on after an interruption; `--table` only prints what is there.
@@ -180,18 +181,14 @@ def train_theirs(data: Set, seed: int) -> Tensor:
             disable_tqdm=True,
             remove_unused_columns=False,
             use_cpu=True,
+            bf16=True,
         )
-        units = list(range(num_units(data.train, kind)))
+        units = list(range(len(data.train)))
         trainer = transformers.Trainer(
             model, arguments, train_dataset=units, data_collator=lambda rows: padded(data.train, rows, kind)[1]
         )
         trainer.train()
     return dev_logits(model.eval(), data, kind)
-
-
-def num_units(examples: Examples, kind: str) -> int:
-    """What a step draws: questions of several choices, else sequences."""
-    return examples.num_rows if kind == "choice" else len(examples)
 
 
 def padded(examples: Examples, units: list[int], kind: str) -> tuple[Batch, dict[str, Tensor]]:
@@ -219,21 +216,19 @@ def padded(examples: Examples, units: list[int], kind: str) -> tuple[Batch, dict
 
 
 def choices(batch: Batch, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Sequences of the same question side by side: [batch, choices, seq]."""
-    order = torch.argsort(batch.labels["example"])
-    rows = len(batch.labels["choice_targets"])
-    sides = {name: values[order].view(rows, -1, values.shape[1]) for name, values in inputs.items()}
-    return {**sides, "labels": batch.labels["choice_targets"]}
+    """Choices of the same question side by side: [batch, choices, seq]."""
+    sides = {name: values[batch.labels["places"]] for name, values in inputs.items()}
+    return {**sides, "labels": batch.labels["sequence"]}
 
 
 def dev_logits(model: Any, data: Set, kind: str) -> Tensor:
     """Their model over the dev rows: [rows, labels], [words, labels] or [tokens, 2], as `Task.logits` gives them."""
-    examples, size = data.dev, data.settings["batch_size"]
+    examples, size, total = data.dev, data.settings["batch_size"], len(data.dev)
     begins = np.concatenate([[0], np.cumsum(examples.lengths)])
     found: dict[int, Tensor] = {}
     with torch.inference_mode():
-        for start in range(0, num_units(examples, kind), size):
-            units = list(range(start, min(start + size, num_units(examples, kind))))
+        for start in range(0, total, size):
+            units = list(range(start, min(start + size, total)))
             batch, inputs = padded(examples, units, kind)
             output = model(**{name: value for name, value in inputs.items() if name in MODEL_INPUTS})
             if kind == "qa":
