@@ -62,6 +62,7 @@ TABLE: dict[str, dict[str, str]] = {
         "mpnet": "maskwright.hub.families.mpnet:family",
         "big_bird": "maskwright.hub.families.bigbird:family",
         "modernbert": "maskwright.hub.families.modernbert:family",
+        "gpt2": "maskwright.hub.families.gpt2:family",
         "maskwright": "maskwright.hub.families.own:family",
     },
     "model_folder": {

@@ -15,7 +15,7 @@ from ..models.heads import LABELLED
 from ..models.initialisation import initialise
 from ..models.model import Model
 from .config_file import FolderConfig
-from .family import BUFFERS, Family
+from .family import Family
 from .weights import Weights
 
 LISTED = 20  # names of tensors in one sentence
@@ -79,7 +79,7 @@ class Checkpoint:
         # Prefixed names first: where a file holds a tensor under both, the prefixed one is the model's.
         for name in sorted(file.shapes, key=lambda name: family.canonical(name) == name):
             self.stored.setdefault(family.canonical(name), name)
-        self.copies = {name for name in file.shapes if family.canonical(name) in BUFFERS}
+        self.copies = {name for name in file.shapes if family.is_buffer(family.canonical(name))}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor by canonical name."""
@@ -99,7 +99,12 @@ class Checkpoint:
         if names is None:
             return config
         weight, decoder_bias, head_bias = names
-        if decoder_bias != head_bias and decoder_bias in self.stored:
+        if (
+            decoder_bias is not None
+            and head_bias is not None
+            and decoder_bias != head_bias
+            and decoder_bias in self.stored
+        ):
             if head_bias in self.stored:
                 self.copies.add(self.stored[head_bias])
             self.stored[head_bias] = self.stored.pop(decoder_bias)
@@ -173,6 +178,7 @@ def assemble(
         for name, parameter in model.named_parameters():
             if name in sources:
                 tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
+                tensor = tensor.T if family.is_turned(name) else tensor
                 parameter.copy_(_in_order(name, tensor, plan.rows))
     initialise(model, config.initializer_range, seed, only=set(new))
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
@@ -191,7 +197,8 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
         is_head = name.startswith(("head.", "encoder.pooler."))
         is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELLED and plan.rows is None
         if all(part in checkpoint.stored for part in theirs) and not is_other_classifier:
-            _check_shapes(theirs, tuple(parameter.shape), checkpoint)
+            shape = tuple(parameter.shape)
+            _check_shapes(theirs, shape[::-1] if checkpoint.family.is_turned(name) else shape, checkpoint)
             sources[name] = theirs
         elif is_head:
             new.append(name)

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
@@ -125,10 +126,13 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
     head = model.head_name
     for name, parameter in model.named_parameters():
         theirs = family.stored_names(name, head)
-        parts = parameter.detach().cpu().chunk(len(theirs))
-        tensors |= {key: part.clone() for key, part in zip(theirs, parts, strict=True)}
+        whole = parameter.detach().cpu()
+        parts = (whole.T if family.is_turned(name) else whole).chunk(len(theirs))
+        tensors |= {
+            key: part.clone(memory_format=torch.contiguous_format) for key, part in zip(theirs, parts, strict=True)
+        }
     names = family.decoder(head)
-    if names is not None and names[0] in tensors and names[1] != names[2]:
+    if names is not None and names[0] in tensors and names[1] is not None and names[1] != names[2]:
         tensors[names[1]] = tensors[names[2]].clone()  # an untied decoder has a bias of its own there; ours is both
     return tensors
 

@@ -77,6 +77,9 @@ _SWITCHES = (
     "gated",
     "head_dense",
     "head_bias",
+    "embedding_norm",
+    "bare_heads",
+    "shrink_residuals",
 )
 
 
@@ -92,9 +95,10 @@ class ModelConfig:
     is the fixed table of Vaswani et al.; "rotary" turns queries and keys by angles of base rotary_theta;
     "relative_key", "relative_key_value", "relative_key_query" learn vectors of distances up to relative_distance in
     each layer (nn/relative.py); "none" knows no order but what attention's rule tells. scale_embeddings: whether word
-    vectors are multiplied by the square root of their width. embedding_dropout: after or before the norm.
+    vectors are multiplied by the square root of their width. embedding_norm: whether their sum is normed (GPT-2: no).
+    embedding_dropout: after or before the norm.
     type_vocab_size: segments that the network tells apart; with 0 or 1 token types are ignored. pad_token_id: the
-    row of the word table that gets no gradient from look-ups, or None.
+    row of the word table that gets no gradient from look-ups (but in GPT-2, where it has one), or None.
 
     Layers. num_hidden_groups: sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
     None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
@@ -108,7 +112,9 @@ class ModelConfig:
     first_norm: whether a pre-norm network has one before the first attention. gated: the feed-forward network
     multiplies its activation by a second projection. linear_bias, norm_bias: biases of the layers, of all norms.
     residual_dropout: which outputs are dropped before they are added; "inner" drops attention's by
-    attention_dropout. ffn_dropout: inside the feed-forward network.
+    attention_dropout. ffn_dropout: inside the feed-forward network. shrink_residuals: the first weights of all that is
+    added to hidden states are smaller by the square root of how many such sums there are (Radford et al. 2019, section
+    2.3).
 
     Heads. tie_word_embeddings: the masked-language-model head multiplies with the word table itself. mlm_act: its
     activation, None for hidden_act. pooler: whether the bare encoder has one; idle_pooler: heads that do not need it
@@ -116,7 +122,9 @@ class ModelConfig:
     dense layer of its own on the first token, with that activation and, if classifier_input_dropout, dropout before it.
     choice_act: the same for multiple choice. head_dense: heads on tokens and texts begin with dense, classifier_act and
     norm (ModernBERT). head_bias: of those dense layers and that of the masked-language-model head. pooling: what a head
-    without a pooler judges, the first token or the mean. classifier_dropout, choice_dropout: before the last layer;
+    without a pooler judges, the first token or the mean. bare_heads: heads that guess words are the decoder alone,
+    without dense layer, norm and bias; those on whole texts one linear layer without bias, and there is no pooler
+    (GPT-2). classifier_dropout, choice_dropout: before the last layer;
     None means hidden_dropout, and for choices the classifier's. tagging_dropout: whose dropout a token head has.
     span_dropout: before the span head; span_ffn: that head has a feed-forward network of its own;
     question_sep_token_id: it rules out the tokens up to the first of these, the question, and takes them for segment
@@ -136,6 +144,7 @@ class ModelConfig:
     intermediate_size: int = 3_072
     hidden_act: str = "gelu"
     hidden_dropout: float = 0.1
+    embedding_norm: bool = True
     embedding_dropout: str = "after"
     scale_embeddings: bool = False
     attention_dropout: float = 0.1
@@ -155,6 +164,7 @@ class ModelConfig:
     attention_seed: int = 0
     norm: str = "post"
     first_norm: bool = True
+    shrink_residuals: bool = False
     norm_bias: bool = True
     linear_bias: bool = True
     gated: bool = False
@@ -168,6 +178,7 @@ class ModelConfig:
     mlm_act: str | None = None
     head_dense: bool = False
     head_bias: bool = True
+    bare_heads: bool = False
     pooling: str = "first"
     pair_objective: str = "nsp"
     classifier_act: str | None = None
@@ -241,6 +252,11 @@ class ModelConfig:
             f"question_sep_token_id is {sep!r}; it must be a token's id, or None.",
         )
         check(not self.head_dense or self.classifier_act is not None, "head_dense needs an activation: classifier_act.")
+        has_layers = self.classifier_act or self.choice_act or self.pooler or self.idle_pooler
+        check(
+            not (self.bare_heads and has_layers),
+            "bare_heads are one linear layer: pooler, idle_pooler must be false, classifier_act and choice_act null.",
+        )
 
     def _check_positions(self) -> None:
         check(

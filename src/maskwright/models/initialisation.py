@@ -14,7 +14,7 @@ from torch import nn
 
 from ..core.randomness import derive_seed
 from ..nn.embeddings import Table
-from ..nn.linear import LayerNorm
+from ..nn.linear import LayerNorm, Linear
 
 
 @torch.no_grad()
@@ -34,7 +34,7 @@ def initialise(module: nn.Module, initializer_range: float, seed: int, only: Con
                 parameter.zero_()
             else:
                 generator = torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}"))
-                cut = 2 * initializer_range
-                nn.init.trunc_normal_(parameter, std=initializer_range, a=-cut, b=cut, generator=generator)
+                spread = initializer_range * (part.spread if isinstance(part, Linear) else 1.0)
+                nn.init.trunc_normal_(parameter, std=spread, a=-2 * spread, b=2 * spread, generator=generator)
                 if isinstance(part, Table) and part.padding_id is not None:
                     parameter[part.padding_id] = 0.0

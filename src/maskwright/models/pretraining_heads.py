@@ -14,6 +14,7 @@ from ..core.config import check
 from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm, Linear
+from ..nn.packed import PackedWeight
 from .config import ModelConfig
 
 
@@ -21,17 +22,24 @@ class MaskedLanguageModelHead(nn.Module):
     """Which token stands here? norm(act(W h + b)), times the word table, plus a bias (section 3.1, task 1).
 
     The decoder is the word table, passed in, so that it is stored and trained once; with
-    `tie_word_embeddings` off it is a table of the head's own. W leads to the width of the word table.
+    `tie_word_embeddings` off it is a table of the head's own. W leads to the width of the word table. With
+    `bare_heads` the decoder is all there is.
     """
 
     needs_pooler = False
+    packed: PackedWeight | None = None  # of the decoder, where one serves many small products
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         size = config.table_size
-        self.dense = Linear(config.hidden_size, size, config.head_bias)
-        self.norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias)
-        self.bias = nn.Parameter(torch.empty(config.vocab_size))
+        bare = config.bare_heads
+        check(
+            not bare or size == config.hidden_size,
+            "bare_heads multiply hidden states with the word table, which must be as wide: leave embedding_size out.",
+        )
+        self.dense = None if bare else Linear(config.hidden_size, size, config.head_bias)
+        self.norm = None if bare else LayerNorm(size, config.layer_norm_eps, config.norm_bias)
+        self.bias = None if bare else nn.Parameter(torch.empty(config.vocab_size))
         self.decoder = None if config.tie_word_embeddings else nn.Parameter(torch.empty(config.vocab_size, size))
         self.act = ACTIVATIONS[config.mlm_act or config.hidden_act]
 
@@ -41,9 +49,13 @@ class MaskedLanguageModelHead(nn.Module):
         Returns logits [positions, vocab]. Pass only the positions whose token is wanted: this product is the
         largest of a small model.
         """
-        hidden = self.norm(self.act(self.dense(hidden)))
+        if self.dense is not None and self.norm is not None:
+            hidden = self.norm(self.act(self.dense(hidden)))
         decoder = word_embeddings if self.decoder is None else self.decoder
-        return F.linear(hidden, decoder.to(hidden.dtype), self.bias.to(hidden.dtype))
+        if self.packed is not None and self.packed.fits(decoder, hidden):
+            return self.packed.product(hidden)
+        bias = None if self.bias is None else self.bias.to(hidden.dtype)
+        return F.linear(hidden, decoder.to(hidden.dtype), bias)
 
 
 class CausalLanguageModelHead(MaskedLanguageModelHead):

@@ -64,6 +64,8 @@ class Layer(nn.Module):
             inner_dropout=config.ffn_dropout,
         )
         self.ffn_norm = LayerNorm(size, eps, bias)
+        if config.shrink_residuals:
+            self.attention.out.spread = self.ffn.down.spread = (2 * config.num_hidden_layers) ** -0.5
         kind = config.positions.removeprefix("relative_") if config.positions.startswith("relative_") else None
         self.relative = RelativeVectors(config.relative_distance, config.head_dim, kind) if kind else None
         rates = {"both": config.hidden_dropout, "attention": config.hidden_dropout, "inner": config.attention_dropout}
@@ -123,11 +125,12 @@ class Transformer(nn.Module):
             type_vocab_size=config.type_vocab_size,
             layer_norm_eps=config.layer_norm_eps,
             hidden_dropout=config.hidden_dropout,
-            pad_token_id=config.pad_token_id,
+            pad_token_id=None if config.bare_heads else config.pad_token_id,  # GPT-2 pads with a token of its texts
             position_offset=config.position_offset,
             embedding_size=config.embedding_size,
             positions=_TABLES.get(config.positions, "none"),
             norm_bias=config.norm_bias,
+            norm=config.embedding_norm,
             dropout_first=config.embedding_dropout == "before",
             scale=config.scale_embeddings,
         )
@@ -178,6 +181,23 @@ class Transformer(nn.Module):
         if hidden_states:
             states.append(hidden)
         return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
+
+    def advance(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        runs: Sequence[Run],
+        attending: Sequence[Executor],
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """Encode tokens by executors that know what came before them (nn/cache.py): float [tokens, hidden].
+
+        input_ids, position_ids: int64 [tokens]; runs: of a pack, none for one token a row; attending: of each layer.
+        """
+        hidden = self.embeddings(input_ids, position_ids, None, dtype)
+        for layer, executor in zip(self.in_order, attending, strict=True):
+            hidden, _ = layer(hidden, runs, False, executor)
+        return self.finish(hidden)
 
     def _say_what_is_full(self, batch: Batch, row_length: int | None) -> None:
         """Say once that short rows of a published BigBird attend fully."""
