@@ -36,6 +36,7 @@ _WHERE = {
     "TokenTagger": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
+    "Generator": "estimators",
     "MultipleChoice": "estimators",
     "QuestionAnswerer": "estimators",
 }
@@ -47,6 +48,7 @@ __all__ = [
     "Embedder",
     "FillMask",
     "FinetuneConfig",
+    "Generator",
     "LayerLabConfig",
     "MaskwrightError",
     "ModelConfig",
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
         AnomalyDetector,
         Embedder,
         FillMask,
+        Generator,
         MultipleChoice,
         QuestionAnswerer,
         TextClassifier,

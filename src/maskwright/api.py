@@ -15,6 +15,7 @@ from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder
 from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
+from .inference.generate import TextGenerator
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor, trained_length
 from .inference.ready import place, require_head, tokenizer_of
@@ -50,6 +51,7 @@ __all__ = [
     "open_answerer",
     "open_embedder",
     "open_ensemble",
+    "open_generator",
     "open_mask_filler",
     "open_model",
     "open_next_sentence",
@@ -281,6 +283,11 @@ def cluster(
     own = [text if isinstance(text, str) else " ".join(text) for text in as_texts(texts)]
     vectors = open_embedder(name, normalize=True, device=device, precision=precision).vectors(own)
     return cluster_vectors(vectors, own, num_clusters, seed=seed)
+
+
+def open_generator(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator:
+    """A left-to-right model for continuing texts."""
+    return TextGenerator(open_model(name, ("clm",), device, precision))
 
 
 def open_model(

@@ -59,6 +59,12 @@ def evaluate(
         Path | None,
         typer.Option(help="Also write a page: scores, calibration, abstention, errors.", metavar="FILE.html"),
     ] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            help="A left-to-right model: windows over the whole text, so many tokens apart.", metavar="TOKENS"
+        ),
+    ] = None,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
     seed: SeedOption = None,
@@ -92,6 +98,8 @@ def evaluate(
         maskwright evaluate runs/b/model test.tsv --risk 0.05
 
         maskwright evaluate runs/a/model held-out.txt
+
+        maskwright evaluate runs/g/model held-out.txt --stride 512
     """
     set_threads(threads)
     from ..api import ANSWERING, WORDY, open_model, predictor_of
@@ -101,8 +109,13 @@ def evaluate(
     if role_of(loaded) not in ANSWERING:
         if against is not None or risk is not None or report is not None:
             raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labelled rows.")
-        result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
+        if stride is not None:
+            result = _score_windows(loaded, file, stride, max_length, skip_bad_rows)
+        else:
+            result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
     else:
+        if stride is not None:
+            raise InputError(f"{model} is no left-to-right language model: --stride is for the perplexity of one.")
         predictor = predictor_of(loaded, model, max_length)
         if rare_class is not None:
             _ask_for(predictor, rare_class)
@@ -244,6 +257,16 @@ def _score_rows(
             warn(remark)
     warn_of_cuts(examples.counts)
     return _ScoredRows(predictor, examples, evaluation, table.rows, num_skipped, skip_bad_rows)
+
+
+def _score_windows(
+    model: Model, file: Path, stride: int, max_length: int | None, skip_bad_rows: bool
+) -> dict[str, Any]:
+    """Perplexity with overlapping windows, what --json prints."""
+    from ..inference.perplexity import text_perplexity
+
+    found = text_perplexity(model, file, stride=stride, max_length=max_length, skip_bad_rows=skip_bad_rows)
+    return {"task": "pretraining", "examples": found.windows, "tokens": found.tokens, "metrics": found.metrics}
 
 
 def _score_text(

@@ -11,6 +11,7 @@ from .chooser import MultipleChoice
 from .classifier import TextClassifier
 from .embedder import Embedder
 from .fill_mask import FillMask
+from .generator import Generator
 from .regressor import TextRegressor
 from .tagger import TokenTagger
 
@@ -18,6 +19,7 @@ __all__ = [
     "AnomalyDetector",
     "Embedder",
     "FillMask",
+    "Generator",
     "MultipleChoice",
     "QuestionAnswerer",
     "TextClassifier",

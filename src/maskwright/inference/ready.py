@@ -12,7 +12,7 @@ from ..text.tokenizer import Tokenizer
 # What each head is, in words, and the commands that use it.
 HEADS: dict[str | None, tuple[str, str]] = {
     "mlm": ("a masked language model", "fill-mask, embed or finetune"),
-    "clm": ("a left-to-right language model", "evaluate, embed or finetune"),
+    "clm": ("a left-to-right language model", "generate, complete, evaluate, embed or finetune"),
     "pretraining": (
         "a pre-trained model (masked words and sentence pairs)",
         "fill-mask, next-sentence, embed or finetune",

@@ -211,6 +211,11 @@ class Tokenizer(Vocabulary):
         has_types = any(1 in row for row in types)
         return Batch.from_sequences(ids, types if has_types else None)
 
+    @property
+    def opening_ids(self) -> list[int]:
+        """Ids of the special tokens that stand before a text: [CLS] in BERT, none in GPT-2."""
+        return list(self._template(1, True).gaps[0][0])
+
     # -- decoding and the vocabulary -----------------------------------------------------------------------
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
