@@ -16,6 +16,7 @@ from .inference.embed import TextEncoder
 from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
 from .inference.generate import TextGenerator
+from .inference.mask_writer import MaskWriter
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor, trained_length
 from .inference.ready import place, require_head, tokenizer_of
@@ -56,6 +57,7 @@ __all__ = [
     "open_model",
     "open_next_sentence",
     "open_predictor",
+    "open_writer",
     "predictor_of",
     "preset",
     "pretrain",
@@ -64,7 +66,17 @@ __all__ = [
 ]
 
 # What answers for texts, pairs or words: heads, and encoders of sentences by their cosines.
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "anomaly", "sentence")
+ANSWERING = (
+    "classification",
+    "regression",
+    "tagging",
+    "tagging-crf",
+    "qa",
+    "choice",
+    "anomaly",
+    "sentence",
+    "generation",
+)
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 
@@ -285,9 +297,15 @@ def cluster(
     return cluster_vectors(vectors, own, num_clusters, seed=seed)
 
 
+def open_writer(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator | MaskWriter:
+    """What continues texts: a left-to-right model, or a masked language model that fills masks behind them."""
+    model = open_model(name, ("clm", "generation", *MASKED), device, precision)
+    return TextGenerator(model) if model.head_name == "clm" else MaskWriter(model)
+
+
 def open_generator(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator:
     """A left-to-right model for continuing texts."""
-    return TextGenerator(open_model(name, ("clm",), device, precision))
+    return TextGenerator(open_model(name, ("clm", "generation"), device, precision))
 
 
 def open_model(
@@ -296,6 +314,7 @@ def open_model(
     """A model with its tokenizer, on a device. heads: roles that will do (None: any), else ModelFolderError."""
     model, report = load_model(name)
     report.tell(name)
+    model.task_name = read_facts(find_folder(name)[0]).get("task")
     if heads is not None:
         require_head(model, heads, str(name))
     tokenizer_of(model)

@@ -10,6 +10,7 @@ import torch
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.inference.generate import Generation, TextGenerator
+from maskwright.inference.mask_writer import MaskWriter
 from maskwright.inference.perplexity import ids_loss, plan_windows, text_perplexity
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.spelling import Spelling, check_stops
@@ -199,3 +200,49 @@ def test_perplexity_is_that_of_the_windows_by_hand(tmp_path):
         text_perplexity(made, path, stride=9)
     with pytest.raises(InputError, match="nothing to guess"):
         ids_loss(made, [1], 8, 4)
+
+
+# -- a masked language model beside it ---------------------------------------------------------------------------------
+
+
+def masked_model():
+    tok = tokenizer("wordpiece")
+    made = build(
+        preset(
+            "bert-tiny",
+            vocab_size=tok.vocab_size,
+            hidden_size=16,
+            num_attention_heads=2,
+            intermediate_size=24,
+            max_position_embeddings=24,
+            initializer_range=0.5,
+        ),
+        "mlm",
+        seed=4,
+    )
+    made.tokenizer = tok
+    return made
+
+
+def test_a_masked_model_writes_by_filling_masks_from_left_to_right():
+    made = masked_model()
+    found = MaskWriter(made).generate(["the red"], Generation(4, Rules(greedy=True)))[0][0]
+    tok, ids = made.tokenizer, made.tokenizer("the red").ids
+    for left in range(4, 0, -1):
+        row = [*ids[:-1], *[tok.mask_id] * left, ids[-1]]
+        logits = made.mlm_logits(made.encode(Batch.from_sequences([row])).hidden[len(ids) - 1 : len(ids)])[0].detach()
+        logits[list(tok.special_ids)] = -math.inf
+        ids = [*ids[:-1], int(logits.argmax()), ids[-1]]
+    assert tok.decode(ids) == "the red" + found.text and found.num_tokens == 4
+    drawn = [MaskWriter(made).generate(["the"], Generation(6, seed=seed))[0][0].text for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_what_a_masked_model_cannot_write_is_refused_in_words():
+    writer = MaskWriter(masked_model())
+    with pytest.raises(ConfigError, match="no beams"):
+        writer.generate(["the"], Generation(4, beams=2))
+    with pytest.raises(InputError, match="takes 24"):
+        writer.generate(["the"], Generation(40))
+    with pytest.raises(InputError, match="left-to-right"):
+        MaskWriter(model())

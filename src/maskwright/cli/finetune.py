@@ -27,10 +27,12 @@ from .common import (
 from .finetune_options import (
     AverageSeedsFlag,
     BatchSizeOption,
+    BothOrdersFlag,
     CalibrateFlag,
     ClassWeightOption,
     ContrastiveFlag,
     CrfFlag,
+    DelimiterOption,
     DevOption,
     EpochsOption,
     FocalOption,
@@ -105,6 +107,7 @@ def finetune(
     normal_quantile: NormalQuantileOption = None,
     multi_label: MultiLabelFlag = False,
     metric: MetricOption = None,
+    delimiter: DelimiterOption = None,
     crf: CrfFlag = False,
     calibrate: CalibrateFlag = False,
     contrastive: ContrastiveFlag = False,
@@ -112,6 +115,7 @@ def finetune(
     stride: StrideOption = None,
     pool: PoolOption = None,
     max_windows: MaxWindowsOption = None,
+    both_orders: BothOrdersFlag = False,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -148,6 +152,8 @@ def finetune(
         maskwright finetune anomaly --model runs/a/model --train train.tsv --dev dev.tsv -o runs/anomaly
 
         maskwright finetune classification --model runs/a/model --multi-task a.tsv regression:b.tsv -o runs/x
+
+        maskwright finetune generation --model runs/g/model --train pairs.tsv --delimiter "<to-fr>" -o runs/fr
 
         maskwright finetune choice --model runs/a/model --train train.jsonl --dev dev.jsonl -o runs/m
 

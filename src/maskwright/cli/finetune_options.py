@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 TaskArgument = Annotated[
-    str | None, typer.Argument(help="classification, regression, tagging, qa, choice, similarity or anomaly.")
+    str | None,
+    typer.Argument(help="classification, regression, tagging, qa, choice, similarity, generation, anomaly."),
 ]
 ModelOption = Annotated[str | None, typer.Option(help="The model folder to start from.")]
 PresetOption = Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")]
@@ -33,6 +34,12 @@ MetricOption = Annotated[
     str | None, typer.Option(help="The dev metric that chooses the best epoch, such as matthews or f1.")
 ]
 ClassWeightOption = Annotated[Literal["balanced"] | None, typer.Option(help="Weigh rare classes up.")]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKEN", help='Generation: the token between source and target, as "<to-fr>", new where it is.'
+    ),
+]
 CrfFlag = Annotated[bool, typer.Option("--crf", help="Tagging: judge the tags of a sentence together.")]
 CalibrateFlag = Annotated[
     bool,
@@ -58,6 +65,9 @@ AverageSeedsFlag = Annotated[
     bool, typer.Option("--average-seeds", help="The model is the mean of the seeds' weights, not the best seed.")
 ]
 FreezeEncoderFlag = Annotated[bool, typer.Option("--freeze-encoder", help="Train the pooler and the head only.")]
+BothOrdersFlag = Annotated[
+    bool, typer.Option("--both-orders", help="Read each pair as A B and as B A, for what has no order: similarity.")
+]
 MultiLabelFlag = Annotated[bool, typer.Option("--multi-label", help="Rows may have several labels, a|b, or none.")]
 ContrastiveFlag = Annotated[
     bool, typer.Option("--contrastive", help="Regression: train vectors of sentences, compared by cosine.")

@@ -25,12 +25,15 @@ from .using import read_rows
 
 if TYPE_CHECKING:
     from ..inference.generate import Continuation, Generation, TextGenerator
+    from ..inference.mask_writer import MaskWriter
 
 PromptsArgument = Annotated[list[str] | None, typer.Argument(help="Texts to go on with.")]
 
 
 def generate(
-    model: Annotated[str, typer.Argument(help="A left-to-right model: a folder, or a name of the hub.")],
+    model: Annotated[
+        str, typer.Argument(help="A language model, left-to-right at best: a folder, or a name of the hub.")
+    ],
     prompts: PromptsArgument = None,
     prompt: Annotated[list[str] | None, typer.Option("--prompt", help="The same as an option. Repeatable.")] = None,
     input: Annotated[
@@ -56,6 +59,8 @@ def generate(
 ) -> None:
     """Go on with texts, by a left-to-right language model. The text is shown while it grows.
 
+    A masked language model (BERT) fills masks behind the text instead, to see the difference.
+
     Examples:
 
         maskwright generate runs/g/model "Once upon a time" --top-k 40 --max-new-tokens 50
@@ -80,11 +85,11 @@ def generate(
         seed=seed or 0,
     )
     set_threads(threads)
-    from ..api import open_generator
+    from ..api import open_writer
 
     if input is not None:
         texts = [row.text for row in read_rows(input)]
-    generator = open_generator(model, device=device, precision=precision)
+    generator = open_writer(model, device=device, precision=precision)
     if len(texts) == 1 and results == 1 and beams == 1 and not json:
         _stream(generator, texts[0], settings)
         return
@@ -94,7 +99,7 @@ def generate(
         )
 
 
-def _stream(generator: TextGenerator, text: str, settings: Generation) -> None:
+def _stream(generator: TextGenerator | MaskWriter, text: str, settings: Generation) -> None:
     """Write the prompt and every part of what follows as soon as it is certain."""
 
     def write(part: str) -> None:

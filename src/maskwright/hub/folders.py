@@ -30,6 +30,7 @@ from .weights import Weights
 __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "verify"]
 
 FACTS = "maskwright.json"
+GENERATION = "generation_config.json"
 STORED = "stored"
 
 
@@ -81,6 +82,8 @@ def save_model(
     dtype = str(model.word_embeddings.dtype).removeprefix("torch.")
     family = family_for(model.config, model.head_name)
     config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
+    ids = _growing_ids(model)
+    config |= ids
     all_facts = _facts(model, facts or {})
     files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
     with storage.new_folder(folder, replace=replace) as new:
@@ -90,6 +93,8 @@ def save_model(
         )
         for name, data in files.items():
             storage.write_bytes(storage.inside(new, name), data)
+        if ids:
+            storage.write_json(new / GENERATION, ids)
         for name, content in _declaration(model).items():
             storage.write_json(new / name, content)
         storage.write_json(new / FACTS, all_facts)
@@ -135,6 +140,14 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
     if names is not None and names[0] in tensors and names[1] is not None and names[1] != names[2]:
         tensors[names[1]] = tensors[names[2]].clone()  # an untied decoder has a bias of its own there; ours is both
     return tensors
+
+
+def _growing_ids(model: Model) -> dict[str, int | None]:
+    """For a model that writes: the ids of the tokens that begin, end and fill up texts, under transformers' names."""
+    if model.head_name != "clm":
+        return {}
+    begin, end = (None, None) if model.tokenizer is None else (model.tokenizer.bos_id, model.tokenizer.eos_id)
+    return {"bos_token_id": begin, "eos_token_id": end, "pad_token_id": model.config.pad_token_id}
 
 
 def _declaration(model: Model) -> dict[str, Any]:

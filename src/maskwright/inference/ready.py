@@ -19,6 +19,7 @@ HEADS: dict[str | None, tuple[str, str]] = {
     ),
     "nsp": ("a next-sentence model", "next-sentence, embed or finetune"),
     "rtd": ("a detector of replaced tokens", "embed or finetune"),
+    "generation": ("a model that writes texts for texts", "predict, evaluate, generate or finetune"),
     "classification": ("a classifier", "predict, evaluate or embed"),
     "regression": ("a regression", "predict, evaluate or embed"),
     "tagging": ("a tagger", "predict, evaluate or embed"),
@@ -32,7 +33,11 @@ HEADS: dict[str | None, tuple[str, str]] = {
 
 
 def role_of(model: Model) -> str | None:
-    """The model's head; "sentence" for a bare encoder whose folder declares how it makes vectors of sentences."""
+    """The model's head; "sentence" for a bare encoder whose folder declares how it makes vectors of sentences,
+    "generation" for a left-to-right model that was fine-tuned to write texts for texts.
+    """
+    if model.head_name == "clm" and model.task_name == "generation":
+        return "generation"
     return "sentence" if model.head_name is None and model.sentence is not None else model.head_name
 
 

@@ -43,7 +43,8 @@ class Model(nn.Module):
 
     config: its sizes; head_name, head: one of HEAD_NAMES, or None and None for a bare encoder with its pooler (if
     its family has one); tokenizer: the one it was trained with, or None; sentence: how its folder makes vectors of
-    sentences (`hub.sentence.Declared`), or None. Parameters are left unfilled: `build` fills them,
+    sentences (`hub.sentence.Declared`), or None; task_name: what its folder says it was fine-tuned for, or None.
+    Parameters are left unfilled: `build` fills them,
     `hub.load_model` loads them.
     """
 
@@ -67,6 +68,7 @@ class Model(nn.Module):
         self.head: Head | None = head
         self.tokenizer: Any = None
         self.sentence: Any = None
+        self.task_name: Any = None
         self._compute_dtype: torch.dtype | None = None
 
     # -- what it is ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from .base import Evaluation, Task, task_from_json, task_of_model
 from .choice import Choice
 from .classification import Classification
 from .examples import Examples
+from .generation import Generation
 from .qa import QuestionAnswering
 from .regression import Regression
 from .sequence import SequenceTask
@@ -17,6 +18,7 @@ __all__ = [
     "Classification",
     "Evaluation",
     "Examples",
+    "Generation",
     "QuestionAnswering",
     "Regression",
     "SequenceTask",

@@ -26,6 +26,7 @@ from ..text.encoding import TextCounts
 from .calibration import Decisions, Temperature, fit_temperature
 from .ensemble import mean_scores
 from .examples import Examples
+from .frames import framed
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -174,6 +175,10 @@ class Task(ABC):
     # -- training --------------------------------------------------------------------------------------------
 
     freezes_encoder: ClassVar[bool] = False  # whether nothing but the head ever trains
+
+    def adapt(self, model: Model) -> Model:
+        """The model with what the task puts around its texts, before the first step; mostly as it is."""
+        return framed(model)
 
     def learns_from(self, rows: Sequence[Any]) -> Sequence[Any]:
         """The training rows that the model is shown: all, for most tasks."""

@@ -25,6 +25,7 @@ TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("question", "sentence"),
     ("question", "context"),
     ("sentence",),
+    ("source", "target"),
 )
 LABEL_NAMES = ("label", "score")
 KNOWN_NAMES = frozenset(name for names in TEXT_NAMES for name in names) | frozenset(LABEL_NAMES)

@@ -222,6 +222,7 @@ class Bench(Seeds):
             raise InputError(
                 f"{config.model} has no tokenizer: put its tokenizer.json or vocab.txt beside the weights."
             )
+        model = task.adapt(model)
         if task.head is None:
             model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
         model.compute_dtype = DTYPES[config.precision]

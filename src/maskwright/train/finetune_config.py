@@ -17,8 +17,9 @@ OF_ONE_TASK = {
     "classification": ("class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision"),
     "tagging": ("crf",),
     "anomaly": ("normal", "normal_quantile"),
+    "generation": ("delimiter",),
 }
-CUTS = ("anomaly", "similarity")  # tasks that read the beginning of a long text
+CUTS = ("anomaly", "similarity", "generation")  # tasks that read the beginning of a long text
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,13 @@ class FinetuneConfig:
     threshold is chosen on the dev rows, for the best F1, or for threshold_precision with as much recall as that leaves;
     normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
     dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
-    (DEFAULTS); crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
+    (DEFAULTS); delimiter: of a generation run, the token between source and target (None: that which closes a text);
+    crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
     without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
-    a row; average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature
-    on the dev rows at the end; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    a row; both_orders: pairs are read as (A, B) and as (B, A), and the logits of both are pooled; average_seeds: the
+    model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature on the dev rows at the end;
+    tensorboard: also write the log as TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -71,12 +74,14 @@ class FinetuneConfig:
     normal: str | None = None
     normal_quantile: float | None = None
     crf: bool = False
+    delimiter: str | None = None
     calibrate: bool = False
     contrastive: bool = False
     long: Literal["cut", "windows"] = "cut"
     stride: int | None = None
     pool: Literal["mean", "max"] = "mean"
     max_windows: int = MAX_WINDOWS
+    both_orders: bool = False
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
@@ -135,7 +140,7 @@ class FinetuneConfig:
             "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
         )
         check(
-            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
+            LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders) is None
             or self.task in ("classification", "regression"),
             f"Setting 'long' is for classification and regression; {self.task} "
             f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",

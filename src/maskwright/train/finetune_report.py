@@ -16,12 +16,14 @@ from ..tasks.choice import Choice
 from ..tasks.choice_examples import ChoiceExamples
 from ..tasks.classification import Classification
 from ..tasks.examples import Examples
+from ..tasks.generation import Generation
 from ..tasks.long_examples import LongExamples
 from ..tasks.long_texts import LONG_SETTINGS
 from ..tasks.qa import QuestionAnswering
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
 from .choice_report import choice_blocks, choice_facts, guessing
+from .generation_report import written_blocks
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .rare_report import anomaly_blocks, imbalance_table
 from .report import (
@@ -148,6 +150,7 @@ _BASELINES: dict[type[Task], tuple[Callable[[Bench], float], str]] = {
     Choice: (_guessed, "guessing gets"),
     QuestionAnswering: (_refused, "answering nothing gets"),
     Similarity: (_untrained, "the model before training gets"),
+    Generation: (_untrained, "the model before training gets"),
 }
 
 
@@ -265,6 +268,8 @@ def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
+    if isinstance(task, Generation):
+        return written_blocks(task, bench)
     for kind, blocks in _MISTAKES.items():
         if isinstance(task, kind):
             return blocks(task, bench.dev, evaluation.logits)
@@ -351,6 +356,14 @@ def _next(run: RunFolder, task: str) -> NextSteps:
         return NextSteps(
             [Command(f"maskwright evaluate {model} {test}", "score it on questions that decided nothing"), use]
         )
+    if task == "generation":
+        return NextSteps(
+            [
+                Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
+                Command(f'maskwright predict {model} "your text"', "let it write"),
+                Command(f"maskwright predict {model} --input texts.txt --output written.jsonl", "use it on a file"),
+            ]
+        )
     single, texts = f'maskwright predict {model} "your text"', "texts.txt"
     if task == "choice":
         single, texts = f'{single} --choice "one ending" --choice "another"', "rows.jsonl"
@@ -385,15 +398,16 @@ def _command(recipe: dict[str, Any]) -> list[str]:
         "threshold_precision",
         "normal",
         "normal_quantile",
+        "delimiter",
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
     if recipe.get("long") == "windows":
-        given = [name for name in LONG_SETTINGS if name in recipe]
+        given = [name for name in LONG_SETTINGS if name in recipe and name != "both_orders"]
         words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]
     words += [
         f"--{name.replace('_', '-')}"
-        for name in ("average_seeds", "crf", "contrastive", "calibrate")
+        for name in ("average_seeds", "crf", "contrastive", "calibrate", "both_orders")
         if recipe.get(name)
     ]
     return [*words, "-o", recipe["output"]]

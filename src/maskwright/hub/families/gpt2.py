@@ -98,8 +98,8 @@ def family() -> Family:
         },
         heads={
             "clm": {"decoder": ["lm_head.weight"]},
-            "classification": {"classifier.weight": ["score.weight"]},
-            "regression": {"classifier.weight": ["score.weight"]},
+            "classification": {"classifier.{p}": ["score.{p}"]},
+            "regression": {"classifier.{p}": ["score.{p}"]},
             "tagging": CLASSIFIER,
             "qa": SPAN,
         },
