@@ -17,7 +17,7 @@ from ..models.decoding.beam import Beams, search_beams
 from ..models.decoding.causal import CausalDecoder, pack_weights
 from ..models.decoding.rules import Rules
 from ..models.decoding.search import Grown, grow
-from ..models.decoding.spelling import Spelling, check_stops
+from ..models.decoding.spelling import Spelling, check_stops, first_stop
 from ..models.model import Model
 from .ready import tokenizer_of
 
@@ -237,22 +237,16 @@ class TextGenerator:
 
     def _spelled(self, prompt: str, row: list[int], one: Grown, stops: Sequence[str]) -> Continuation:
         """A finished beam, cut at its first stop string."""
-        spelling = Spelling(self.tokenizer, row, stops)
+        spelling = Spelling(self.tokenizer, row)
         spelling.ids = one.ids
         text = spelling.text()
-        is_cut = text != Spelling.text(_without_stops(spelling))
-        ended_by = "stop" if is_cut else "end" if one.is_ended else "length"
-        return Continuation(prompt, text, len(one.ids), one.score, ended_by)
+        end = first_stop(text, stops)
+        ended_by = "stop" if end < len(text) else "end" if one.is_ended else "length"
+        return Continuation(prompt, text[:end], len(one.ids), one.score, ended_by)
 
 
 def _ends_sentence(text: str) -> bool:
     return text.rstrip().endswith((".", "!", "?"))
-
-
-def _without_stops(spelling: Spelling) -> Spelling:
-    found = Spelling(spelling.tokenizer, spelling.prompt)
-    found.ids = spelling.ids
-    return found
 
 
 class _Going:

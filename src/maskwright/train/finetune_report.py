@@ -18,11 +18,11 @@ from ..tasks.classification import Classification
 from ..tasks.examples import Examples
 from ..tasks.generation import Generation
 from ..tasks.long_examples import LongExamples
-from ..tasks.long_texts import LONG_SETTINGS
 from ..tasks.qa import QuestionAnswering
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
 from .choice_report import choice_blocks, choice_facts, guessing
+from .finetune_next import command_of, next_steps
 from .generation_report import written_blocks
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .rare_report import anomaly_blocks, imbalance_table
@@ -31,7 +31,6 @@ from .report import (
     Bars,
     Block,
     Chart,
-    Command,
     Comparison,
     Confusion,
     Curves,
@@ -40,7 +39,6 @@ from .report import (
     Health,
     Histogram,
     KeyFigures,
-    NextSteps,
     Report,
     Score,
     Series,
@@ -95,7 +93,7 @@ def write_finetune_report(
             ]
         ),
         WhatRan(
-            shlex.join(_command(run.recipe)),
+            shlex.join(command_of(run.recipe)),
             {key: str(value) for key, value in run.recipe.items()},
             run.facts(),
         ),
@@ -105,7 +103,7 @@ def write_finetune_report(
         *_trust(bench, evaluation),
         *mistake_blocks(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
-        _next(run, bench.task.name),
+        next_steps(run.path / "model", bench.task.name),
     ]
     health = _health(result["mean"][metric], simple, words, result["dev_from_train"])
     report = Report(f"{bench.task.name} on {bench.config.train.name}", headline, health, blocks, run.facts()["started"])
@@ -338,76 +336,3 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
         note="The dev rows chose the best epoch of each seed, so these scores are a little high; test rows that "
         "decided nothing tell the rest: maskwright evaluate.",
     )
-
-
-def _next(run: RunFolder, task: str) -> NextSteps:
-    model = run.path / "model"
-    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(task, "test.tsv")
-    if task == "similarity":
-        return NextSteps(
-            [
-                Command(f"maskwright evaluate {model} {test}", "score it on pairs that decided nothing"),
-                Command(f'maskwright search {model} texts/ "your question"', "find what you mean in a folder of texts"),
-                Command(f"maskwright embed {model} --input texts.txt --output vectors.npy", "keep the vectors"),
-            ]
-        )
-    if task == "qa":
-        use = Command(f'maskwright answer {model} --question "Who?" --context "your text"', "use it")
-        return NextSteps(
-            [Command(f"maskwright evaluate {model} {test}", "score it on questions that decided nothing"), use]
-        )
-    if task == "generation":
-        return NextSteps(
-            [
-                Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
-                Command(f'maskwright predict {model} "your text"', "let it write"),
-                Command(f"maskwright predict {model} --input texts.txt --output written.jsonl", "use it on a file"),
-            ]
-        )
-    single, texts = f'maskwright predict {model} "your text"', "texts.txt"
-    if task == "choice":
-        single, texts = f'{single} --choice "one ending" --choice "another"', "rows.jsonl"
-    return NextSteps(
-        [
-            Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
-            Command(single, "use it"),
-            Command(f"maskwright predict {model} --input {texts} --output answers.jsonl", "use it on a file"),
-        ]
-    )
-
-
-def _command(recipe: dict[str, Any]) -> list[str]:
-    words = ["maskwright", "finetune", recipe["task"]]
-    for name in (
-        "model",
-        "preset",
-        "tokenizer",
-        "train",
-        "dev",
-        "epochs",
-        "lr",
-        "batch_size",
-        "max_length",
-        "seeds",
-        "seed",
-        "class_weight",
-        "metric",
-        "focal",
-        "resample",
-        "threshold_for",
-        "threshold_precision",
-        "normal",
-        "normal_quantile",
-        "delimiter",
-    ):
-        if name in recipe:
-            words += [f"--{name.replace('_', '-')}", str(recipe[name])]
-    if recipe.get("long") == "windows":
-        given = [name for name in LONG_SETTINGS if name in recipe and name != "both_orders"]
-        words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]
-    words += [
-        f"--{name.replace('_', '-')}"
-        for name in ("average_seeds", "crf", "contrastive", "calibrate", "both_orders")
-        if recipe.get(name)
-    ]
-    return [*words, "-o", recipe["output"]]

@@ -42,10 +42,10 @@ class Spelling:
         if not self.stops and self.on_text is None:
             return False
         text = self._decoded()
-        places = [place for stop in self.stops if (place := text.find(stop)) >= 0]
-        if places:
+        end = first_stop(text, self.stops)
+        if end < len(text):
             self.is_stopped = True
-            self._tell(text, min(places))
+            self._tell(text, end)
             return True
         self._tell(text, self._certain(text))
         return False
@@ -53,7 +53,7 @@ class Spelling:
     def text(self) -> str:
         """What was added to the prompt, up to a stop string."""
         text = self._decoded()
-        return text[: min([place for stop in self.stops if (place := text.find(stop)) >= 0], default=len(text))]
+        return text[: first_stop(text, self.stops)]
 
     def finish(self) -> str:
         """The same, when nothing more comes; the rest of it is told."""
@@ -80,6 +80,11 @@ class Spelling:
         if self.on_text is not None and end > self._told:
             self.on_text(text[self._told : end])
             self._told = end
+
+
+def first_stop(text: str, stops: Sequence[str]) -> int:
+    """Where the first stop string begins; the length of the text where there is none."""
+    return min([place for stop in stops if (place := text.find(stop)) >= 0], default=len(text))
 
 
 def check_stops(tokenizer: Tokenizer, stops: Sequence[str]) -> None:
