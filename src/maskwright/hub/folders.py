@@ -137,8 +137,9 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
             key: part.clone(memory_format=torch.contiguous_format) for key, part in zip(theirs, parts, strict=True)
         }
     names = family.decoder(head)
-    if names is not None and names[0] in tensors and names[1] is not None and names[1] != names[2]:
-        tensors[names[1]] = tensors[names[2]].clone()  # an untied decoder has a bias of its own there; ours is both
+    weight, own, other = names if names is not None else ("", None, None)
+    if weight in tensors and own is not None and other is not None and own != other:
+        tensors[own] = tensors[other].clone()  # an untied decoder has a bias of its own there; ours is both
     return tensors
 
 

@@ -35,6 +35,7 @@ class MaskWriter:
         self.tokenizer = tokenizer_of(model)
         if self.tokenizer.mask_id is None:
             raise InputError("The model's tokenizer has no mask token, so it cannot fill masks.")
+        self.mask_id = self.tokenizer.mask_id
         note("This model was trained to fill gaps, not to write: it fills masks behind the prompt, from left to right.")
 
     def generate(
@@ -75,11 +76,11 @@ class MaskWriter:
             )
         uniforms = torch.from_numpy(generator(settings.seed, "fill", *place).random(count))
         spelling = Spelling(self.tokenizer, before, settings.stop, on_text)
-        mask_id, score, ended_by = self.tokenizer.mask_id, 0.0, "length"
+        score, ended_by = 0.0, "length"
         device = self.model.word_embeddings.device
         special = list(self.tokenizer.special_ids)
         for step in range(count):
-            ids = [*before, *spelling.ids, *[mask_id] * (count - step), *closing]
+            ids = [*before, *spelling.ids, *[self.mask_id] * (count - step), *closing]
             batch = Batch.from_sequences([ids]).to(device)
             at = len(before) + step
             logits = self.model.mlm_logits(self.model.encode(batch).hidden[at : at + 1]).float()  # [1, vocab]

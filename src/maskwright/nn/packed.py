@@ -28,7 +28,7 @@ class PackedWeight:
         self.product = _product(weight.detach(), None if bias is None else bias.detach().to(dtype), dtype)
 
     def fits(self, weight: Tensor, x: Tensor) -> bool:
-        """Whether `x` is of this dtype, nobody asks for gradients, and the weight is as it was."""
+        """Whether x, float [rows, in_size], is of this dtype, no gradient is wanted, and the weight is as it was."""
         return x.dtype == self.dtype and not torch.is_grad_enabled() and weight._version == self.version
 
     def __reduce__(self) -> tuple[type, tuple[()]]:

@@ -127,8 +127,9 @@ class SequenceTask(Task):
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Rows that are cut or become windows, and dev rows that all have one label."""
-        in_windows = isinstance(examples, LongExamples) and self.long is not None and not self.long.both_orders
-        found = _window_remarks(examples, name, max_length) if in_windows else []
+        found = []
+        if isinstance(examples, LongExamples) and self.long is not None and not self.long.both_orders:
+            found = _window_remarks(examples, name, max_length)
         if examples.num_truncated and not found:
             found.append(f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {max_length} tokens.")
         labels = {row.label for row in examples.rows}
@@ -172,8 +173,7 @@ class SequenceTask(Task):
         "loudest" is {"window" (from 0), "windows" (how many), "start", "end" (characters), "score"}, or, where several
         labels may apply, one of these for each label that was given.
         """
-        is_long = isinstance(examples, LongExamples) and len(examples) > 0
-        if not is_long or self.long is None or self.long.both_orders:
+        if self.long is None or self.long.both_orders or not isinstance(examples, LongExamples) or len(examples) == 0:
             return super().predict(model, examples, batch_tokens)
         device = next(model.parameters()).device
         heard = self.in_evaluation(model, lambda: examples.map(model.logits, device, batch_tokens))  # [windows, labels]

@@ -80,6 +80,8 @@ def write_pretrain_report(
 def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
     teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
     steps = [Command(teach, "teach it a task")]
+    if job.objective.words == "clm":
+        steps.insert(0, Command(f'maskwright generate {model} "your text" --top-k 40', "let it write"))
     if job.objective.words == "mlm":
         fill = f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."'
         steps.insert(0, Command(fill, "see what it learnt"))

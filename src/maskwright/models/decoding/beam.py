@@ -131,7 +131,8 @@ def _split(
     width = beams.width
     picked, running = [], torch.full((len(texts), width), NOTHING, dtype=torch.float64)
     for number, (text, scores, parents, tokens) in enumerate(zip(texts, *candidates, strict=True)):
-        origin, chosen = [], []
+        origin: list[int] = []
+        chosen: list[int] = []
         for rank, (score, parent, token) in enumerate(zip(scores, parents, tokens, strict=True)):
             is_end = token in end_ids
             if (is_end or step == max_new_tokens) and rank < width and score > NOTHING / 2:

@@ -81,7 +81,7 @@ def probabilities(logits: Tensor, rules: Rules) -> tuple[Tensor, Tensor | None]:
     if rules.top_k is None and (rules.top_p is None or rules.top_p == 1):
         return logits.softmax(dim=-1), None
     few = vocab if rules.top_k is None else min(rules.top_k, vocab)
-    if rules.top_k is None and vocab > 2 * HEAD:
+    if rules.top_k is None and rules.top_p is not None and vocab > 2 * HEAD:
         total = logits.logsumexp(dim=-1, keepdim=True)  # [rows, 1]
         values, ids = logits.topk(HEAD)
         shares = (values - total).exp()
