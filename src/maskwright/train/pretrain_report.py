@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,9 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
             f"counting words gives {baseline.mlm_loss:.3f}",
         ),
     ]
+    if part == "clm":
+        perplexity = math.exp(min(scores["clm_loss"], 700.0))
+        figures.append(Figure("Perplexity", round(perplexity, 2), note="by token; its tokenizer decides the scale"))
     for name, what in PAIRS.items():
         if name in scores:
             figures.append(Figure(f"{what.capitalize()} right", percent(scores[name]), note="a coin gets 50 %"))
