@@ -39,13 +39,14 @@ def main() -> None:
     """Measure and print the table."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--quick", action="store_true")
+    options.add_argument("--only", choices=list(NETWORKS), help="one network")
     options.add_argument("--tokens", type=int, default=48)
     options.add_argument("--rounds", type=int, default=5)
     chosen = options.parse_args()
     torch.set_num_threads(1)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    names = ["4 layers of 256"] if chosen.quick else list(NETWORKS)
+    names = ["4 layers of 256"] if chosen.quick else [chosen.only] if chosen.only else list(NETWORKS)
     tokens, rounds = (8, 2) if chosen.quick else (chosen.tokens, chosen.rounds)
     print("| network | texts | number format | ours, tokens/s | transformers, tokens/s | ratio | same tokens |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

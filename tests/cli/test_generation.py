@@ -55,7 +55,7 @@ def test_complete_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: P
         (["generate", "MODEL", "the", "--temperature", -1], "above 0"),
         (["generate", "MODEL", "the", "--top-k", 0], "at least 1"),
         (["generate", "MODEL", "the", "--max-new-tokens", 0], "at least 1"),
-        (["generate", "MODEL", "the", "--stop", ""], "stop string"),
+        (["generate", "MODEL", "the", "--stop", ""], "A stop string is empty"),
         (["complete", "MODEL", "the", "-k", 0], "k is 0"),
         (["evaluate", "MODEL", "CORPUS", "--stride", 99], "1 to 32"),
     ],
