@@ -152,6 +152,8 @@ def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Seque
         raise ConfigError(
             "--choice goes with one text, and at most one --pair for its question; give others in a file."
         )
+    if len(choices) < 2:
+        raise ConfigError("--choice is given once, so there is nothing to choose from: give it twice or more.")
     from ..text.choices import choices_of
 
     named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}

@@ -11,7 +11,7 @@ import torch
 
 from ..core import registry
 from ..core.config import to_dict
-from ..core.errors import InputError
+from ..core.errors import InputError, RowError, RowErrors
 from ..core.progress import note, warn
 from ..core.randomness import generator
 from ..hub.folders import LoadReport, load_model, save_model
@@ -65,6 +65,20 @@ class LabelledData:
     dev: list[Any]
     from_train: bool
     skipped: int
+
+    def without(self, faults: Sequence[RowError]) -> LabelledData:
+        """The same without the rows that have these faults."""
+        bad = {(fault.file, fault.line) for fault in faults}
+        kept = [
+            [
+                row
+                for row in rows
+                if not any((row.file, line) in bad for line in getattr(row, "lines", ()) or (row.line,))
+            ]
+            for rows in (self.train, self.dev)
+        ]
+        left_out = len(self.train) + len(self.dev) - sum(map(len, kept))
+        return LabelledData(*kept, self.from_train, self.skipped + left_out)
 
 
 def fit(
@@ -136,8 +150,7 @@ class Bench(Seeds):
 
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
-        self.data = read_data(config)
-        self.task = make_task(config, self.data)
+        self.task, self.data = pose_task(config, read_data(config))
         model, self.loaded = self._model(config.seed)
         self.tokenizer = model.tokenizer
         room = model.config.max_position_embeddings
@@ -278,6 +291,22 @@ def read_data(config: FinetuneConfig) -> LabelledData:
         True,
         train_table.num_skipped,
     )
+
+
+def pose_task(config: FinetuneConfig, data: LabelledData) -> tuple[Task, LabelledData]:
+    """The task, and the data, where bad rows are skipped without those whose answers the task cannot have.
+
+    Raises RowErrors as `make_task` does unless `config.skip_bad_rows`.
+    """
+    while True:
+        try:
+            return make_task(config, data), data
+        except RowErrors as error:
+            fewer = data.without(error.rows)
+            if not config.skip_bad_rows or fewer.skipped == data.skipped:
+                raise
+            warn(f"{fewer.skipped - data.skipped:,} more bad rows are left out, the first: {error.rows[0]}")
+            data = fewer
 
 
 def make_task(config: FinetuneConfig, data: LabelledData) -> Task:
