@@ -15,6 +15,7 @@ from maskwright.doctor.clinic import examine
 from maskwright.doctor.fix import check_fix, write_fixed
 from maskwright.doctor.prints import Prints, overlap, words_of
 from maskwright.doctor.repeats import near_pairs
+from maskwright.doctor.report import next_steps
 from maskwright.doctor.rows import Item
 
 SYLLABLES = ["ba", "de", "ki", "lo", "mu", "pra", "sen", "tor", "vi", "xu"]
@@ -226,6 +227,7 @@ def test_choices_that_give_themselves_away(tmp_path):
     found = examine(tmp_path / "t.jsonl")
     assert found.task == "choice"
     assert {"position-bias", "length-bias", "same-choices", "unreadable-rows"} <= set(names(found))
+    assert "finetune choice" in next_steps(found)[-1][0] and "--skip-bad-rows" in next_steps(found)[-1][0]
 
 
 def test_lengths_in_tokens_and_what_is_cut(tmp_path):

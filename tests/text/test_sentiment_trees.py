@@ -176,6 +176,7 @@ def test_a_tree_whose_label_the_model_does_not_have_is_bad(tmp_path):
         known.read_known(path)
     table = known.read_known(path, skip_bad_rows=True)
     assert [row.line for row in table.rows] == [1, 2] and table.num_skipped == 1
+    assert [row.label for row in Classification(["0", "1"]).read_known(path).rows] == ["1", "0"]
     with pytest.raises(InputError, match="no tree that is not neutral"):
         read_treebank(write(tmp_path, FLAT), columns={"label": "two"})
 
