@@ -125,8 +125,8 @@ def read_treebank(
     """The trees of a file as labelled rows.
 
     columns: {"text": "sentence" or "phrase", "label": "five" or "two"}, the first of each where nothing is said;
-    labels: the only ones allowed (None: any); where they are "0" and "1", "two" is what is meant. Raises as `read_sentiment_trees`, ConfigError for other columns, and
-    RowErrors for labels that are not allowed.
+    labels: the only ones allowed (None: any); where they are "0" and "1", "two" is what is meant. Raises as
+    `read_sentiment_trees`, ConfigError for other columns, and RowErrors for labels that are not allowed.
     """
     chosen = {role: names[0] for role, names in CHOICES.items()}
     if labels is not None and set(labels) == {"0", "1"}:
