@@ -123,6 +123,10 @@ def test_files_of_questions_are_answered(folder, maskwright, tmp_path):
         for entry in paragraph["qas"]
     ]
     assert [json.loads(line)["id"] for line in out.splitlines()] == asked
+    known = {"id": "q7", "question": "Where?", "context": "Bob lives in Oslo.", "answers": ["Oslo"]}
+    (tmp_path / "known.jsonl").write_text(json.dumps(known) + "\n", encoding="utf-8")
+    code, out, _ = maskwright("predict", folder / "run/model", "--input", tmp_path / "known.jsonl", "--json")
+    assert code == 0 and (json.loads(out)["id"], json.loads(out)["gold"]) == ("q7", ["Oslo"])
     (tmp_path / "q.jsonl").write_text('{"question": "Where?", "context": "Bob lives in Oslo."}\n', encoding="utf-8")
     code, out, _ = maskwright("predict", folder / "run/model", "--input", tmp_path / "q.jsonl", "--json")
     assert code == 0 and json.loads(out)["text_pair"] == "Bob lives in Oslo."

@@ -13,6 +13,7 @@ from ..core.progress import warn
 from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
 from ..tasks.choice import Choice
+from ..tasks.examples import Examples
 from ..text.choices import ChoiceRow, choices_of
 from .fine_tuned import check_lengths
 from .whole_text import WholeText
@@ -35,7 +36,7 @@ class MultipleChoice(WholeText):
         task = Choice.from_rows(rows)
         task.long = self._long()
         model, is_new_head = self._start(task)
-        examples = task.examples(rows, tokenizer_of(model), self._room(model))
+        examples: Examples = task.examples(rows, tokenizer_of(model), self._room(model))
         for remark in task.remarks(examples, "training", self._room(model)):
             warn(remark)
         examples = task.for_training(examples)

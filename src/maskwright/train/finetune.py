@@ -69,16 +69,17 @@ class LabelledData:
     def without(self, faults: Sequence[RowError]) -> LabelledData:
         """The same without the rows that have these faults."""
         bad = {(fault.file, fault.line) for fault in faults}
-        kept = [
-            [
-                row
-                for row in rows
-                if not any((row.file, line) in bad for line in getattr(row, "lines", ()) or (row.line,))
-            ]
+        train, dev = (
+            [row for row in rows if not bad.intersection((row.file, line) for line in _lines(row))]
             for rows in (self.train, self.dev)
-        ]
-        left_out = len(self.train) + len(self.dev) - sum(map(len, kept))
-        return LabelledData(*kept, self.from_train, self.skipped + left_out)
+        )
+        left_out = len(self.train) + len(self.dev) - len(train) - len(dev)
+        return LabelledData(train, dev, self.from_train, self.skipped + left_out)
+
+
+def _lines(row: Any) -> Sequence[int]:
+    """The lines of a row: one, or those of a sentence's words."""
+    return getattr(row, "lines", ()) or (row.line,)
 
 
 def fit(
