@@ -107,12 +107,12 @@ def phrase_rows(trees: Iterable[SentimentTree], *, binary: bool = False) -> list
 
 
 def is_treebank(path: Path | str) -> bool:
-    """Whether a file of lines holds trees: its first lines all begin as one, and a node stands below another."""
+    """Whether a file of lines holds trees: the first begins as one, and in one of the first a node is below another."""
     if file_format(path, default="other") != "txt" or not Path(path).is_file():
         return False
     lines = (line.text for line in read_lines(path) if line.fault or line.text.strip())
     found = [_TREE_START.match(text) for text in islice(lines, _LOOKED_AT)]
-    return all(found) and any(match and match[1] for match in found)
+    return bool(found) and found[0] is not None and any(match and match[1] for match in found)
 
 
 def read_treebank(
