@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .attention import Executor, Run
+from .attention import Executor
 from .relative import RelativePositions
+from .runs import Run
 
 Where = tuple[Tensor, Tensor]  # row and column of each token of a pack: int64 [tokens] each
 

@@ -140,9 +140,13 @@ class FinetuneConfig:
             "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
         )
         check(
+            not self.both_orders or self.task in ("classification", "regression"),
+            f"Setting 'both_orders' is for classification and regression, not {self.task}.",
+        )
+        check(
             LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders) is None
-            or self.task in ("classification", "regression"),
-            f"Setting 'long' is for classification and regression; {self.task} "
+            or self.task in ("classification", "regression", "choice"),
+            f"Setting 'long' is for classification, regression and choice; {self.task} "
             f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",
         )
 
