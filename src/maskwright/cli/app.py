@@ -28,6 +28,7 @@ from . import (
     finetune,
     layer_lab,
     next_sentence,
+    plan,
     predict,
     presets,
     pretrain,
@@ -71,6 +72,7 @@ for name, command, panel in (
     ("cluster", cluster.cluster, "Use"),
     ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
+    ("plan", plan.plan, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),
 ):
     app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)
