@@ -169,6 +169,6 @@ def test_the_plan_of_this_machine_is_timed_by_a_probe():
             batch_tokens=64,
             device="cpu",
             probe_seconds=0.1,
-        )  # fmt: skip
+        )
     )
     assert "probe" in plan.timed_by and plan.seconds == pytest.approx(640 / plan.tokens_per_second)
