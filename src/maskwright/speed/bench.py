@@ -27,7 +27,7 @@ from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.flops import attention_flops, linear_flops
 from .bench_texts import built_in_texts, text_of_length
 from .ceiling import matrix_ceiling
-from .contender import PEER
+from .contender import PEER, PEER_PRECISIONS
 from .contest import Contender, ContenderError
 from .timed import centred_cosines, percentile
 
@@ -108,7 +108,11 @@ def bench(settings: BenchSettings) -> BenchResult:
     lengths = np.array([len(ids) for ids in tokenizer.encode_ids(texts, length)[0]])
     requests = {size: text_of_length(tokenizer, texts, size) for size in LATENCY_LENGTHS if size <= length}
     del model
-    ceilings = {name: matrix_ceiling(config.hidden_size, config.intermediate_size, name, device) for name in precisions}
+    ceilings = {
+        name: matrix_ceiling(config.hidden_size, config.intermediate_size, name, device)
+        for name in precisions
+        if name in DTYPES
+    }
     contest = _Contest(settings, length, str(device), texts, lengths, requests)
     with contest.children(precisions) as children:
         contest.measure(children)
@@ -172,7 +176,7 @@ class _Contest:
         elif find_spec(PEER) is None:
             self.missing[PEER] = f"it is not installed (pip install {PEER})"
         else:
-            wanted += [(PEER, precision) for precision in precisions if precision != "fp16"]
+            wanted += [(PEER, precision) for precision in precisions if precision in PEER_PRECISIONS]
         children: list[Contender] = []
         try:
             for name, precision in wanted:

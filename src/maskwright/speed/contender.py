@@ -17,6 +17,7 @@ from ..core.progress import set_quiet
 from .timed import TimedEncoder, Vectors
 
 PEER = "transformers"
+PEER_PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PEER_ROWS = 32  # of a batch, sorted by length: what serves it best on a CPU
 
 
@@ -38,7 +39,7 @@ def open_ours(settings: dict[str, Any]) -> Vectors:
 def open_peer(settings: dict[str, Any]) -> Vectors:
     """The same vectors by transformers: its fast tokenizer, batches sorted by length, its fused attention."""
     library = import_module(PEER)
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[settings["precision"]]
+    dtype = PEER_PRECISIONS[settings["precision"]]
     tokenizer = library.AutoTokenizer.from_pretrained(settings["model"])
     model = library.AutoModel.from_pretrained(settings["model"], dtype=dtype, attn_implementation="sdpa")
     model = model.eval().to(settings["device"])

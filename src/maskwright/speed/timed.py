@@ -69,7 +69,10 @@ class TimedEncoder:
         return found
 
     def memory(self) -> int:
-        """The most main memory that this process has had, in bytes."""
+        """The most memory that this process has had, in bytes: of its GPU if it computed on one, else main memory."""
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+            return int(torch.cuda.max_memory_allocated())
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else 1024 * peak
 
