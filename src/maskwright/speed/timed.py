@@ -23,7 +23,9 @@ class TimedEncoder:
     """
 
     def __init__(self, open_vectors: Opener) -> None:
-        self._open, self._vectors, self._texts = open_vectors, None, []  # type: ignore[var-annotated]
+        self._open = open_vectors
+        self._vectors: Vectors | None = None
+        self._texts: list[str] = []
 
     def serve(self) -> None:
         """Until the parent goes away."""
