@@ -143,9 +143,11 @@ def reached() -> list[Reached]:
         Reached("BERT-Large", bert_work("bert-large"), budget(64, TPU_V3, 4 * DAY),
                 "the same; 64 TPU chips, 4 days", devlin),
         Reached("ModernBERT-base, first phase", 1.72e12 * _modern("modernbert-base").flops().total,
-                budget(8, _bf16("h100"), 194.2 * HOUR), "1.72e12 tokens at length 1,024; 8 H100, 194.2 hours", modern, NOT_LOOKED_UP),
+                budget(8, _bf16("h100"), 194.2 * HOUR), "1.72e12 tokens at length 1,024; 8 H100, 194.2 hours",
+                modern, NOT_LOOKED_UP),
         Reached("ModernBERT-large, first phase", 1.72e12 * _modern("modernbert-large").flops().total,
-                budget(8, _bf16("h100"), 425.3 * HOUR), "1.72e12 tokens at length 1,024; 8 H100, 425.3 hours", modern, NOT_LOOKED_UP),
+                budget(8, _bf16("h100"), 425.3 * HOUR), "1.72e12 tokens at length 1,024; 8 H100, 425.3 hours",
+                modern, NOT_LOOKED_UP),
     ]  # fmt: skip
 
 
