@@ -113,7 +113,16 @@ def ctranslate_folder(settings: Settings) -> Path:
     """CTranslate2's own format, in float32; it quantises when it loads."""
     import ctranslate2
 
+    class Converter(ctranslate2.converters.TransformersConverter):
+        """Newer configurations of transformers no longer say that positions are absolute, and the converter asks."""
+
+        def load_model(self, *names, **options):  # type: ignore[no-untyped-def]
+            model = super().load_model(*names, **options)
+            if not hasattr(model.config, "position_embedding_type"):
+                model.config.position_embedding_type = "absolute"
+            return model
+
     folder = Path(settings["work"]) / "ctranslate2"
     if not folder.exists():
-        ctranslate2.converters.TransformersConverter(settings["model"]).convert(str(folder), quantization="float32")
+        Converter(settings["model"]).convert(str(folder), quantization="float32")
     return folder

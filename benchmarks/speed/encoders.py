@@ -69,7 +69,7 @@ def padded_batches(settings: Settings, hidden: Hidden, in_order: bool = False) -
             means = np.einsum("bsh,bs->bh", states, mask.astype(np.float32)) / mask.sum(1, keepdims=True)
             for place, row in enumerate(rows):
                 found[row] = means[place]
-        return np.stack(found)
+        return np.stack(found).astype(np.float32)
 
     return vectors
 

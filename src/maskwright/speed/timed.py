@@ -12,6 +12,7 @@ import numpy as np
 
 from .contest import answer
 
+COMMON = 1e-5  # of the common part's length: what is shorter is rounding
 Vectors = Callable[[Sequence[str]], np.ndarray]  # texts -> float [texts, size]
 Opener = Callable[[dict[str, Any]], Vectors]
 
@@ -97,6 +98,8 @@ def centred_cosines(vectors: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """
     mean = reference.mean(axis=0, keepdims=True)
     one, other = vectors - mean, reference - mean
-    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    found: np.ndarray = (one * other).sum(axis=1) / np.maximum(norms, 1e-30)
-    return found
+    lengths = np.linalg.norm(one, axis=1), np.linalg.norm(other, axis=1)
+    nothing = COMMON * np.linalg.norm(mean)
+    are_common = (lengths[0] <= nothing) & (lengths[1] <= nothing)  # rows that are the common part, as of equal texts
+    cosines = (one * other).sum(axis=1) / np.maximum(lengths[0] * lengths[1], 1e-30)
+    return np.where(are_common, 1.0, cosines)
