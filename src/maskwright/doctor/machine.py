@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from ..models.device import resolve_device, resolve_precision
+from ..inference.engine.choice import choose
+from ..models.device import DTYPES, resolve_device, resolve_precision
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
 _REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([\w-]+)['"]""")
@@ -26,6 +27,7 @@ def machine_facts() -> dict[str, Any]:
         "instruction_sets": instruction_sets(),
         "memory_bytes": memory_bytes(),
         "devices": devices(),
+        "engine": engine_choices(device),
         "picked": {"device": str(device), "why_device": _why_device(device), **_precisions(device)},
         "versions": {name: _version(name) for name in ("maskwright", *_CORE)},
         "extras": extras(),
@@ -60,6 +62,12 @@ def devices() -> list[dict[str, Any]]:
     if torch.backends.mps.is_available():
         found.append({"device": "mps", "name": "Apple GPU"})
     return found
+
+
+def engine_choices(device: torch.device) -> dict[str, dict[str, str]]:
+    """For each number format of inference what multiplies on the device that `auto` picks, and why."""
+    found = {name: choose(DTYPES[name], device) for name in ("fp32", "bf16")}
+    return {name: {"products": choice.name, "why": choice.why} for name, choice in found.items()}
 
 
 def extras() -> dict[str, list[str]]:

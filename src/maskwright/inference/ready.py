@@ -8,6 +8,7 @@ from ..core.errors import InputError, ModelFolderError
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model
 from ..text.tokenizer import Tokenizer
+from .engine.engine import Engine
 
 # What each head is, in words, and the commands that use it.
 HEADS: dict[str | None, tuple[str, str]] = {
@@ -49,13 +50,14 @@ def require_head(model: Model, heads: Collection[str], name: str) -> None:
 
 
 def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
-    """Move a model to a device and let it compute in a number format; its weights stay as they are.
+    """Move a model to a device and let it compute in a number format, by the engine; its weights stay as they are.
 
     device, precision: names as on the command line. Raises ConfigError for what this machine does not have.
     """
     where = resolve_device(device)
     model.to(where)
     model.compute_dtype = DTYPES[resolve_precision(precision, where)]
+    model.engine = Engine()
     return model
 
 
