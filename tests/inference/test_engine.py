@@ -14,7 +14,7 @@ from drawn_networks import configs
 from inference.samples import tiny
 from maskwright.data.batch import Batch
 from maskwright.inference.engine import choice, layers, operators
-from maskwright.inference.engine.attention import FUSED_FROM, attend_fixed
+from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, attend_fixed
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.ready import place
 from maskwright.models.model import Model, build
@@ -93,8 +93,14 @@ def test_every_preset_gives_the_numbers_of_the_modules(name, dtype):
 
 
 @settings(max_examples=60)
-@given(ragged, st.sampled_from([1, 2, 4]), st.sampled_from([torch.float32, torch.bfloat16]), st.integers(1, 9))
-def test_attention_is_that_of_the_modules_on_both_sides_of_the_crossing(lengths, num_heads, dtype, crossing):
+@given(
+    ragged,
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+    st.sampled_from(["columns", "rows", "float", "fused"]),
+    st.integers(1, 3000),
+)
+def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype, way, cached):
     runs, start = [], 0
     for length in lengths:
         runs.append(Run(start, 2, length))
@@ -102,7 +108,8 @@ def test_attention_is_that_of_the_modules_on_both_sides_of_the_crossing(lengths,
     qkv = torch.randn(start, 24, generator=torch.Generator().manual_seed(0)).to(dtype)
     expected, _ = attend(qkv.float(), runs, num_heads, fused=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(FUSED_FROM, dtype, crossing)
+        patch.setitem(WAYS, dtype, () if way == "fused" else ((9, way), (99, way)))
+        patch.setitem(CACHED_SCORES, dtype, cached)
         found = attend_fixed(qkv, runs, num_heads)
     tolerance = 1e-5 if dtype == torch.float32 else 3e-2
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=tolerance)
@@ -128,9 +135,13 @@ def test_every_activation_is_inside_or_after_the_product(name, dtype):
     weight, bias, x = (torch.randn(size, generator=draws).to(dtype) for size in ((10, 6), (10,), (5, 6)))
     act = ACTIVATIONS[name]
     expected = act(torch.nn.functional.linear(x.float(), weight.float(), bias.float()))
-    for make in (layers.PlainProduct, layers.PackedProduct):
+    kinds = [layers.PlainProduct]
+    if operators.missing(dtype) is None:
+        assert layers.NAMES[act] in operators.FUSED
+        kinds.append(layers.PackedProduct)
+    for kind in kinds:
         with torch.inference_mode():
-            found = make(weight, bias, dtype, act)(x)
+            found = kind(weight, bias, dtype, act)(x)
         torch.testing.assert_close(found.float(), expected, rtol=2e-2, atol=1e-5 if dtype == torch.float32 else 2e-2)
 
 
@@ -143,7 +154,7 @@ def test_the_padded_call_goes_through_the_engine_too():
     model.engine = Engine()
     with torch.inference_mode():
         found = model(input_ids=ids, attention_mask=mask).last_hidden_state
-    assert model.engine.choice is not None
+    assert model.engine._fixed is not None
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
@@ -237,14 +248,15 @@ def test_a_copied_or_pickled_model_packs_its_own_weights():
 
 def test_plain_products_serve_where_packed_ones_are_missing(monkeypatch):
     monkeypatch.setattr(operators, "missing", lambda dtype: "this build of torch has no oneDNN")
-    found = choice.choose(torch.float32, torch.device("cpu"))
-    assert found.make is layers.PlainProduct
-    assert "no oneDNN" in found.why
+    found = choice.choose("fp32", torch.device("cpu"))
+    assert found.products == "plain" and "no oneDNN" in found.why
+    assert choice.float_kit(torch.float32, torch.device("cpu")).kind is layers.PlainProduct
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
 def test_plain_products_serve_elsewhere_than_on_a_processor(device):
-    assert choice.choose(torch.bfloat16, torch.device(device)).make is layers.PlainProduct
+    assert choice.choose("bf16", torch.device(device)).products == "plain"
+    assert choice.choose("int8", torch.device(device)).products == "none"
 
 
 def test_operators_that_changed_or_lie_are_found_out(monkeypatch):

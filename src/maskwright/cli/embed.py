@@ -14,8 +14,8 @@ from .common import (
     ColumnsOption,
     DebugFlag,
     DeviceOption,
+    InferencePrecisionOption,
     JsonFlag,
-    PrecisionOption,
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
@@ -24,12 +24,23 @@ from .common import (
     set_threads,
 )
 from .long_options import LongOption, StrideOption
-from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, refuse_same_file, warn_of_cuts
+from .using import (
+    BatchTokensOption,
+    CalibrateOption,
+    InputOption,
+    MaxLengthOption,
+    calibration_texts,
+    read_rows,
+    refuse_same_file,
+    tell_int8_loss,
+    warn_of_cuts,
+)
 
 if TYPE_CHECKING:
     from ..core.progress import Track
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.inputs import Text
+    from ..text.tables import Row
 
 WordsFlag = Annotated[
     bool, typer.Option("--words", help="With --pooling none: a vector of each word and not of each piece.")
@@ -78,7 +89,8 @@ def embed(
     stride: StrideOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
+    precision: InferencePrecisionOption = "auto",
+    calibrate_on: CalibrateOption = None,
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
@@ -102,9 +114,11 @@ def embed(
     refuse_same_file(input, output)
     set_threads(threads)
     given: list[Text] = list(texts or [])
+    rows: list[Row] | None = None
     if input is not None:
         rows = read_rows(input, columns, skip_bad_rows)
         given = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in rows]
+    typical = calibration_texts(precision, calibrate_on, rows)
     from ..api import open_embedder
 
     encoder = open_embedder(
@@ -117,7 +131,9 @@ def embed(
         stride=stride,
         device=device,
         precision=precision,
+        calibrate_on=typical,
     )
+    tell_int8_loss(encoder.model)
     if words and encoder.pooling != "none":
         raise ConfigError("--words needs --pooling none: other poolings give one vector for a whole text.")
     if pieces is not None and not words:

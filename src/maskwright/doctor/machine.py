@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..inference.engine.choice import choose
-from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..models.device import resolve_device, resolve_precision
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
 _REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([\w-]+)['"]""")
@@ -66,8 +66,7 @@ def devices() -> list[dict[str, Any]]:
 
 def engine_choices(device: torch.device) -> dict[str, dict[str, str]]:
     """For each number format of inference what multiplies on the device that `auto` picks, and why."""
-    found = {name: choose(DTYPES[name], device) for name in ("fp32", "bf16")}
-    return {name: {"products": choice.name, "why": choice.why} for name, choice in found.items()}
+    return {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")}
 
 
 def extras() -> dict[str, list[str]]:

@@ -7,9 +7,9 @@ or with relative or rotary positions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -19,14 +19,14 @@ from ...models.transformer import Encoded, Layer, Transformer
 from ...nn.attention import Executor, Run
 from ...nn.embeddings import Embeddings
 from .attention import attend_fixed
-from .layers import FixedFeedForward, MakeProduct, Norm, Product, product_of
+from .layers import Kit, Norm, Product
 
 
 class FixedEmbeddings:
     """Token + position + segment vectors, normed; the sum and its norm stay in the dtype of the weights."""
 
-    def __init__(self, make: MakeProduct, module: Embeddings, dtype: torch.dtype) -> None:
-        self.words, self.scale, self.dtype = module.word.weight.detach(), module.scale, dtype
+    def __init__(self, kit: Kit, module: Embeddings) -> None:
+        self.words, self.scale, self.dtype = module.word.weight.detach(), module.scale, kit.dtype
         places = module.fixed_positions if module.position is None else module.position.weight
         self.places = None if places is None else places.detach()
         self.offset = 0 if module.position is None else module.position_offset
@@ -37,7 +37,8 @@ class FixedEmbeddings:
         self.first_type = first_type  # where no table of positions has it already
         self.types = None if types is None or len(types) == 1 else types - types[0]  # what is left to add to the first
         self.norm = Norm.of(module.norm, module.norm.weight.dtype)
-        self.project = None if module.project is None else product_of(make, module.project, dtype)
+        own = module.project
+        self.project = None if own is None else kit.product(own.weight, own.bias)
 
     def __call__(self, batch: Batch) -> Tensor:
         """float [tokens, hidden]."""
@@ -63,21 +64,21 @@ class FixedLayer:
     qkv: Product
     out: Product
     attention_norm: Norm | None
-    ffn: FixedFeedForward
+    ffn: Callable[[Tensor, Tensor], Tensor]
     ffn_norm: Norm
 
     @classmethod
-    def of(cls, make: MakeProduct, layer: Layer, dtype: torch.dtype) -> FixedLayer:
+    def of(cls, kit: Kit, layer: Layer) -> FixedLayer:
         """That of a module."""
-        attention, ffn = layer.attention, layer.ffn
+        attention = layer.attention
         return cls(
             layer.is_pre,
             attention.num_heads,
-            product_of(make, attention.qkv, dtype),
-            product_of(make, attention.out, dtype),
-            None if layer.attention_norm is None else Norm.of(layer.attention_norm, dtype),
-            FixedFeedForward(make, ffn.up, ffn.down, ffn.act, ffn.gated, dtype),
-            Norm.of(layer.ffn_norm, dtype),
+            kit.product(attention.qkv.weight, attention.qkv.bias, to_attention=True),
+            kit.product(attention.out.weight, attention.out.bias),
+            None if layer.attention_norm is None else Norm.of(layer.attention_norm, kit.dtype),
+            kit.feed_forward(layer.ffn),
+            Norm.of(layer.ffn_norm, kit.dtype),
         )
 
     def __call__(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
@@ -99,21 +100,21 @@ class FixedLayer:
 
 
 class FixedEncoder:
-    """Runs packs through fixed weights. make: which products; the modules' weights are read once, here."""
+    """Runs packs through fixed weights. kit: what it is made with; the modules' weights are read once, here."""
 
-    def __init__(self, encoder: Transformer, dtype: torch.dtype, make: MakeProduct) -> None:
-        self.encoder, self.dtype = encoder, dtype
-        self.embeddings = FixedEmbeddings(make, encoder.embeddings, dtype)
-        layers = [FixedLayer.of(make, layer, dtype) for layer in encoder.layers if isinstance(layer, Layer)]
+    def __init__(self, encoder: Transformer, kit: Kit) -> None:
+        self.encoder, self.attention_dtype = encoder, kit.attention_dtype
+        self.embeddings = FixedEmbeddings(kit, encoder.embeddings)
+        layers = [FixedLayer.of(kit, layer) for layer in encoder.layers if isinstance(layer, Layer)]
         self.in_order = [layers[group] for group in encoder.layer_groups]
-        self.final_norm = None if encoder.final_norm is None else Norm.of(encoder.final_norm, dtype)
+        self.final_norm = None if encoder.final_norm is None else Norm.of(encoder.final_norm, kit.dtype)
 
     def __call__(self, batch: Batch, hidden_states: bool = False, row_length: int | None = None) -> Encoded:
         """Encode a pack that has tokens; as `Transformer.forward` in evaluation, without attention weights."""
         encoder, states = self.encoder, []
         encoder.say_what_is_full(batch, row_length)
-        relatives = encoder.relatives
-        attending = executors(encoder.config, batch, self.dtype, relatives, training=False, row_length=row_length)
+        relatives, dtype = encoder.relatives, self.attention_dtype
+        attending = executors(encoder.config, batch, dtype, relatives, training=False, row_length=row_length)
         hidden = self.embeddings(batch)  # [tokens, hidden]
         for layer, executor in zip(self.in_order, attending, strict=True):
             if hidden_states:

@@ -8,36 +8,46 @@ engine (`inference.ready.place`) after that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from threading import Lock
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd.graph import increment_version
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from ...core.errors import InputError
 from ...data.batch import Batch
 from ...models.model import Model
 from ...models.transformer import Encoded
-from .choice import Choice, choose
+from .choice import float_kit, int8_kit
 from .encoder import FixedEncoder
+from .int8 import Int8Loss, Place, Range, RecordingKit
 
 
 class Engine:
-    """Encodes packs for the model that it is attached to, in that model's compute_dtype.
+    """Encodes packs for the model that it is attached to.
 
-    choice: which products run it, and why; None before the first pack.
+    int8: in int8, after `calibrate`; else in the model's compute_dtype. loss: what int8 costs, where that was measured.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, int8: bool = False) -> None:
         _count_fused_steps()
-        self.choice: Choice | None = None
+        self.int8 = int8
+        self.loss: Int8Loss | None = None
+        self._ranges: dict[Place, Range] = {}
+        self._calibrated: tuple[Any, ...] = ()  # the stamp of the weights then
         self._fixed: FixedEncoder | None = None
         self._stamp: tuple[Any, ...] = ()
         self._lock = Lock()  # two threads may use one model: the weights are packed once
 
     def encode(self, model: Model, batch: Batch, hidden_states: bool = False, row_length: int | None = None) -> Encoded:
-        """`.hidden` [tokens, hidden] of a pack, and every layer's if asked: what the modules give."""
+        """`.hidden` [tokens, hidden] of a pack, and every layer's if asked: what the modules give.
+
+        Raises InputError for int8 without calibration, or with other weights than those of it.
+        """
         parameters = list(model.encoder.parameters())
         if not batch.num_tokens or any(parameter.is_inference() for parameter in parameters):
             # Nothing to multiply; or weights made under inference mode, which keep no version: copies could be stale.
@@ -47,23 +57,44 @@ class Engine:
             return encoded
         return self._ready(model, parameters)(batch, hidden_states, row_length)
 
-    def _ready(self, model: Model, parameters: list[torch.Tensor]) -> FixedEncoder:
+    def calibrate(self, model: Model, batches: Iterable[Batch]) -> None:
+        """Find the ranges of all numbers that enter a product, in float32, on packs of typical texts."""
+        kit = RecordingKit()
+        recording = FixedEncoder(model.encoder, kit)
+        with torch.inference_mode():
+            for batch in batches:
+                model.check(batch)
+                recording(batch)
+        with self._lock:
+            self._ranges, self._fixed = kit.ranges, None
+            self._calibrated = _stamp_of(model, list(model.encoder.parameters()))
+
+    def _ready(self, model: Model, parameters: list[Tensor]) -> FixedEncoder:
         """The fixed encoder of the model's weights as they are now."""
-        stamp = (model.compute_dtype, *((id(one), one._version, one.data_ptr(), one.dtype) for one in parameters))
+        stamp = _stamp_of(model, parameters)
         with self._lock:
             if self._fixed is None or stamp != self._stamp:
-                self.choice = choose(model.compute_dtype, parameters[0].device)
-                self._fixed = FixedEncoder(model.encoder, model.compute_dtype, self.choice.make)
-                self._stamp = stamp
+                device = parameters[0].device
+                if self.int8 and stamp != self._calibrated:
+                    raise InputError(
+                        "int8 needs ranges from typical texts, found with the weights as they are now: give texts to "
+                        "calibrate on."
+                    )
+                kit = int8_kit(self._ranges, device) if self.int8 else float_kit(model.compute_dtype, device)
+                self._fixed, self._stamp = FixedEncoder(model.encoder, kit), stamp
             return self._fixed
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         """A copied model packs its own weights."""
-        return Engine()
+        return Engine(self.int8)
 
-    def __reduce__(self) -> tuple[type[Engine], tuple[()]]:
+    def __reduce__(self) -> tuple[type[Engine], tuple[bool]]:
         """So does one that is read from a file."""
-        return Engine, ()
+        return Engine, (self.int8,)
+
+
+def _stamp_of(model: Model, parameters: list[Tensor]) -> tuple[Any, ...]:
+    return (model.compute_dtype, *((id(one), one._version, one.data_ptr(), one.dtype) for one in parameters))
 
 
 @cache

@@ -7,6 +7,7 @@ plain operator on a small input; where it is missing, fails or differs, `missing
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,7 @@ FUSED: dict[str, tuple[str, str]] = {
     "tanh": ("tanh", ""),
     "sigmoid": ("sigmoid", ""),
 }
+FUSED_INT8 = ("gelu", "gelu_new", "relu")  # those that int8 products have
 _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "gelu": F.gelu,
@@ -77,6 +79,90 @@ def missing(dtype: torch.dtype) -> str | None:
     if not worst <= TOLERANCE[dtype]:
         return f"packed products differ from plain ones by {worst:.1e} on this processor"
     return None
+
+
+def pack_int8(weight: Tensor) -> Tensor:
+    """A weight int8 [out_size, in_size] in the order in which the processor reads it."""
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(weight.contiguous(), [_TOKENS, weight.shape[1]])
+    return packed
+
+
+@dataclass(frozen=True)
+class Int8Weights:
+    """A packed int8 matrix. scales: float32 [out_size], of its rows; bias: float32 [out_size]; x_scale, x_zero: of the
+    uint8 numbers that it multiplies, whose values are x_scale * (number - x_zero).
+    """
+
+    packed: Tensor
+    scales: Tensor
+    zeros: Tensor
+    bias: Tensor
+    x_scale: float
+    x_zero: int
+
+
+def int8_product(x: Tensor, weights: Int8Weights, dtype: torch.dtype) -> Tensor:
+    """x W^T + b. x: uint8 [tokens, in_size]. Returns float `dtype` [tokens, out_size]."""
+    own = (weights.packed, weights.scales, weights.zeros, weights.bias)
+    result: Tensor = torch.ops.onednn.qlinear_pointwise(
+        x, weights.x_scale, weights.x_zero, *own, 1.0, 0, dtype, "none", [], ""
+    )
+    return result
+
+
+def int8_product_plus(x: Tensor, other: Tensor, weights: Int8Weights) -> Tensor:
+    """x W^T + b + other. x: uint8 [tokens, in_size]; other: float32 [tokens, out_size], as is the result."""
+    own = (weights.packed, weights.scales, weights.zeros, other, weights.bias)
+    result: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
+        x, weights.x_scale, weights.x_zero, *own, 1.0, 0, torch.float32, 1.0, 0, "add", 1.0, "none", [], ""
+    )
+    return result
+
+
+def int8_product_act(x: Tensor, weights: Int8Weights, act: str, scale: float, zero: int) -> Tensor:
+    """act(x W^T + b) as uint8 numbers again, of `scale` and `zero`. act: a name of FUSED_INT8.
+
+    x: uint8 [tokens, in_size]. Returns uint8 [tokens, out_size].
+    """
+    own = (weights.packed, weights.scales, weights.zeros, weights.bias)
+    name, algorithm = FUSED[act]
+    result: Tensor = torch.ops.onednn.qlinear_pointwise(
+        x, weights.x_scale, weights.x_zero, *own, scale, zero, torch.uint8, name, [], algorithm
+    )
+    return result
+
+
+@cache
+def missing_int8() -> str | None:
+    """Why there are no int8 products on this processor; None where there are. Checked once."""
+    if not torch.backends.mkldnn.is_available():
+        return "this build of torch has no oneDNN"
+    with torch.inference_mode():
+        try:
+            worst = _worst_int8_difference()
+        except (RuntimeError, AttributeError, TypeError) as error:  # what torch raises for operators that changed
+            return f"torch {torch.__version__} has no int8 products as they are known here ({_first_line(error)})"
+    if not worst <= TOLERANCE[torch.bfloat16]:
+        return f"int8 products differ from exact ones by {worst:.1e} on this processor"
+    return None
+
+
+def _worst_int8_difference() -> float:
+    """The same for int8, against exact products of the same whole numbers, which reach the ends of their range."""
+    draws = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (7, 64), generator=draws, dtype=torch.uint8)
+    weight = torch.randint(-127, 128, (48, 64), generator=draws, dtype=torch.int8)
+    x[0], weight[0] = 255, 127  # where a processor without these instructions overflows
+    scales, bias, other = (torch.rand(size, generator=draws) for size in ((48,), (48,), (7, 48)))
+    zeros = torch.zeros(48, dtype=torch.int32)
+    weights = Int8Weights(pack_int8(weight), scales * 1e-3, zeros, bias, 0.02, 128)
+    plain = (x.float() - 128) * 0.02 @ (weight.float() * 1e-3 * scales[:, None]).T + bias
+    pairs = [(int8_product(x, weights, dtype), plain) for dtype in (torch.float32, torch.bfloat16)]
+    pairs.append((int8_product_plus(x, other, weights), plain + other))
+    for act in FUSED_INT8:
+        numbers = int8_product_act(x, weights, act, 0.05, 16)
+        pairs.append(((numbers.float() - 16) * 0.05, _PLAIN[act](plain).clamp(-16 * 0.05, (255 - 16) * 0.05)))
+    return max(float((found.float() - wanted).abs().max() / wanted.abs().max()) for found, wanted in pairs)
 
 
 def _worst_difference(dtype: torch.dtype) -> float:
