@@ -8,7 +8,7 @@ engine (`inference.ready.place`) after that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -69,7 +69,7 @@ class Engine:
             self._ranges, self._fixed = kit.ranges, None
             self._calibrated = _stamp_of(model, list(model.encoder.parameters()))
 
-    def _ready(self, model: Model, parameters: list[Tensor]) -> FixedEncoder:
+    def _ready(self, model: Model, parameters: Sequence[Tensor]) -> FixedEncoder:
         """The fixed encoder of the model's weights as they are now."""
         stamp = _stamp_of(model, parameters)
         with self._lock:
@@ -93,7 +93,7 @@ class Engine:
         return Engine, (self.int8,)
 
 
-def _stamp_of(model: Model, parameters: list[Tensor]) -> tuple[Any, ...]:
+def _stamp_of(model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:
     return (model.compute_dtype, *((id(one), one._version, one.data_ptr(), one.dtype) for one in parameters))
 
 

@@ -90,7 +90,8 @@ class FixedFeedForward:
     """down(act(up(x))), or down(act(first(x)) * second(x)) where the network is gated, plus the residual."""
 
     def __init__(self, kind: type[PlainProduct] | type[PackedProduct], ffn: FeedForward, dtype: torch.dtype) -> None:
-        weight, bias = ffn.up.weight, ffn.up.bias
+        weight: Tensor = ffn.up.weight
+        bias: Tensor | None = ffn.up.bias
         self.other: PlainProduct | PackedProduct | None = None
         if ffn.gated:  # the first half of `up` goes through the activation, the second multiplies it
             weight, second = weight.chunk(2)
