@@ -61,9 +61,17 @@ def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     if name == "int8":
         require_int8(where)
     model.to(where)
-    model.compute_dtype = DTYPES["fp32" if name == "int8" else name]
-    model.engine = Engine(int8=name == "int8")
+    compute_in(model, name)
     return model
+
+
+def compute_in(model: Model, precision: str) -> None:
+    """Let a model compute in a number format that this machine has, and by the engine wherever it is only used.
+
+    Training sets it too, so that dev scores are those of the commands that use the model afterwards.
+    """
+    model.compute_dtype = DTYPES["fp32" if precision == "int8" else precision]
+    model.engine = Engine(int8=precision == "int8")
 
 
 def tokenizer_of(model: Model) -> Tokenizer:
