@@ -40,7 +40,8 @@ MEGABYTE = 1 << 20
 
 def contender(name: str, length: int, heads: int) -> Callable:
     """A function from qkv [length, 3 * hidden] to context [length, hidden]."""
-    from maskwright.nn.attention import Run, attend
+    from maskwright.nn.attention import attend
+    from maskwright.nn.runs import Run
     from maskwright.nn.sparse import attend_sparse
     from maskwright.nn.sparse_rules import SlidingWindow, big_bird
 

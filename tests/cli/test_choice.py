@@ -114,7 +114,7 @@ def test_one_row_is_answered_on_the_command_line(folder, maskwright):
     code, out, _ = maskwright(*words)
     assert code == 0 and "left ." in out
     for bad, said in (
-        (words[:5], "1 of at least two"),
+        (words[:5], "--choice is given once"),
         ([*words, "another"], "one text"),
         ([*words[:3], "--input", folder / "test.jsonl", "--choice", "a"], "either texts or --input"),
         (words[:3], "nothing to choose from"),

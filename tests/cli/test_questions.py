@@ -76,6 +76,9 @@ def test_dev_rows_score_as_in_training_and_others_by_the_threshold(folder, maskw
     trained = json.loads((folder / "run/model/maskwright.json").read_text(encoding="utf-8"))["training"]["mean"]
     for name in ("exact_match", "f1", "has_answer_f1", "no_answer_f1"):
         assert result["metrics"][name] == pytest.approx(trained[name])
+    same = folder / "run/model"  # the threshold that dev chose has no part in a comparison on dev either
+    _, out, _ = maskwright("evaluate", same, folder / "dev.json", "--against", same, "--json")
+    assert json.loads(out)["against"]["comparison"]["first"] == pytest.approx(trained["f1"])
     code, out, _ = maskwright("evaluate", folder / "run/model", folder / "test.json", "--json", "--errors", 3)
     assert code == 0 and set(json.loads(out)["metrics"]) >= {"exact_match", "f1", "has_answer_f1", "no_answer_f1"}
 
@@ -106,12 +109,24 @@ def test_a_context_comes_from_a_file_too_and_people_see_a_table(folder, maskwrig
     ]
     code, out, _ = maskwright(*words, "--trace")
     assert code == 0 and "(no answer)" in out and "(whitespace)" in out and "TK1 " in out
+    assert out.startswith("Where does Bob live?   ")  # the title is one line, however narrow the table
     assert maskwright(*words, "--context", "both")[0] == 2
 
 
 def test_files_of_questions_are_answered(folder, maskwright, tmp_path):
     code, out, _ = maskwright("predict", folder / "run/model", "--input", folder / "test.json", "--json")
     assert code == 0 and len(out.splitlines()) == 20 and "gold" in json.loads(out.splitlines()[0])
+    asked = [
+        entry["id"]
+        for part in json.loads((folder / "test.json").read_text())["data"]
+        for paragraph in part["paragraphs"]
+        for entry in paragraph["qas"]
+    ]
+    assert [json.loads(line)["id"] for line in out.splitlines()] == asked
+    known = {"id": "q7", "question": "Where?", "context": "Bob lives in Oslo.", "answers": ["Oslo"]}
+    (tmp_path / "known.jsonl").write_text(json.dumps(known) + "\n", encoding="utf-8")
+    code, out, _ = maskwright("predict", folder / "run/model", "--input", tmp_path / "known.jsonl", "--json")
+    assert code == 0 and (json.loads(out)["id"], json.loads(out)["gold"]) == ("q7", ["Oslo"])
     (tmp_path / "q.jsonl").write_text('{"question": "Where?", "context": "Bob lives in Oslo."}\n', encoding="utf-8")
     code, out, _ = maskwright("predict", folder / "run/model", "--input", tmp_path / "q.jsonl", "--json")
     assert code == 0 and json.loads(out)["text_pair"] == "Bob lives in Oslo."

@@ -15,6 +15,7 @@ from maskwright.doctor.clinic import examine
 from maskwright.doctor.fix import check_fix, write_fixed
 from maskwright.doctor.prints import Prints, overlap, words_of
 from maskwright.doctor.repeats import near_pairs
+from maskwright.doctor.report import next_steps
 from maskwright.doctor.rows import Item
 
 SYLLABLES = ["ba", "de", "ki", "lo", "mu", "pra", "sen", "tor", "vi", "xu"]
@@ -226,6 +227,18 @@ def test_choices_that_give_themselves_away(tmp_path):
     found = examine(tmp_path / "t.jsonl")
     assert found.task == "choice"
     assert {"position-bias", "length-bias", "same-choices", "unreadable-rows"} <= set(names(found))
+    assert "finetune choice" in next_steps(found)[-1][0] and "--skip-bad-rows" in next_steps(found)[-1][0]
+
+
+def test_trees_and_the_table_of_swag_are_known_by_their_form(tmp_path):
+    (tmp_path / "trees.txt").write_text("(3 (2 a) (4 film))\n(1 (2 a) (0 bore))\n(3 (2 a) (4 film))\n(9 (2 a) (2 b))\n")
+    found = examine(tmp_path / "trees.txt")
+    assert (found.task, len(found.train.prints), found.shares) == ("classification", 3, {"3": 2, "1": 1})
+    assert {"duplicates", "unreadable-rows"} <= set(names(found)) and "unlabelled" not in names(found)
+    row = "0,v,0,s,she sat,she,gold,fell,rose,left,ate,1\n"
+    names_of = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
+    (tmp_path / "swag.csv").write_text(names_of + row)
+    assert examine(tmp_path / "swag.csv").task == "choice"
 
 
 def test_lengths_in_tokens_and_what_is_cut(tmp_path):

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.nn import sparse_blocks, sparse_rules
-from maskwright.nn.attention import Run, attend
+from maskwright.nn.attention import attend
 from maskwright.nn.relative import KINDS, RelativeBias, RelativeVectors
+from maskwright.nn.runs import Run
 from maskwright.nn.sparse import attend_masked, attend_sparse
 from maskwright.nn.sparse_pattern import BlockPattern
 from maskwright.nn.sparse_rules import (
@@ -382,7 +383,7 @@ def test_no_operation_makes_a_tensor_of_length_by_length(rule):
 MEMORY = """
 import sys
 import torch
-from maskwright.nn.attention import Run
+from maskwright.nn.runs import Run
 from maskwright.nn.sparse import attend_masked, attend_sparse
 from maskwright.nn.sparse_rules import big_bird
 attention = {"sparse": attend_sparse, "masked": attend_masked}[sys.argv[1]]

@@ -16,6 +16,7 @@ from maskwright.core.errors import ConfigError, InputError, ModelFolderError, Ro
 from maskwright.inference.predict import Predictor
 from maskwright.tasks import Choice, task_of_model
 from maskwright.tasks.choice_examples import tokenize_choices
+from maskwright.tasks.long_texts import LongTexts
 from maskwright.text.choices import ChoiceRow, choices_of
 from maskwright.text.encoding import TextCounts
 from maskwright.train.finetune import fit
@@ -248,3 +249,75 @@ def test_cross_validation_runs():
 def test_what_cannot_be_learnt_from_is_refused_in_words(x, y, words):
     with pytest.raises(InputError, match=words):
         mw.MultipleChoice(tiny("mlm"), **QUICK).fit(x, y)
+
+
+# -- contexts that do not fit ------------------------------------------------------------------------------------------
+
+LONG = "the cat sat on the mat . she bought a gallon of milk at the store . penguins are flightless birds ! " * 2
+LONG_ROWS = [row(LONG, "rain fell", "dogs chase cats in the garden", label=1), row("she", "a", "fell", line=2)]
+
+
+def test_every_token_of_a_context_is_in_a_window_with_the_whole_choice():
+    found = Choice(LongTexts(stride=3)).examples(LONG_ROWS, tokenizer(), 24)
+    windows = found.windows
+    assert (len(found), found.num_truncated, found.targets.tolist()) == (2, 0, [1, 0])
+    assert windows.num_windows[0] > 2 and windows.num_windows[2:].tolist() == [1, 1]
+    whole = tokenizer()(LONG, add_special_tokens=False)
+    for choice, text in enumerate(LONG_ROWS[0].choices):
+        ending = [*tokenizer()(text, add_special_tokens=False).ids, tokenizer().sep_id]
+        context: list[int] = []
+        for index in range(windows.starts[choice], windows.starts[choice + 1]):
+            ids = windows.input_ids[index].tolist()
+            assert len(ids) <= 24 and ids[-len(ending) :] == ending
+            assert windows.token_types[index].tolist() == [0] * (len(ids) - len(ending)) + [1] * len(ending)
+            first = len(context) - 3 if context else 0
+            context = context[:first] + ids[1 : -len(ending) - 1]
+            assert tuple(windows.spans[index]) == (whole.offsets[first][0], whole.offsets[len(context) - 1][1])
+        assert context == whole.ids
+    assert found.lengths.tolist() == found.sequence_lengths.reshape(2, 2).sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_scores_of_windows_are_pooled_in_training_and_in_answers(pool):
+    model, task = tiny("choice"), Choice(LongTexts(stride=3, pool=pool))
+    found = task.examples(LONG_ROWS, tokenizer(), 24)
+    alone = [
+        model.logits(mw.Batch.from_sequences([ids], [types])).item()
+        for ids, types in zip(found.input_ids, found.token_types, strict=True)
+    ]
+    parts = [alone[start:end] for start, end in zip(found.windows.starts, found.windows.starts[1:], strict=False)]
+    wanted = torch.tensor([max(part) if pool == "max" else sum(part) / len(part) for part in parts]).reshape(2, 2)
+    batch = found.batch([1, 0])
+    assert torch.allclose(task.scores(model, batch), wanted[[1, 0]], atol=1e-5)
+    assert torch.allclose(task.logits(model, found), wanted, atol=1e-5)
+    assert torch.allclose(task.logits(model, found, batch_tokens=24), wanted, atol=1e-5)
+    first, second = task.predict(model, found)
+    own = parts[first["label"]]
+    assert "loudest" not in second and first["loudest"]["window"] == own.index(max(own))
+    assert LONG[first["loudest"]["start"] : first["loudest"]["end"]] and first["loudest"]["windows"] == len(own)
+
+
+def test_what_fits_is_answered_as_without_windows():
+    model = tiny("choice")
+    with_windows, without = (task.examples(ROWS, tokenizer(), 64) for task in (Choice(LongTexts()), Choice()))
+    assert torch.equal(Choice(LongTexts()).logits(model, with_windows), Choice().logits(model, without))
+
+
+def test_training_reads_so_many_windows_and_no_more():
+    task = Choice(LongTexts(stride=3, max_windows=2))
+    found = task.for_training(task.examples(LONG_ROWS, tokenizer(), 24))
+    assert found.windows.num_windows.max() == 2 and len(found) == 2
+    assert any("left out in training" in line for line in task.remarks(found, "train", 24))
+    assert Choice.from_json(task.to_json()).long == task.long and "long" not in Choice().to_json()
+
+
+def test_a_chooser_that_reads_windows_does_so_when_it_is_loaded(tmp_path):
+    tiny("choice").save(tmp_path / "model")
+    rows, labels = [(LONG, ["rain fell", "a"]), ("she", ["fell", "cats"])], [1, 0]
+    chooser = mw.MultipleChoice(tmp_path / "model", epochs=1, max_length=24, long="windows", stride=3, max_windows=9)
+    chooser.fit(rows, labels).save(tmp_path / "saved")
+    again = mw.MultipleChoice.load(tmp_path / "saved")
+    assert (again.long, again.stride, again.max_windows) == ("windows", 3, 9)
+    assert np.allclose(again.predict_proba(rows), chooser.predict_proba(rows), atol=1e-6)
+    cut = mw.MultipleChoice.load(tmp_path / "saved", long="cut", stride=None, max_windows=32)
+    assert not np.allclose(cut.predict_proba(rows)[0], chooser.predict_proba(rows)[0], atol=1e-6)

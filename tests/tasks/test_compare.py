@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from maskwright.core.errors import InputError
-from maskwright.tasks import Classification, Regression, Tagging
+from maskwright.tasks import Choice, Classification, Regression, Tagging
 from maskwright.tasks.compare import compare, rate
 from maskwright.tasks.examples import Examples
 from maskwright.tasks.significance import bootstrap_scores, mcnemar, permutation_test
+from maskwright.tasks.similarity import Similarity
 from tasks.standins import row
 
 
@@ -93,3 +94,30 @@ def test_the_permutation_test_rejects_true_hypotheses_as_often_as_it_says():
         p_value = permutation_test(lambda _, x: float(x.mean()), a[:, 0], a, b, samples=199, seed=number)
         rejected += p_value <= 0.1
     assert 2 <= rejected <= 20
+
+
+def test_choices_are_compared_by_accuracy():
+    from inference.samples import tokenizer
+    from maskwright.tasks.choice_examples import tokenize_choices
+    from maskwright.text.choices import ChoiceRow
+
+    rows = [ChoiceRow("she", "", ("a", "cats", "fell"), place % 3, place, "rows.jsonl") for place in range(9)]
+    examples = tokenize_choices(rows, tokenizer(), None, torch.arange(9) % 3)
+    logits = torch.eye(3).repeat(3, 1)
+    logits[4] = torch.tensor([1.0, 0.0, 0.0])
+    rated = rate(Choice(), logits, examples)
+    assert (rated.metric, rated.of(rated.parts), rated.is_right.sum()) == ("accuracy", pytest.approx(8 / 9), 8)
+    assert compare(rated, rated).sentence("A", "B").startswith("A and B have the same accuracy")
+
+
+def test_vectors_of_sentences_are_compared_by_rank():
+    from inference.samples import tokenizer
+
+    draw = torch.Generator().manual_seed(0)
+    rows = [row("she", str(place % 4), text_pair="cats fell") for place in range(12)]
+    task = Similarity()
+    examples = task.examples(rows, tokenizer())
+    vectors = torch.nn.functional.normalize(torch.randn(12, 2, 5, generator=draw), dim=-1)
+    rated = rate(task, vectors, examples)
+    assert rated.metric == "spearman"
+    assert rated.of(rated.parts) == pytest.approx(task.score(vectors, examples).metrics["spearman"])

@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.tasks.qa_scores import Scored, normalise, score_all, score_answer
+from maskwright.tasks.qa_scores import Scored, normalise, score_all, score_answer, summarise
 from maskwright.tasks.qa_spans import Found, Span
-from maskwright.tasks.qa_threshold import Threshold, cross_report, halves, report, tune_threshold
+from maskwright.tasks.qa_threshold import (
+    Threshold,
+    cross_report,
+    fair_outcome,
+    halves,
+    report,
+    tune_threshold,
+)
 from maskwright.text.squad import Gold, Question
 from text.tokenizer_samples import any_text
 
@@ -277,6 +284,19 @@ def test_a_cross_report_scores_each_half_with_the_threshold_of_the_other():
     assert metrics["f1"] == pytest.approx(total / len(scored))
     best = tune_threshold(scored)
     assert metrics["f1"] <= scored.outcome(best.value)[:, 1].mean() + 1e-12  # what tuning on all rows would claim
+
+
+def test_no_row_is_scored_by_a_threshold_that_it_chose():
+    scored, *_ = scored_cases(200)
+    own, other = tune_threshold(scored), Threshold(0.3, frozenset({"another"}))
+    for threshold in (own, None):
+        fair = summarise(fair_outcome(scored, threshold, True), scored.has_answer)
+        assert fair == pytest.approx(cross_report(scored)[0])
+    assert (fair_outcome(scored, other, True) == scored.outcome(0.3)).all()
+    assert (fair_outcome(scored, own, False) == scored.answered).all()
+    answered = scored.take(scored.has_answer)
+    assert (fair_outcome(answered, None, None) == answered.answered).all()
+    assert (fair_outcome(scored.take(np.array([0])), None, True) == scored.take(np.array([0])).outcome(0.0)).all()
 
 
 def test_thresholds_that_are_none_are_refused():

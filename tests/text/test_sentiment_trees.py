@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.core.errors import InputError, RowErrors
-from maskwright.text.sentiment_trees import phrase_rows, read_sentiment_trees, sentence_rows
+from maskwright.core.errors import ConfigError, InputError, RowErrors
+from maskwright.tasks.classification import Classification
+from maskwright.text.sentiment_trees import (
+    is_treebank,
+    phrase_rows,
+    read_sentiment_trees,
+    read_treebank,
+    sentence_rows,
+)
 
 FILM = "(3 (2 (2 The) (2 film)) (4 (4 shines) (2 .)))"
 DULL = "(1 (2 (2 The) (2 film)) (1 (1 drags) (2 .)))"
@@ -147,3 +154,51 @@ def test_no_tree_at_all_is_said(tmp_path):
         read_sentiment_trees(write(tmp_path, ""))
     with pytest.raises(InputError, match="holds no good trees"):
         read_sentiment_trees(write(tmp_path, "("), skip_bad_rows=True)
+
+
+def test_trees_are_labelled_rows_for_a_classifier(tmp_path):
+    path = write(tmp_path, FILM, DULL, FLAT)
+    assert [(row.text, row.label) for row in Classification.read(path).rows] == [
+        ("The film shines .", "3"),
+        ("The film drags .", "1"),
+        ("A film", "2"),
+    ]
+    two = {"label": "two"}
+    assert [row.label for row in Classification.read(path, columns=two).rows] == ["1", "0"]
+    phrases = Classification.read(path, columns={"text": "phrase", **two}).rows
+    assert {(row.text, row.label) for row in phrases} >= {("shines", "1"), ("shines .", "1"), ("drags", "0")}
+
+
+def test_a_tree_whose_label_the_model_does_not_have_is_bad(tmp_path):
+    path = write(tmp_path, FILM, DULL, FLAT)
+    known = Classification(["1", "3"])
+    with pytest.raises(RowErrors, match=r"train\.txt:3: column 'label': Unknown label '2'"):
+        known.read_known(path)
+    table = known.read_known(path, skip_bad_rows=True)
+    assert [row.line for row in table.rows] == [1, 2] and table.num_skipped == 1
+    assert [row.label for row in Classification(["0", "1"]).read_known(path).rows] == ["1", "0"]
+    with pytest.raises(InputError, match="no tree that is not neutral"):
+        read_treebank(write(tmp_path, FLAT), columns={"label": "two"})
+
+
+def test_columns_of_trees_are_named_when_they_are_others(tmp_path):
+    path = write(tmp_path, FILM)
+    with pytest.raises(ConfigError, match="holds trees.*'phrases'.*phrase"):
+        read_treebank(path, columns={"text": "phrases"})
+    with pytest.raises(ConfigError, match="holds trees.*text_pair"):
+        read_treebank(path, columns={"text_pair": "phrase"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer"),
+    [
+        ((FILM,), True),
+        (("(2 Fun)", DULL), True),
+        (("(2 films)", "in one"), False),
+        (("(2 films)",), False),
+        ((), False),
+    ],
+)
+def test_trees_are_known_by_their_first_lines(tmp_path, lines, answer):
+    assert is_treebank(write(tmp_path, "", *lines)) is answer
+    assert not is_treebank(tmp_path / "absent.txt") and not is_treebank(tmp_path)

@@ -137,6 +137,15 @@ def test_tsv_is_taken_literally_quotes_and_all(tmp_path_factory, rows):
         ("question,sentence,label", {"text": "question", "text_pair": "sentence", "label": "label"}),
         ("question1,question2,label", {"text": "question1", "text_pair": "question2", "label": "label"}),
         ("Premise,Hypothesis,Label", {"text": "Premise", "text_pair": "Hypothesis", "label": "Label"}),
+        (
+            "Quality,#1 ID,#2 ID,#1 String,#2 String",
+            {"text": "#1 String", "text_pair": "#2 String", "label": "Quality"},
+        ),
+        (
+            "id,question1,question2,is_duplicate",
+            {"text": "question1", "text_pair": "question2", "label": "is_duplicate"},
+        ),
+        ("gold_label,sentence1,sentence2", {"text": "sentence1", "text_pair": "sentence2", "label": "gold_label"}),
         (" text , label ", {"text": "text", "label": "label"}),
         ("text,score,label", {"text": "text", "label": "label"}),
     ],
@@ -149,6 +158,13 @@ def test_well_known_names_are_recognised(tmp_path, header, roles):
     names = [name.strip() for name in header.split(",")]
     assert table.rows[0].text == f"cell{names.index(roles['text'])}"
     assert table.rows[0].label == f"cell{names.index(roles['label'])}"
+
+
+def test_a_pair_on_which_the_annotators_did_not_agree_has_no_label(tmp_path):
+    path = write(tmp_path, "a.tsv", "gold_label\tsentence1\tsentence2\n-\ta man\ta cat\nneutral\ta man\ta dog\n")
+    with pytest.raises(RowErrors, match="a.tsv:2: column 'gold_label': '-' is no label"):
+        read_table(path)
+    assert [row.label for row in read_table(path, skip_bad_rows=True).rows] == ["neutral"]
 
 
 def test_without_a_header_two_and_three_columns_go_by_position(tmp_path):

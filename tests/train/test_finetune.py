@@ -167,6 +167,15 @@ def test_a_dev_label_that_training_does_not_know_is_named_with_its_line(tmp_path
         finetune(config)
 
 
+def test_a_dev_label_that_training_does_not_know_is_left_out_when_told(tmp_path: Path, capsys):
+    config = finetuning(tmp_path, epochs=1, skip_bad_rows=True)
+    with (tmp_path / "dev.tsv").open("a") as handle:
+        handle.write("the car was here\tvehicle\n\tplace\n")
+    result = finetune(config)
+    assert sum(line.count("left out") for line in capsys.readouterr().err.splitlines()) == 2
+    assert "vehicle" not in mw.load(result.model).labels
+
+
 def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path):
     config = finetuning(tmp_path, epochs=1)
     finetune(config)

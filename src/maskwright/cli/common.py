@@ -122,7 +122,9 @@ def print_table(
     from rich.text import Text
 
     right = set(right)
-    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left")
+    if title:
+        print_text(title)  # not rich's own, which is broken into lines of the table's width
+    table = Table(box=box.SIMPLE_HEAD)
     cells = [[str(cell) for cell in row] for row in rows]
     for index, column in enumerate(columns):
         name, is_number = Text(column.replace("_", " ")), column in right

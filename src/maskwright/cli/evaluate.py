@@ -171,9 +171,15 @@ def _show(result: dict[str, Any], file: Path) -> None:
     for error in result.get("errors", []):
         found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
-        print_text(f"line {error['line']}: {error['gold']} taken for {found}: {error['text']}{pair}")
+        gold, given = (_words(side, " " if "tags" in error else " | ") for side in (error["gold"], found))
+        print_text(f"line {error['line']}: {gold} taken for {given}: {error['text']}{pair}")
     if "report" in result:
         print_text(f"report: {result['report']}")
+
+
+def _words(answer: Any, between: str) -> str:
+    """A gold or a given answer: of a list every part, "nothing" where there is none."""
+    return between.join(map(str, answer)) if isinstance(answer, list) and answer else str(answer or "nothing")
 
 
 def _show_comparison(own: dict[str, float], against: dict[str, Any]) -> None:

@@ -234,8 +234,9 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
         return
     tell_if_finished(result.already_finished)
     if len(result.seeds) > 1:
+        width = max(map(len, result.mean))
         for name, value in result.mean.items():
-            print_text(f"{name:<12}  {value:.4f} ± {result.deviation[name]:.4f}")
+            print_text(f"{name:<{width}}  {value:.4f} ± {result.deviation[name]:.4f}")
         which = f"is the one with the best dev {result.main_metric}"
         if result.average is not None:
             which = f"is the mean of their weights, dev {result.main_metric} {result.average[result.main_metric]:.4f}"

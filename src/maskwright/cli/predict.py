@@ -165,6 +165,8 @@ def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Seque
         raise ConfigError(
             "--choice goes with one text, and at most one --pair for its question; give others in a file."
         )
+    if len(choices) < 2:
+        raise ConfigError("--choice is given once, so there is nothing to choose from: give it twice or more.")
     from ..text.choices import choices_of
 
     named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}
@@ -174,13 +176,14 @@ def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Seque
 def _answers(
     predictor: Predictor, rows: Sequence[AnyRow] | RowStream, batch_tokens: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Each row's texts with its answer, and the gold label where the file has one."""
+    """Each row's texts with its answer, and its id (of questions) and gold label where the file has one."""
     count = len(rows) if isinstance(rows, Sequence) else rows.num_rows
     with track("predicting", count, "texts") as progress:
         for number, (row, answer) in enumerate(predictor.stream(rows, batch_tokens), start=1):
             texts = {"text": row.text} if row.text_pair is None else {"text": row.text, "text_pair": row.text_pair}
             gold = {} if row.label is None else {"gold": row.label}
-            yield {**texts, **answer, **gold}
+            name = {"id": row.id} if hasattr(row, "id") else {}
+            yield {**name, **texts, **answer, **gold}
             progress.update(number)
 
 
@@ -207,6 +210,7 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield f"  {word}", tag, f"{score:.4f}"
     elif "choice" in answer:
         yield text, f"{answer['label']} {_short(answer['choice'])}", f"{answer['score']:.4f}"
+        yield from _loudest(answer)
     elif "answer" in answer:
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
         yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"

@@ -62,16 +62,18 @@ def stream_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = Fa
 def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> Sequence[AnyRow] | RowStream:
     """Sentences, questions or choices of a file that holds such, as a whole; or texts of any other, as needed."""
     from ..text.choices import is_choices, read_choices
-    from ..text.files import bare_suffix
-    from ..text.squad import read_questions
+    from ..text.sentiment_trees import is_treebank, read_treebank
+    from ..text.squad import is_questions, read_questions
     from ..text.tagged import is_tagged, read_tagged
 
     roles = parse_columns(columns)
     table: AnyTable
-    if bare_suffix(path) == ".json":
+    if not roles and is_questions(path):
         table = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
     elif not roles and is_choices(path):
         table = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
+    elif is_treebank(path):
+        table = read_treebank(path, columns=roles, skip_bad_rows=skip_bad_rows)
     elif is_tagged(path, roles):
         table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
     else:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..nn.attention import Run
+from ..nn.runs import Run
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,9 @@ def next_steps(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         steps.append(
             (f"maskwright doctor data {train}{dev} --fix {fixed}", "a copy without duplicates, leaks, conflicts")
         )
-    if diagnosis.task in ("classification", "regression", "tagging", "qa"):
-        steps.append((f"maskwright finetune {diagnosis.task} --model MODEL --train {train} -o runs/a", "train on it"))
+    skip = " --skip-bad-rows" if diagnosis.train.faults.lines else ""
+    how = "train on it" + (" without its bad rows" if skip else "")
+    steps.append((f"maskwright finetune {diagnosis.task} --model MODEL --train {train}{skip} -o runs/a", how))
     return steps
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..core.errors import InputError
-from ..text.choices import ChoiceRow, read_choices
+from ..text.choices import ChoiceRow, is_choices, read_choices
 from ..text.files import bare_suffix, file_format
 from ..text.records import read_records
+from ..text.sentiment_trees import is_treebank, read_treebank
 from ..text.squad import Question, scan_questions
 from ..text.tables import Row, scan_texts
 from ..text.tagged import Sentence, is_tagged, read_tagged
@@ -29,17 +30,18 @@ class Item(NamedTuple):
 
 
 def find_task(path: Path, columns: Mapping[str, str]) -> TaskName | None:
-    """The task that a file is for by its form: tagging, qa or choice; None for labelled text."""
+    """The task that a file is for by its form: tagging, qa, choice, trees to classify; None for labelled text."""
     if bare_suffix(path) == ".json":
         return "qa"
     if is_tagged(path, columns):
         return "tagging"
+    if is_treebank(path):
+        return "classification"
+    if is_choices(path):
+        return "choice"
     if path.is_file() and file_format(path, default="txt") == "jsonl":
         first = next(read_records(path, "jsonl"), None)
-        named = {} if first is None else first.named
-        if "choices" in named:
-            return "choice"
-        if "answers" in named or "is_impossible" in named:
+        if first is not None and {"answers", "is_impossible"} & set(first.named):
             return "qa"
     return None
 
@@ -55,6 +57,11 @@ def read_items(path: Path, task: TaskName | None, columns: Mapping[str, str], fa
     else:
         if path.suffix == ".json":
             raise InputError(f"{path} is no table: rows are read from .csv, .tsv, .jsonl or .parquet.")
+        if is_treebank(path):
+            bank = read_treebank(path, columns=columns or None, skip_bad_rows=True)
+            faults += bank.skipped
+            yield from map(_of_row, bank.rows)
+            return
         for row in scan_texts(path, columns or None, faults)[1]:
             yield _of_row(row)
 

@@ -13,12 +13,14 @@ from ..core.progress import warn
 from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
 from ..tasks.choice import Choice
+from ..tasks.examples import Examples
 from ..text.choices import ChoiceRow, choices_of
-from .fine_tuned import FineTuned, check_lengths
+from .fine_tuned import check_lengths
+from .whole_text import WholeText
 
 
-class MultipleChoice(FineTuned):
-    """A fine-tuned encoder that chooses, for each row, one of its texts. Parameters as those of FineTuned.
+class MultipleChoice(WholeText):
+    """A fine-tuned encoder that chooses, for each row, one of its texts. Parameters as those of WholeText.
 
     X: rows (context, [choices]) or (context, question, [choices]); context or question may be "", and all rows have as
     many choices. y: for each the number of the right choice, from 0. After fit: model_, task_.
@@ -32,10 +34,12 @@ class MultipleChoice(FineTuned):
         self._check()
         rows = _rows(X, y)
         task = Choice.from_rows(rows)
+        task.long = self._long()
         model, is_new_head = self._start(task)
-        examples = task.examples(rows, tokenizer_of(model), self._room(model))
+        examples: Examples = task.examples(rows, tokenizer_of(model), self._room(model))
         for remark in task.remarks(examples, "training", self._room(model)):
             warn(remark)
+        examples = task.for_training(examples)
         self._train(model, task, examples, is_new_head)
         return self
 

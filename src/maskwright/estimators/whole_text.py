@@ -13,21 +13,21 @@ from ..core.progress import warn
 from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
 from ..inference.texts import as_texts
-from ..tasks import SequenceTask, Task
+from ..tasks import Choice, SequenceTask, Task
 from ..tasks.examples import rows_of
 from ..tasks.long_texts import MAX_WINDOWS, LongTexts
 from .fine_tuned import FineTuned, ModelSource
 
 
 class WholeText(FineTuned):
-    """An estimator that gives each text, or pair of texts, one answer.
+    """An estimator that gives each text, pair of texts, or row of choices, one answer.
 
     Parameters as those of FineTuned, and long: "cut", or "windows" for texts of more than max_length tokens; stride:
     tokens that neighbouring windows share (None: a third of max_length, at most 128); pool: "mean" or "max" of the
     windows' logits; max_windows: of one text in training.
     """
 
-    task_: SequenceTask
+    task_: SequenceTask | Choice
 
     def __init__(
         self,
@@ -105,6 +105,6 @@ class WholeText(FineTuned):
 
     @classmethod
     def _parameters_of(cls, task: Task) -> dict[str, Any]:
-        if not isinstance(task, SequenceTask) or task.long is None:
+        if not isinstance(task, SequenceTask | Choice) or task.long is None:
             return {}
         return {"long": "windows", **task.long.to_json()}

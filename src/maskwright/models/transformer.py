@@ -14,13 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from ..data.batch import Batch
-from ..nn.attention import Executor, Run, SelfAttention
+from ..nn.attention import Executor, SelfAttention
 from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
 from ..nn.feed_forward import FeedForward
 from ..nn.linear import LayerNorm, Linear
 from ..nn.looking import Sight, look
 from ..nn.relative import RelativeBias, RelativePositions, RelativeVectors
+from ..nn.runs import Run
 from .attending import executors, switch_to_full
 from .config import NUM_BUCKETS, ModelConfig
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from .dropout import dropout
 from .linear import Linear
+from .padded_attention import Group, attend_group, plan
+from .runs import Run
 
 # Scores of more elements than this are worked on in parts that stay in the processor's cache: 1.7 to 2.5
 # times as fast at 512 tokens.
@@ -28,14 +30,6 @@ CACHED_SCORES = 1 << 21
 # the weights counts).
 FUSED_FROM = 256
 FUSED_FROM_HALF = 1024
-
-
-class Run(NamedTuple):
-    """`count` neighbouring sequences of `length` tokens each; the first token stands at `start`."""
-
-    start: int
-    count: int  # type: ignore[assignment]  # a field, not tuple.count
-    length: int
 
 
 def self_attention(x: Tensor) -> Tensor:
@@ -99,20 +93,28 @@ def attend(
     in order.
     """
     hidden = qkv.shape[1] // 3
-    pieces: list[tuple[int, int, bool]] = []  # count, length, fused
-    for run in runs:
+    pieces: list[tuple[Group | Run, bool]] = []  # fused or not
+    for part in _parts(qkv, runs, num_heads, want_weights, fused):
+        if isinstance(part, Group):
+            pieces.append((part, False))
+            continue
         use_fused = not want_weights and (
-            _fused_is_faster(qkv, run.length, dropout_probability) if fused is None else fused
+            _fused_is_faster(qkv, part.length, dropout_probability) if fused is None else fused
         )
-        most = run.count if use_fused else max(1, CACHED_SCORES // (num_heads * run.length * run.length))
-        pieces += [(min(most, run.count - done), run.length, use_fused) for done in range(0, run.count, most)]
+        most = part.count if use_fused else max(1, CACHED_SCORES // (num_heads * part.length * part.length))
+        pieces += [
+            (Run(0, min(most, part.count - done), part.length), use_fused) for done in range(0, part.count, most)
+        ]
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
     # One split for all pieces: its backward is one concatenation, where a slice each would fill [tokens, 3 *
     # hidden].
-    parts = qkv.split([count * length for count, length, _ in pieces])
-    for part, (count, length, use_fused) in zip(parts, pieces, strict=True):
-        heads = part.view(count, length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
+    splits = qkv.split([piece.tokens for piece, _ in pieces])
+    for split, (piece, use_fused) in zip(splits, pieces, strict=True):
+        if isinstance(piece, Group):
+            contexts.append(attend_group(split, piece, num_heads, dropout_probability, hide_later if causal else None))
+            continue
+        heads = split.view(piece.count, piece.length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
         if use_fused:
             context = fused_scaled_dot_product(query, key, value, dropout_probability, causal)
@@ -120,9 +122,21 @@ def attend(
             context, piece_weights = scaled_dot_product(query, key, value, dropout_probability, causal)
             if want_weights:
                 weights += piece_weights.unbind()  # each [heads, length, length]
-        contexts.append(context.transpose(1, 2).reshape(count * length, hidden))
+        contexts.append(context.transpose(1, 2).reshape(piece.tokens, hidden))
     context = contexts[0] if len(contexts) == 1 else torch.cat(contexts or [qkv[:, :hidden]])
     return context, tuple(weights) if want_weights else None
+
+
+def _parts(
+    qkv: Tensor, runs: Sequence[Run], num_heads: int, want_weights: bool, fused: bool | None
+) -> Sequence[Group | Run]:
+    """The runs, joined to padded groups where a CPU trains: there the many small kernels of short runs cost most.
+
+    Inference keeps the runs, where a text's numbers do not depend on its neighbours to the last bit.
+    """
+    if want_weights or fused is not None or not qkv.requires_grad or qkv.device.type != "cpu":
+        return runs
+    return plan(tuple(runs), num_heads, CACHED_SCORES)
 
 
 def _fused_is_faster(qkv: Tensor, length: int, dropout_probability: float) -> bool:

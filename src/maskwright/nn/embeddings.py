@@ -14,16 +14,20 @@ from .positions import sinusoidal_positions
 
 
 class Table(nn.Module):
-    """One learned vector per id. weight: [num_rows, size]; look-ups give row `padding_id` no gradient."""
+    """One learned vector per id. weight: [num_rows, size]; look-ups give row `padding_id` no gradient.
+
+    gives_rows: whether the gradient is sparse, only the rows that were looked up (train/row_gradients.py).
+    """
 
     def __init__(self, num_rows: int, size: int, padding_id: int | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_rows, size))
         self.padding_id = padding_id
+        self.gives_rows = False
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: int64 [tokens]. Returns float [tokens, size]."""
-        return F.embedding(ids, self.weight, self.padding_id)
+        return F.embedding(ids, self.weight, self.padding_id, sparse=self.gives_rows)
 
     def extra_repr(self) -> str:
         """Sizes, for print."""

@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core.config import check
-from .attention import CACHED_SCORES, Run, hide_later
+from .attention import CACHED_SCORES, hide_later
 from .dropout import dropout
+from .runs import Run
 
 KINDS = ("key", "key_value", "key_query")
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ..core.config import check
-from .attention import Executor, Run, attend
+from .attention import Executor, attend
+from .runs import Run
 
 Angles = tuple[Tensor, Tensor]  # cosine and sine, [tokens, head_dim / 2] each
 

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from ..core.config import check
-from .attention import Run, attend
+from .attention import attend
 from .dropout import dropout
 from .relative import RelativePositions, attend_relative
+from .runs import Run
 from .sparse_blocks import Blocks
 from .sparse_grid import Grid
 from .sparse_pattern import BlockPattern

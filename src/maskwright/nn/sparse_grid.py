@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .attention import Run
+from .runs import Run
 from .sparse_pattern import EMPTY, BlockPattern
 
 

@@ -1,7 +1,8 @@
 """Multiple choice: which of several texts goes with a context (SWAG, CODAH, CosmosQA, ARC).
 
 Devlin et al. 2019, section 4.4: every choice is a sequence of its own, (context, choice); the head gives each one
-score, and the softmax runs over the choices of a row. Its logits are float32 [rows, choices].
+score, and the softmax runs over the choices of a row. Its logits are float32 [rows, choices]. A context that does not
+fit is cut, or read in windows, whose scores of a choice are pooled (`long_texts`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from .base import Evaluation, Task
 from .choice_examples import ChoiceExamples, tokenize_choices
 from .ensemble import mean_probabilities
 from .examples import Examples, as_logits, map_batches
+from .long_examples import LongExamples
+from .long_texts import LONG_SETTINGS, LongTexts
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -30,16 +33,21 @@ if TYPE_CHECKING:
 
 
 class Choice(Task):
-    """One of several choices, by number from 0. The rows of a file share how many there are; files may differ."""
+    """One of several choices, by number from 0. The rows of a file share how many there are; files may differ.
+
+    long: how contexts are read that do not fit into one sequence; None where they are cut.
+    """
 
     name: ClassVar[str] = "choice"
     head = "choice"
+    settings: ClassVar[tuple[str, ...]] = LONG_SETTINGS
     main_metric = "accuracy"
     num_labels = 0  # the head scores one choice at a time
     problem_type = None
 
-    def __init__(self) -> None:
+    def __init__(self, long: LongTexts | None = None) -> None:
         self.labels: list[str] = []
+        self.long = long
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -65,11 +73,15 @@ class Choice(Task):
         *,
         train_file: str | None = None,
         dev_file: str | None = None,
+        **long: Any,
     ) -> Choice:
-        """Check the labels. Raises RowErrors for rows without a usable one, InputError for no rows."""
+        """Check the labels. Raises RowErrors for rows without a usable one, InputError for no rows.
+
+        long, stride, pool, max_windows: see `LongTexts.of`.
+        """
         if not train_rows:
             raise InputError(f"{train_file or 'The training data'} has no row: rows with choices are needed.")
-        task = cls()
+        task = cls(LongTexts.of(**long))
         task.check(train_rows, train_file)
         task.check(dev_rows, dev_file)
         return task
@@ -103,7 +115,8 @@ class Choice(Task):
         if not good:
             raise InputError(f"{file or 'The data'} has no usable row: give at least one with its right choice.")
         targets = tensor([row.label for row in good])
-        return tokenize_choices(good, tokenizer, max_length, targets, num_skipped=len(rows) - len(good))
+        left_out = len(rows) - len(good)
+        return tokenize_choices(good, tokenizer, max_length, targets, num_skipped=left_out, long=self.long)
 
     def unlabelled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
@@ -115,16 +128,32 @@ class Choice(Task):
                     f"{row.file}, line {row.line}: this model chooses between texts, and there is nothing to choose "
                     "from: give a file of rows with choices, or --choice twice or more."
                 )
-        return tokenize_choices(rows, tokenizer, max_length, counts=counts)
+        return tokenize_choices(rows, tokenizer, max_length, counts=counts, long=self.long)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """With at most as many windows of each choice as training may read."""
+        if self.long is None or not isinstance(examples, ChoiceExamples):
+            return examples
+        return examples.thinned(self.long.max_windows)
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Rows that are cut."""
-        if not examples.num_truncated:
-            return []
-        return [
-            f"{examples.num_truncated:,} of {len(examples):,} {name} rows have a choice that is cut to {max_length} "
-            "tokens, the longer of context and choice first."
-        ]
+        """Rows that are cut, or become windows."""
+        assert isinstance(examples, ChoiceExamples)
+        found, windows = [], examples.windows
+        if windows is not None and len(windows.input_ids) + windows.num_left_out > len(windows):
+            found.append(
+                f"{len(windows):,} choices of {len(examples):,} {name} rows make "
+                f"{len(windows.input_ids) + windows.num_left_out:,} windows of at most {max_length} tokens."
+            )
+            if windows.num_thinned:
+                found.append(f"{windows.num_left_out:,} of them are left out in training (--max-windows).")
+        if examples.num_truncated:
+            whole = "the longer of context and choice first" if windows is None else "beside its context"
+            found.append(
+                f"{examples.num_truncated:,} of {len(examples):,} {name} rows have a choice that is cut to "
+                f"{max_length} tokens, {whole}."
+            )
+        return found
 
     # -- training --------------------------------------------------------------------------------------------
 
@@ -134,8 +163,10 @@ class Choice(Task):
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """One score for each choice of each row of a batch: float32 [rows, choices]."""
-        flat = model.logits(batch).float().squeeze(-1)  # [sequences]
-        return flat[batch.labels["places"]]
+        flat = model.logits(batch).float()  # [sequences, 1]
+        if self.long is not None and "windows" in batch.labels:
+            flat = self.long.pooled(flat[batch.labels["order"]], batch.labels["windows"].tolist())  # [choices, 1]
+        return flat.squeeze(-1)[batch.labels["places"]]
 
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Summed loss and right answers of a batch with the label "sequence"."""
@@ -149,7 +180,45 @@ class Choice(Task):
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
         """float32 [rows, choices]."""
         device = next(model.parameters()).device
+        if _windows(examples) is not None:
+            return self._united(self._heard(model, examples, batch_tokens), examples)
         return map_batches(examples, lambda batch: self.scores(model, batch), device=device, batch_tokens=batch_tokens)
+
+    def _heard(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """The score of every window of every choice: float32 [windows, 1]."""
+        windows = _windows(examples)
+        assert windows is not None
+        return windows.map(model.logits, next(model.parameters()).device, batch_tokens)
+
+    def _united(self, heard: Tensor, examples: Examples) -> Tensor:
+        """From the scores of windows to those of choices: float32 [rows, choices]."""
+        assert self.long is not None and isinstance(examples, ChoiceExamples) and examples.windows is not None
+        pooled = self.long.pooled(heard, examples.windows.num_windows.tolist())  # [rows * choices, 1]
+        return pooled.reshape(-1, examples.num_choices)
+
+    def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
+        """One answer for each row, as `answers` words it; of a choice of several windows also which was the loudest.
+
+        "loudest" is {"window" (from 0), "windows" (how many), "start", "end" (characters of the context), "score"}: the
+        window that gives the chosen text its highest score.
+        """
+        windows = _windows(examples)
+        if windows is None or not len(examples):
+            return super().predict(model, examples, batch_tokens)
+        assert isinstance(examples, ChoiceExamples)
+        heard = self.in_evaluation(model, lambda: self._heard(model, examples, batch_tokens))
+        answers = self.answers(self._united(heard, examples), examples)
+        for row, answer in enumerate(answers):
+            choice = row * examples.num_choices + answer["label"]
+            start, end = windows.starts[choice : choice + 2].tolist()
+            if end - start == 1:
+                continue
+            best = int(heard[start:end, 0].argmax())
+            first, last = windows.spans[start + best].tolist()
+            score = float(heard[start + best, 0])
+            place = {"window": best, "windows": end - start, "start": first, "end": last, "score": score}
+            answer["loudest"] = place
+        return answers
 
     @staticmethod
     def probabilities(logits: Tensor) -> Tensor:
@@ -191,13 +260,19 @@ class Choice(Task):
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """{"task": "choice"}."""
-        return {"task": self.name}
+        """{"task": "choice"}, and "long" for windows."""
+        return {"task": self.name} | ({} if self.long is None else {"long": self.long.to_json()})
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Choice:
-        """The task of `to_json`; it has no facts to check."""
-        return cls()
+        """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
+        return cls(LongTexts.from_json(facts))
+
+
+def _windows(examples: Examples) -> LongExamples | None:
+    """The windows of the choices, None where each is one sequence."""
+    assert isinstance(examples, ChoiceExamples)
+    return examples.windows
 
 
 def _targets(examples: Examples) -> Tensor:

@@ -20,6 +20,7 @@ from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
 from ..core.registry import unknown_name
 from ..objectives.focal import focal_binary, focal_cross_entropy
 from ..text.cells import LABEL_SEPARATOR
+from ..text.sentiment_trees import is_treebank, read_treebank
 from ..text.tables import Row, Table, read_table
 from .calibration import Temperature
 from .class_answers import THRESHOLD, ClassAnswers
@@ -143,13 +144,17 @@ class Classification(ClassAnswers):
         multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
-        """Labelled texts or pairs; see `text.tables.read_table`."""
+        """Labelled texts or pairs; see `text.tables.read_table`, and `text.sentiment_trees` for bracketed trees."""
+        if is_treebank(path):
+            return read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows)
         return read_table(path, columns=columns, multi_label=bool(multi_label), skip_bad_rows=skip_bad_rows)
 
     def read_known(
         self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
     ) -> Table:
         """The same, where a label that the model does not have makes a bad row."""
+        if is_treebank(path):
+            return read_treebank(path, columns=columns, labels=self.labels, skip_bad_rows=skip_bad_rows)
         return read_table(
             path, columns=columns, labels=self.labels, multi_label=self.multi_label, skip_bad_rows=skip_bad_rows
         )

@@ -17,15 +17,18 @@ from ..core.errors import InputError
 from . import metrics as scores
 from .anomaly import Anomaly
 from .base import Task
+from .choice import Choice
 from .class_answers import THRESHOLD
 from .classification import Classification
 from .examples import Examples
 from .qa import QuestionAnswering
-from .qa_scores import score_answer
+from .qa_threshold import fair_outcome
 from .regression import Regression
 from .schemes import spans
 from .sequence import labelled
 from .significance import Difference, McNemar, bootstrap_metric, bootstrap_scores, mcnemar, permutation_test
+from .similar_rows import PairExamples
+from .similarity import DIGITS, Similarity
 from .tagged_examples import TaggedExamples
 from .tagging import Tagging
 
@@ -86,27 +89,11 @@ class Compared:
 
 
 def rate(task: Task, logits: Tensor, examples: Examples) -> Rated:
-    """What each row adds to the main metric of a task."""
-    if isinstance(task, Tagging):
-        return _rate_tags(task, logits, examples)
-    if isinstance(task, QuestionAnswering):
-        golds = [row.label or [] for row in examples.rows]
-        found = [
-            score_answer(answer["answer"], gold)
-            for answer, gold in zip(task.answers(logits, examples), golds, strict=True)
-        ]
-        parts = np.array([[f1] for _, f1 in found])
-        return Rated("f1", parts, _mean, np.array([exact == 1.0 for exact, _ in found]))
-    if isinstance(task, Anomaly):
-        return _rate_anomalies(task, logits, examples)
-    if not isinstance(task, (Regression, Classification)):
-        raise InputError(f"Models for {task.name} cannot be compared row by row.")
-    assert examples.targets is not None
-    gold = examples.targets.numpy()
-    if isinstance(task, Regression):
-        parts = np.stack([gold, logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
-        return Rated("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))
-    return _rate_classes(task, logits, examples)
+    """What each row adds to the main metric of a task. Raises InputError for a task that has no such parts."""
+    for kind, rater in _RATERS:
+        if isinstance(task, kind):
+            return rater(task, logits, examples)
+    raise InputError(f"Models for {task.name} cannot be compared row by row.")
 
 
 def on_equal_terms(first: Task, second: Task) -> tuple[Task, Task]:
@@ -159,6 +146,28 @@ def _rate_classes(task: Classification, logits: Tensor, examples: Examples) -> R
     return Rated("accuracy", right[:, None].astype(np.float64), _mean, right)
 
 
+def _rate_answers(task: QuestionAnswering, logits: Tensor, examples: Examples) -> Rated:
+    outcome = fair_outcome(task.scored(logits, examples), task.threshold, task.may_refuse)  # [rows, 2]
+    return Rated("f1", outcome[:, 1:], _mean, outcome[:, 0] == 1.0)
+
+
+def _rate_choices(task: Choice, logits: Tensor, examples: Examples) -> Rated:
+    right = logits.argmax(dim=-1).numpy() == labelled(examples).numpy()
+    return Rated("accuracy", right[:, None].astype(np.float64), _mean, right)
+
+
+def _rate_numbers(task: Regression, logits: Tensor, examples: Examples) -> Rated:
+    parts = np.stack([labelled(examples).numpy(), logits.squeeze(-1).numpy()], axis=1).astype(np.float64)
+    return Rated("pearson", parts, lambda both: scores.pearson(both[:, 0], both[:, 1]))
+
+
+def _rate_cosines(task: Similarity, logits: Tensor, examples: Examples) -> Rated:
+    if not isinstance(examples, PairExamples) or not examples.is_scored:
+        raise InputError("Vectors of sentences are compared on pairs with scores; these rows have none.")
+    parts = np.stack([labelled(examples).numpy(), task.cosines(logits).numpy().round(DIGITS)], axis=1)
+    return Rated("spearman", parts.astype(np.float64), lambda both: scores.spearman(both[:, 0], both[:, 1]))
+
+
 def _rate_anomalies(task: Anomaly, logits: Tensor, examples: Examples) -> Rated:
     """Where rows of both kinds are there, how they rank; else the part of the variance that comes through."""
     errors, is_rare, found = task.judged(logits, examples)
@@ -202,3 +211,14 @@ def _f1(parts: np.ndarray) -> float:
     """Of counts [rows, 3]: gold, found, both."""
     gold, found, both = parts.sum(axis=0)
     return float(2 * both / (gold + found)) if gold + found else 0.0
+
+
+_RATERS: tuple[tuple[type[Task], Callable[[Any, Tensor, Examples], Rated]], ...] = (
+    (Tagging, _rate_tags),
+    (QuestionAnswering, _rate_answers),
+    (Choice, _rate_choices),
+    (Similarity, _rate_cosines),
+    (Anomaly, _rate_anomalies),
+    (Regression, _rate_numbers),
+    (Classification, _rate_classes),
+)

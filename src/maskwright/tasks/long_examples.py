@@ -1,8 +1,8 @@
 """Rows as windows: a text that does not fit becomes several sequences that overlap, each framed as the whole would be.
 
-Of a pair the first text stays whole, or is cut where it takes more than half of the room, and the second one is read in
-windows, as questions and contexts are. Batches count rows: a batch holds all windows of its rows. What runs without
-gradients goes through the windows by themselves, so its memory does not depend on how long a row is.
+Of a pair one text stays whole, or is cut where it takes more than half of the room, and the other one is read in
+windows: mostly the second, as questions and contexts are. Batches count rows: a batch holds all windows of its rows.
+What runs without gradients goes through the windows by themselves, so its memory does not depend on how long a row is.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .long_texts import LongTexts
 if TYPE_CHECKING:
     from ..text.tokenizer import Tokenizer
 
+FIRST, LAST = 0, -1  # which text of a pair is read in windows
 TRAIN_TOKENS = 16384  # tokens that are trained at once, where a single row has no more
 
 
@@ -34,8 +35,8 @@ class LongExamples(Examples):
     """Rows as windows; `input_ids` and `token_types` have one entry for each window, row by row, `targets` one a row.
 
     starts: int64 [rows + 1], the number of windows before each row; spans: int64 [windows, 2], first character of each
-    window in its text (the second one of a pair) and the one behind the last; num_left_out: windows that training
-    leaves out of num_thinned rows.
+    window in its text (that of a pair which is read in windows) and the one behind the last; num_left_out: windows that
+    training leaves out of num_thinned rows.
     """
 
     starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64), repr=False)
@@ -135,10 +136,12 @@ def window_rows(
     targets: Tensor | None = None,
     num_skipped: int = 0,
     counts: TextCounts | None = None,
+    side: int = LAST,
 ) -> LongExamples:
     """Tokenise `rows` as windows of at most `max_length` tokens each (None: each row whole).
 
-    counts: adds up what is unknown, or cut of first texts. Raises InputError where max_length leaves no room for text.
+    counts: adds up what is unknown, or cut of the texts that stay whole; side: FIRST or LAST, which of a pair is read
+    in windows. Raises InputError where max_length leaves no room for text.
     """
     counts = TextCounts() if counts is None else counts
     has_pairs = any(row.text_pair is not None for row in rows)
@@ -149,14 +152,14 @@ def window_rows(
     for block in blocks(rows, TOKENIZE_ROWS, TOKENIZE_CHARACTERS):
         texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
         for row, encoding in zip(block, tokenizer.encode_batch(texts), strict=True):
-            windows = text_windows(encoding, max_length, long)
+            windows = text_windows(encoding, max_length, long, side)
             input_ids += [np.asarray(window.ids, dtype=np.int32) for window in windows]
             if has_pairs:
                 token_types += [_types(window) for window in windows]
-            last = row.text if row.text_pair is None else row.text_pair
-            spans += [(0, len(last))] if len(windows) == 1 else [_characters(window) for window in windows]
+            shown = row.text if row.text_pair is None or side == FIRST else row.text_pair
+            spans += [(0, len(shown))] if len(windows) == 1 else [_characters(window, side) for window in windows]
             starts.append(len(input_ids))
-            _count(counts, encoding, windows)
+            _count(counts, encoding, windows, side)
     return LongExamples(
         input_ids,
         token_types if has_pairs else None,
@@ -169,24 +172,30 @@ def window_rows(
     )
 
 
-def text_windows(whole: Encoding, max_length: int | None, long: LongTexts) -> list[Encoding]:
-    """The windows of a text, or of the second text of a pair, each with the first text as far as there is room.
+def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side: int = LAST) -> list[Encoding]:
+    """The windows of a text, or of one text of a pair, each with the other one as far as there is room.
 
-    whole: the text or pair, not cut. Raises InputError where max_length leaves no room for text.
+    whole: the text or pair, not cut; side: FIRST or LAST, which text of a pair becomes windows. Raises InputError where
+    max_length leaves no room for text.
     """
     if max_length is None or len(whole) <= max_length:
         return [whole]
     room = max_length - whole.template.num_special
     if room < 1:
         raise InputError(f"max_length={max_length} leaves no room for text beside the special tokens: raise it.")
-    length = len(whole.pieces[-1])
-    before = whole.windows[:-1]
-    if before:
-        first = min(len(whole.pieces[0]), max(room // 2, room - length))
-        before, room = ((0, first),), room - first
+    length = len(whole.pieces[side])
+    kept: tuple[tuple[int, int], ...] = ()
+    if len(whole.pieces) == 2:
+        other = min(len(whole.pieces[_other(side)]), max(room // 2, room - length))
+        kept, room = ((0, other),), room - other
     size = min(length, room)
     cuts = all_windows(length, (0, size), Cut(stride=long.shared(size, max_length)))
-    return [replace(whole, windows=(*before, cut)) for cut in cuts]
+    return [replace(whole, windows=(cut, *kept) if side == FIRST else (*kept, cut)) for cut in cuts]
+
+
+def _other(side: int) -> int:
+    """The place of the text of a pair that stays whole."""
+    return -1 - side
 
 
 def _types(window: Encoding) -> np.ndarray:
@@ -198,19 +207,19 @@ def _types(window: Encoding) -> np.ndarray:
     return np.asarray(types, dtype=np.int8)
 
 
-def _characters(window: Encoding) -> tuple[int, int]:
+def _characters(window: Encoding, side: int) -> tuple[int, int]:
     """The piece of the text that a window shows."""
-    start, end = window.windows[-1]
-    shown = [span for span in window.pieces[-1].offsets[start:end] if span[1] > span[0]]
+    start, end = window.windows[side]
+    shown = [span for span in window.pieces[side].offsets[start:end] if span[1] > span[0]]
     return (min(begin for begin, _ in shown), max(stop for _, stop in shown)) if shown else (0, 0)
 
 
-def _count(counts: TextCounts, whole: Encoding, windows: Sequence[Encoding]) -> None:
-    """Add a row up: each token once, and what is missing of a first text."""
+def _count(counts: TextCounts, whole: Encoding, windows: Sequence[Encoding], side: int) -> None:
+    """Add a row up: each token once, and what is missing of the text that stays whole."""
     cut = 0
     if len(whole.pieces) == 2:
-        start, end = windows[0].windows[0]
-        cut = len(whole.pieces[0]) - (end - start)
+        start, end = windows[0].windows[_other(side)]
+        cut = len(whole.pieces[_other(side)]) - (end - start)
     counts.add(len(whole) - cut, cut, whole.num_unknown, whole.template.num_special)
 
 

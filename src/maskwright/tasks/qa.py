@@ -25,9 +25,9 @@ from ..text.encoding import TextCounts
 from ..text.squad import Question, Questions, read_questions
 from .base import Evaluation, Task
 from .examples import Examples, packed_batches
-from .qa_scores import Scored, score_all, score_answer
+from .qa_scores import Scored, score_all, score_answer, summarise
 from .qa_spans import BEST, Found, find_answers
-from .qa_threshold import Threshold, cross_report, report, tune_threshold
+from .qa_threshold import Threshold, fair_outcome, tune_threshold
 from .qa_windows import MAX_LENGTH, Windows, make_windows
 
 if TYPE_CHECKING:
@@ -240,14 +240,8 @@ class QuestionAnswering(Task):
         """
         scored = self.scored(logits, examples)
         loss = float(_window_losses(logits, _windows(examples)).mean())
-        refuses = self.may_refuse or (self.may_refuse is None and not scored.has_answer.all())
-        if not refuses:
-            return Evaluation(report(scored), logits, loss)
-        if self.threshold is not None and not self.threshold.seen.intersection(scored.keys):
-            return Evaluation(report(scored, self.threshold), logits, loss)
-        if len(set(scored.keys)) < 2:  # nothing to choose a threshold on: none is chosen
-            return Evaluation(report(scored, Threshold()), logits, loss)
-        return Evaluation(cross_report(scored)[0], logits, loss)
+        outcome = fair_outcome(scored, self.threshold, self.may_refuse)
+        return Evaluation(summarise(outcome, scored.has_answer), logits, loss)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether the answer matches a right one exactly, by the official normalisation."""

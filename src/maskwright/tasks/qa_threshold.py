@@ -13,7 +13,7 @@ from ..core.randomness import generator
 from .qa_scores import Scored, summarise
 from .thresholds import Threshold, between, two_halves
 
-__all__ = ["Threshold", "cross_report", "halves", "report", "tune_threshold"]
+__all__ = ["Threshold", "cross_report", "fair_outcome", "halves", "report", "tune_threshold"]
 
 
 def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
@@ -59,6 +59,26 @@ def halves(scored: Scored, seed: int = 0) -> tuple[Scored, Scored]:
     parts = two_halves(scored.keys, scored.has_answer, generator(seed, "qa-halves"))
     first, second = (scored.take(part) for part in parts)
     return first, second
+
+
+def fair_outcome(scored: Scored, threshold: Threshold | None, may_refuse: bool | None) -> np.ndarray:
+    """Exact match and F1 of each row, by a threshold that the row had no part in: float64 [rows, 2].
+
+    threshold: of the model, None where none was chosen yet; may_refuse: None where that is not known, and then rows
+    without an answer say it. Rows that chose the threshold, or come before it is chosen, are scored in two halves, each
+    with the threshold of the other.
+    """
+    if not (may_refuse or (may_refuse is None and not scored.has_answer.all())):
+        return scored.answered
+    if threshold is not None and not threshold.seen.intersection(scored.keys):
+        return scored.outcome(threshold.value)
+    if len(set(scored.keys)) < 2:  # nothing to choose a threshold on: none is chosen
+        return scored.outcome(Threshold().value)
+    found = np.empty((len(scored), 2))
+    parts = two_halves(scored.keys, scored.has_answer, generator(0, "qa-halves"))
+    for own, other in (parts, parts[::-1]):
+        found[own] = scored.take(own).outcome(tune_threshold(scored.take(other)).value)
+    return found
 
 
 def cross_report(scored: Scored, metric: str = "f1", seed: int = 0) -> tuple[dict[str, float], tuple[float, float]]:

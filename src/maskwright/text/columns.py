@@ -20,14 +20,16 @@ TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("text", "text_pair"),
     ("text",),
     ("sentence1", "sentence2"),
+    ("#1 String", "#2 String"),
     ("premise", "hypothesis"),
     ("question1", "question2"),
     ("question", "sentence"),
     ("question", "context"),
     ("sentence",),
 )
-LABEL_NAMES = ("label", "score")
-KNOWN_NAMES = frozenset(name for names in TEXT_NAMES for name in names) | frozenset(LABEL_NAMES)
+LABEL_NAMES = ("label", "score", "gold_label", "is_duplicate", "Quality")
+# The word "quality" alone makes no header: it may well be a text.
+KNOWN_NAMES = frozenset(name.casefold() for names in (*TEXT_NAMES, LABEL_NAMES[:-1]) for name in names)
 
 
 @dataclass(frozen=True)

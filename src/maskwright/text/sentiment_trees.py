@@ -9,15 +9,20 @@ two (0 and 1 are negative, 3 and 4 positive, neutral ones left out). Socher et a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from ..core.errors import InputError, RowError, RowErrors
-from .files import read_lines
-from .tables import Row
+from ..core.errors import ConfigError, InputError, RowError, RowErrors
+from ..core.registry import unknown_name
+from .files import file_format, read_lines
+from .tables import Row, Table
 
 NEUTRAL = 2
+CHOICES = {"text": ("sentence", "phrase"), "label": ("five", "two")}  # what --columns may say of trees, the usual first
+_TREE_START = re.compile(r"\s*\([0-4]\s+(\()?")
+_LOOKED_AT = 8
 _PIECES = re.compile(r"[()]|[^\s()]+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
@@ -99,6 +104,51 @@ def phrase_rows(trees: Iterable[SentimentTree], *, binary: bool = False) -> list
         seen.update(new)
         rows += _rows_of(new, tree, binary)
     return rows
+
+
+def is_treebank(path: Path | str) -> bool:
+    """Whether a file of lines holds trees: the first begins as one, and in one of the first a node is below another."""
+    if file_format(path, default="other") != "txt" or not Path(path).is_file():
+        return False
+    lines = (line.text for line in read_lines(path) if line.fault or line.text.strip())
+    found = [_TREE_START.match(text) for text in islice(lines, _LOOKED_AT)]
+    return bool(found) and found[0] is not None and any(match and match[1] for match in found)
+
+
+def read_treebank(
+    path: Path | str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    labels: Collection[str] | None = None,
+    skip_bad_rows: bool = False,
+) -> Table:
+    """The trees of a file as labelled rows.
+
+    columns: {"text": "sentence" or "phrase", "label": "five" or "two"}, the first of each where nothing is said;
+    labels: the only ones allowed (None: any); where they are "0" and "1", "two" is what is meant. Raises as
+    `read_sentiment_trees`, ConfigError for other columns, and RowErrors for labels that are not allowed.
+    """
+    chosen = {role: names[0] for role, names in CHOICES.items()}
+    if labels is not None and set(labels) == {"0", "1"}:
+        chosen["label"] = "two"
+    chosen |= columns or {}
+    for role, name in chosen.items():
+        if name not in CHOICES.get(role, ()):
+            known = CHOICES.get(role, tuple(CHOICES))
+            raise ConfigError(f"{path} holds trees. {unknown_name(f'{role} of trees', name, known)}")
+    bank = read_sentiment_trees(path, skip_bad_rows=skip_bad_rows)
+    rows = (phrase_rows if chosen["text"] == "phrase" else sentence_rows)(bank.trees, binary=chosen["label"] == "two")
+    faults = [
+        RowError(row.file, row.line, "label", unknown_name("label", str(row.label), sorted(labels)))
+        for row in rows
+        if labels is not None and row.label not in labels
+    ]
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults)
+    good = [row for row in rows if labels is None or row.label in labels]
+    if not good:
+        raise InputError(f"{path} holds no tree that is not neutral.")
+    return Table(good, {"text": chosen["text"], "label": chosen["label"]}, [*bank.skipped, *faults])
 
 
 def _rows_of(phrases: Iterable[tuple[str, int]], tree: SentimentTree, binary: bool) -> list[Row]:

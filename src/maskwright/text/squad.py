@@ -99,6 +99,16 @@ def read_questions(path: Path | str, *, need_answers: bool = True, skip_bad_rows
     return Questions(rows, faults)
 
 
+def is_questions(path: Path | str) -> bool:
+    """Whether a file holds questions and not texts: .json by its name, or JSON lines that speak of answers."""
+    if str(path) != STDIN and bare_suffix(path) == ".json":
+        return True
+    if file_format(path, default="txt") != "jsonl" or not Path(path).is_file():
+        return False
+    first = next(read_records(path, "jsonl"), None)
+    return first is not None and {"question", "context", "answers"} <= set(first.named)
+
+
 def scan_questions(path: Path | str, faults: list[RowError], *, need_answers: bool = True) -> Iterator[Question]:
     """The good questions as the file is read, one paragraph in memory at a time; what is bad goes to `faults`."""
     if str(path) != STDIN and bare_suffix(path) == ".json":

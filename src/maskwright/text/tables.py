@@ -219,6 +219,8 @@ def _read_row(
     for role, name in found.names.items():
         cell = found.cell(record, name)
         values[role], reason = read_label(cell, rules) if role == "label" else read_text(cell)
+        if reason is None and role == "label" and (name, values[role]) == ("gold_label", "-"):
+            reason = "'-' is no label: the annotators did not agree"
         if reason is not None:
             faults.append(record.fault(name, reason))
     if faults:

@@ -30,6 +30,9 @@ def choice_facts(train: Examples, dev: Examples) -> dict[str, Any]:
         assert isinstance(examples, ChoiceExamples)
         facts[f"choices of a {name} row"] = examples.num_choices
         facts[f"longest {name} choice, in tokens with its context"] = int(examples.sequence_lengths.max())
+        if examples.windows is not None:
+            facts[f"windows of {name} choices"] = len(examples.input_ids)
+            facts[f"{name} windows left out"] = examples.windows.num_left_out
     return facts
 
 

@@ -127,7 +127,9 @@ class RowsSide:
             self.config = replace(self.config, multi_label=True)
         self.data = read_data(self.config)
         self.train, self.dev = (
-            self.task.examples(rows, teacher.tokenizer, config.max_length, file=str(path))
+            self.task.examples(
+                rows, teacher.tokenizer, config.max_length, file=str(path), skip_bad_rows=config.skip_bad_rows
+            )
             for rows, path in (
                 (self.data.train, self.config.train),
                 (self.data.dev, self.config.dev or self.config.train),

@@ -9,8 +9,11 @@ from typing import Any
 from torch import Tensor
 
 from ..tasks import Classification, Evaluation, Task
+from ..tasks.choice import Choice
 from ..tasks.errors import confusion_matrix, worst_errors
 from ..tasks.examples import Examples
+from ..tasks.qa import QuestionAnswering
+from ..tasks.tagging import Tagging
 from .report import (
     Block,
     Command,
@@ -44,7 +47,7 @@ def write_evaluation(
     blocks: list[Block] = [KeyFigures(figures[:8]), WhatRan(command), *_against(against)]
     decisions = task.decisions(evaluation.logits, examples)
     if decisions is not None:
-        blocks += trust_blocks(decisions, task.temperature)
+        blocks += trust_blocks(decisions, task.temperature, abstains=isinstance(task, Classification))
     if isinstance(task, Classification) and not task.multi_label and examples.targets is not None:
         blocks.append(Confusion(task.labels, confusion_matrix(task, evaluation.logits, examples.targets)))
     blocks += [_worst(task, examples, evaluation.logits), NextSteps(_next(task))]
@@ -86,7 +89,11 @@ def _words(value: Any) -> str:
 
 def _next(task: Task) -> list[Command]:
     if task.temperature is None and task.labels:
-        return [Command("maskwright calibrate MODEL dev.tsv", "make its probabilities mean what they say")]
+        rows = "dev.conll" if isinstance(task, Tagging) else "dev.tsv"
+        return [Command(f"maskwright calibrate MODEL {rows}", "make its probabilities mean what they say")]
     if isinstance(task, Classification):
         return [Command('maskwright predict MODEL "your text" --min-confidence 0.9', "let it abstain when unsure")]
-    return [Command('maskwright predict MODEL "your text"', "use it")]
+    if isinstance(task, QuestionAnswering):
+        return [Command('maskwright answer MODEL --question "Who?" --context "your text"', "use it")]
+    words = ' --choice "one ending" --choice "another"' if isinstance(task, Choice) else ""
+    return [Command(f'maskwright predict MODEL "your text"{words}', "use it")]

@@ -11,7 +11,7 @@ import torch
 
 from ..core import registry
 from ..core.config import to_dict
-from ..core.errors import InputError
+from ..core.errors import InputError, RowError, RowErrors
 from ..core.progress import note, warn
 from ..core.randomness import generator
 from ..hub.folders import LoadReport, load_model, save_model
@@ -66,6 +66,21 @@ class LabelledData:
     dev: list[Any]
     from_train: bool
     skipped: int
+
+    def without(self, faults: Sequence[RowError]) -> LabelledData:
+        """The same without the rows that have these faults."""
+        bad = {(fault.file, fault.line) for fault in faults}
+        train, dev = (
+            [row for row in rows if not bad.intersection((row.file, line) for line in _lines(row))]
+            for rows in (self.train, self.dev)
+        )
+        left_out = len(self.train) + len(self.dev) - len(train) - len(dev)
+        return LabelledData(train, dev, self.from_train, self.skipped + left_out)
+
+
+def _lines(row: Any) -> Sequence[int]:
+    """The lines of a row: one, or those of a sentence's words."""
+    return getattr(row, "lines", ()) or (row.line,)
 
 
 def fit(
@@ -137,8 +152,7 @@ class Bench(Seeds):
 
     def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
         self.config, self.device = config, device
-        self.data = read_data(config)
-        self.task = make_task(config, self.data)
+        self.task, self.data = pose_task(config, read_data(config))
         model, self.loaded = self._model(config.seed)
         self.tokenizer = model.tokenizer
         room = model.config.max_position_embeddings
@@ -279,6 +293,22 @@ def read_data(config: FinetuneConfig) -> LabelledData:
         True,
         train_table.num_skipped,
     )
+
+
+def pose_task(config: FinetuneConfig, data: LabelledData) -> tuple[Task, LabelledData]:
+    """The task, and the data, where bad rows are skipped without those whose answers the task cannot have.
+
+    Raises RowErrors as `make_task` does unless `config.skip_bad_rows`.
+    """
+    while True:
+        try:
+            return make_task(config, data), data
+        except RowErrors as error:
+            fewer = data.without(error.rows)
+            if not config.skip_bad_rows or fewer.skipped == data.skipped:
+                raise
+            warn(f"{fewer.skipped - data.skipped:,} more bad rows are left out, the first: {error.rows[0]}")
+            data = fewer
 
 
 def make_task(config: FinetuneConfig, data: LabelledData) -> Task:

@@ -136,8 +136,8 @@ class FinetuneConfig:
         )
         check(
             LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
-            or self.task in ("classification", "regression"),
-            f"Setting 'long' is for classification and regression; {self.task} "
+            or self.task in ("classification", "regression", "choice"),
+            f"Setting 'long' is for classification, regression and choice; {self.task} "
             f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",
         )
 

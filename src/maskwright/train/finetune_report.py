@@ -164,12 +164,12 @@ def _share_of_rare(bench: Bench) -> float:
 
 
 def _health(score: float, simple: float, words: str, from_train: bool) -> Health:
-    reasons = []
     before = "what it was before training" if "before training" in words else "no model at all"
     if score <= simple + (0.0 if "before training" in words else 0.01):
-        reasons.append(f"It is no better than {before}: {words} {simple:.3f}. Train longer or raise --lr.")
-        return Health("bad", reasons)
-    reasons.append(f"It is better than {before}: {words} {simple:.3f}.")
+        if score >= 1.0:
+            return Health("watch", [f"All is right, but the dev rows are too easy to show it: {words} {simple:.3f}."])
+        return Health("bad", [f"It is no better than {before}: {words} {simple:.3f}. Train longer or raise --lr."])
+    reasons = [f"It is better than {before}: {words} {simple:.3f}."]
     if from_train:
         reasons.append("The dev rows come from the training file; a file of their own would say more.")
     return Health("watch" if from_train else "good", reasons)
@@ -302,7 +302,8 @@ def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
 
 def _trust(bench: Bench, evaluation: Evaluation) -> list[Block]:
     decisions = bench.task.decisions(evaluation.logits, bench.dev)
-    return [] if decisions is None else trust_blocks(decisions, bench.task.temperature)
+    abstains = isinstance(bench.task, Classification)
+    return [] if decisions is None else trust_blocks(decisions, bench.task.temperature, abstains=abstains)
 
 
 def _far_pairs(task: Similarity, bench: Bench, evaluation: Evaluation) -> list[Block]:

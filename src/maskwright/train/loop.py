@@ -25,6 +25,7 @@ from ..objectives.outcome import Outcome
 from .checkpoint import list_checkpoints, load_latest, save_checkpoint
 from .interrupt import Interrupted, StopRequest, stop_on_signals
 from .optimizer import Schedule, adamw, learning_rate, set_learning_rate, warmup_steps
+from .row_gradients import RowGradients
 from .run import RunFolder
 
 
@@ -112,12 +113,13 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     job.model.train()
     with (
         _deterministic(job.model),
+        RowGradients.of(job.model) as rows,
         _stop_request(run) as stop,
         track(name, settings.steps, "steps", step) as progress,
     ):
         clock = _Clock()
         while step < settings.steps and not job.should_stop():
-            norm, tokens = _one_step(job, optimizer, settings, step, window)
+            norm, tokens = _one_step(job, optimizer, rows, settings, step, window)
             clock.add(tokens)
             step += 1
             if step % settings.log_every == 0 or step == settings.steps:
@@ -143,7 +145,12 @@ def _stop_request(run: RunFolder | None) -> AbstractContextManager[StopRequest]:
 
 
 def _one_step(
-    job: Job, optimizer: torch.optim.Optimizer, settings: LoopSettings, step: int, window: Window
+    job: Job,
+    optimizer: torch.optim.Optimizer,
+    rows: RowGradients,
+    settings: LoopSettings,
+    step: int,
+    window: Window,
 ) -> tuple[float, int]:
     """Forward, backward and update over the micro-batches of one step. Returns the gradient's norm and the tokens."""
     batches = job.micro_batches(step)
@@ -159,6 +166,7 @@ def _one_step(
         parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
         torch.stack(parts).sum().backward()
         window.add(outcome, batch.num_tokens)
+    rows.spread()
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
     if not math.isfinite(norm):
@@ -168,6 +176,7 @@ def _one_step(
         )
     set_learning_rate(optimizer, _rate(settings, step))
     optimizer.step()
+    rows.clear()
     optimizer.zero_grad(set_to_none=True)
     return norm, sum(batch.num_tokens for batch in batches)
 

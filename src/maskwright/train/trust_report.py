@@ -14,8 +14,11 @@ RISKS = (0.01, 0.02, 0.05, 0.1)
 _POINTS = 400  # of a curve on a page
 
 
-def trust_blocks(decisions: Decisions, temperature: Temperature | None) -> list[Block]:
-    """Reliability diagram, confidences, risk by coverage. Nothing where there are no decisions."""
+def trust_blocks(decisions: Decisions, temperature: Temperature | None, *, abstains: bool = True) -> list[Block]:
+    """Reliability diagram, confidences, risk by coverage. Nothing where there are no decisions.
+
+    abstains: whether `predict --min-confidence` knows such decisions.
+    """
     if not len(decisions):
         return []
     shares = honest_probabilities(decisions, temperature)
@@ -35,7 +38,7 @@ def trust_blocks(decisions: Decisions, temperature: Temperature | None) -> list[
     counts, edges = np.histogram(shares.max(axis=1), bins=BINS, range=(0.0, 1.0))
     sure = Histogram(edges.tolist(), counts.tolist(), title="How sure it is", x_label="confidence", y_label="decisions")
     facts = Facts(_facts(decisions, raw, shares, temperature), title="Calibration")
-    return [Section("Trust", [facts, Curves(charts, title=""), sure, _risk_table(curve)])]
+    return [Section("Trust", [facts, Curves(charts, title=""), sure, _risk_table(curve, abstains)])]
 
 
 def curve_of(decisions: Decisions, temperature: Temperature | None) -> RiskCoverage:
@@ -83,14 +86,14 @@ def _risk_chart(curve: RiskCoverage) -> Chart:
     return Chart("Share that is wrong, by share answered", [line], x_label="coverage", unit="percent", note=note)
 
 
-def _risk_table(curve: RiskCoverage) -> Table:
+def _risk_table(curve: RiskCoverage, abstains: bool) -> Table:
     rows = []
     for risk in RISKS:
         found = curve.at_risk(risk)
         least = found["min_confidence"]
         rows.append((percent(risk), percent(found["coverage"] or 0.0), "–" if least is None else f"{least:.4f}"))
     return Table(
-        ("wrong at most", "can be answered", "--min-confidence"),
+        ("wrong at most", "can be answered", "--min-confidence" if abstains else "from the confidence"),
         rows,
         title="Answering only when sure",
         note="Read off these very rows; on others a little more will be wrong.",

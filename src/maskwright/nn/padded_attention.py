@@ -1,0 +1,137 @@
+"""Attention over neighbours of nearly equal length as one product, for training on a CPU.
+
+A batch of short texts has almost as many lengths as texts, and each run costs some dozens of small kernels, forward and
+backward: more than its arithmetic. Runs of nearly equal length are therefore padded to the longest of them, inside
+attention alone, where that costs less than the kernels it saves. A padded place holds a copy of its own sequence's
+first token, hidden from every query, so no sequence reaches another, and its gradient is cut off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .dropout import dropout
+from .runs import Run
+
+# What the kernels of one run take, forward and backward, in elements of a score matrix that the same time would
+# compute (docs/decisions/packed-batches.md has the measurement).
+RUN_COST = 50_000
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring runs, padded to `length`: `count` sequences of `tokens` tokens together.
+
+    token_of_slot: int64 [count * length], the token in each place; slot_of_token: int64 [tokens], the way back;
+    is_padding: bool [count * length].
+    """
+
+    count: int
+    length: int
+    tokens: int
+    token_of_slot: Tensor
+    slot_of_token: Tensor
+    is_padding: Tensor
+
+
+@lru_cache(maxsize=64)
+def plan(runs: tuple[Run, ...], num_heads: int, most_scores: int) -> tuple[Group | Run, ...]:
+    """Runs, in order, some of them joined to groups of at most `most_scores` scores.
+
+    The layers of a step share their runs, so plans are kept.
+    """
+    parts: list[list[Run]] = []
+    for run in runs:
+        if parts and _saves(parts[-1], run, num_heads, most_scores):
+            parts[-1].append(run)
+        else:
+            parts.append([run])
+    return tuple(part[0] if len(part) == 1 else _group(part) for part in parts)
+
+
+def _saves(part: list[Run], run: Run, num_heads: int, most_scores: int) -> bool:
+    """Whether one run more in `part` saves more than its padding costs."""
+    together = _padded_scores([*part, run], num_heads)
+    apart = _padded_scores(part, num_heads) + _padded_scores([run], num_heads)
+    return together <= most_scores and together - apart < RUN_COST
+
+
+def _padded_scores(runs: list[Run], num_heads: int) -> int:
+    longest = max(run.length for run in runs)
+    return num_heads * longest * longest * sum(run.count for run in runs)
+
+
+def _group(runs: list[Run]) -> Group:
+    lengths = torch.tensor([run.length for run in runs for _ in range(run.count)])  # [count]
+    longest, tokens = int(lengths.max()), int(lengths.sum())
+    begins = lengths.cumsum(0) - lengths  # [count]
+    places = torch.arange(longest)  # [length]
+    is_padding = places >= lengths[:, None]  # [count, length]
+    token_of_slot = torch.where(is_padding, begins[:, None], begins[:, None] + places).view(-1)
+    is_padding = is_padding.view(-1)
+    slot_of_token = torch.arange(len(is_padding))[~is_padding]
+    return Group(len(lengths), longest, tokens, token_of_slot, slot_of_token, is_padding)
+
+
+def attend_group(
+    qkv: Tensor,
+    group: Group,
+    num_heads: int,
+    dropout_probability: float = 0.0,
+    hide: Callable[[Tensor], None] | None = None,
+) -> Tensor:
+    """softmax(q k^T / sqrt(head_dim)) v inside each sequence of a group.
+
+    qkv: float [group.tokens, 3 * hidden]; hide: rules out more keys, in place, in scores [count, heads, length,
+    length]. Returns float [group.tokens, hidden].
+    """
+    hidden = qkv.shape[1] // 3
+    padded: Tensor = _Pad.apply(qkv, group)  # [count * length, 3 * hidden]
+    heads = padded.view(group.count, group.length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
+    query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
+    scores = (query * (1.0 / math.sqrt(query.shape[-1]))) @ key.mT  # [count, heads, length, length]
+    scores.masked_fill_(group.is_padding.view(group.count, 1, 1, group.length), -math.inf)
+    if hide is not None:
+        hide(scores)
+    context = dropout(torch.softmax(scores, dim=-1), dropout_probability) @ value
+    result: Tensor = _Unpad.apply(context.transpose(1, 2).reshape(group.count * group.length, hidden), group)
+    return result
+
+
+class _Pad(torch.autograd.Function):
+    """[tokens, size] to [count * length, size]."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, group: Group) -> Tensor:
+        """Copy each token to its place, and the first token of each sequence to its padding."""
+        context.group = group
+        return x.index_select(0, group.token_of_slot)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """Copies have no gradient."""
+        return gradients[0].index_select(0, context.group.slot_of_token), None
+
+
+class _Unpad(torch.autograd.Function):
+    """[count * length, size] to [tokens, size]."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, group: Group) -> Tensor:
+        """Leave out the padding."""
+        context.group = group
+        return x.index_select(0, group.slot_of_token)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """Padding gets a gradient of zero."""
+        group: Group = context.group
+        spread = gradients[0].index_select(0, group.token_of_slot)
+        return spread.masked_fill_(group.is_padding[:, None], 0.0), None
