@@ -20,7 +20,8 @@ from maskwright.inference.ready import place
 from maskwright.models.model import Model, build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.nn.activations import ACTIVATIONS
-from maskwright.nn.attention import Run, attend
+from maskwright.nn.attention import attend
+from maskwright.nn.runs import Run
 
 ragged = st.lists(st.integers(1, 16), min_size=1, max_size=8)
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}

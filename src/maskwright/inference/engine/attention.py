@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...nn.attention import Run
+from ...nn.runs import Run
 
 # On a CPU, for each dtype the ways with the length up to which each is the fastest; the fused kernel beyond the last.
 # "columns": softmax over the columns of the transposed scores; "rows": over rows; "float": over rows, in float32.

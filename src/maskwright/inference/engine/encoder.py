@@ -16,8 +16,9 @@ from torch import Tensor
 from ...data.batch import Batch
 from ...models.attending import executors
 from ...models.transformer import Encoded, Layer, Transformer
-from ...nn.attention import Executor, Run
+from ...nn.attention import Executor
 from ...nn.embeddings import Embeddings
+from ...nn.runs import Run
 from .attention import attend_fixed
 from .layers import Kit, Norm, Product
 
