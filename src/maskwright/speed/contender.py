@@ -14,6 +14,9 @@ import numpy as np
 import torch
 
 from ..core.progress import set_quiet
+from ..hub.folders import load_model
+from ..inference.embed import TextEncoder
+from ..inference.ready import place
 from .timed import TimedEncoder, Vectors
 
 PEER = "transformers"
@@ -22,18 +25,10 @@ PEER_ROWS = 32  # of a batch, sorted by length: what serves it best on a CPU
 
 
 def open_ours(settings: dict[str, Any]) -> Vectors:
-    """Our embedder, mean of the last layer, as anyone calls it. settings: model, precision, device, max_length."""
-    from ..estimators import Embedder
-
-    embedder = Embedder(
-        settings["model"],
-        pooling="mean",
-        normalize=False,
-        max_length=settings["max_length"],
-        device=settings["device"],
-        precision=settings["precision"],
-    ).fit()
-    return lambda texts: np.asarray(embedder.transform(list(texts)))
+    """Our encoder of texts, mean of the last layer. settings: model, precision, device, max_length."""
+    model, _ = load_model(settings["model"])
+    placed = place(model, settings["device"], settings["precision"])
+    return TextEncoder(placed, max_length=settings["max_length"]).vectors
 
 
 def open_peer(settings: dict[str, Any]) -> Vectors:

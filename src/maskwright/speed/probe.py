@@ -144,19 +144,25 @@ class _Job:
         return [self.objective.batch(self.text, examples, rng).to(self.device)]
 
     def counts(self, batch: Batch) -> dict[str, int]:
+        """Labels of each part in a batch."""
         return self.objective.counts(batch)
 
     def outcome(self, batch: Batch) -> Outcome:
+        """The losses of a batch."""
         return self.objective.outcome(self.model, batch)
 
     def evaluate(self, step: int) -> dict[str, float]:
+        """Nothing is scored."""
         return {}
 
     def should_stop(self) -> bool:
+        """All steps are run."""
         return False
 
     def state(self) -> dict[str, Any]:
+        """Nothing is kept."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Never asked for."""
         raise AssertionError("a probe keeps no checkpoints")
