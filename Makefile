@@ -25,8 +25,8 @@ check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench ## speed beside peers, in one run
-	$(BIN)/python benchmarks/pretrain.py
+bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/benchmarks.md
+	$(BIN)/python benchmarks/speed/run.py $(ARGS)
 
 reliability: $(VENV)/.test ## 200 kills each of pre-training, fine-tuning and distillation; writes docs/reliability.md
 	$(BIN)/python benchmarks/reliability.py

@@ -2,7 +2,8 @@
 
 Both train the same network from the same masked batches (full sequences of 128 tokens, 15 % masked) in the same
 precision with AdamW and dropout 0.1, each round in a fresh process, in turn: ours, theirs, ours, theirs, ...
-The figure is the median over rounds; the ratio is taken within a round. `make bench` runs it.
+The figure is the median over rounds; the ratio is taken within a round. `make bench` runs it with several networks
+(speed/training.py).
 
     python benchmarks/pretrain.py --rounds 3 --steps 20 --preset bert-mini --vocab-size 8000 --precision bf16
 """
@@ -21,11 +22,12 @@ from pathlib import Path
 import numpy as np
 
 WARMUP_STEPS = 4
-CONTENDERS = ("maskwright", "trainer", "loop")
+CONTENDERS = ("maskwright", "trainer", "loop", "loop-compiled")
 NAMES = {
     "maskwright": "maskwright pretrain (objective mlm)",
     "trainer": "transformers BertForMaskedLM, Trainer",
     "loop": "transformers BertForMaskedLM, plain loop, fused AdamW",
+    "loop-compiled": "the same, compiled",
 }
 
 
@@ -105,8 +107,8 @@ def measure_maskwright(options: argparse.Namespace) -> float:
     return tokens_per_second(marks, options)
 
 
-def measure_transformers(options: argparse.Namespace, with_trainer: bool) -> float:
-    """The same network of transformers under its Trainer, or in a plain loop with a fused optimiser."""
+def measure_transformers(options: argparse.Namespace, with_trainer: bool, compiled: bool = False) -> float:
+    """The same network of transformers under its Trainer, or in a plain loop, perhaps compiled, with fused AdamW."""
     import torch
     from transformers import BertConfig, BertForMaskedLM, Trainer, TrainerCallback, TrainingArguments
 
@@ -128,10 +130,11 @@ def measure_transformers(options: argparse.Namespace, with_trainer: bool) -> flo
     if not with_trainer:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         model.train()
+        run = torch.compile(model) if compiled else model
         for ids, labels in made:
             marks.append(time.perf_counter())
             with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
-                loss = model(input_ids=torch.from_numpy(ids), labels=torch.from_numpy(labels)).loss
+                loss = run(input_ids=torch.from_numpy(ids), labels=torch.from_numpy(labels)).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
@@ -173,8 +176,8 @@ def measure_transformers(options: argparse.Namespace, with_trainer: bool) -> flo
 
 def tokens_per_second(marks: list[float], options: argparse.Namespace) -> float:
     """From the times of step beginnings and the end, without the first steps."""
-    steps = len(marks) - 1 - WARMUP_STEPS
-    return steps * options.sequences * options.length / (marks[-1] - marks[WARMUP_STEPS])
+    steps = len(marks) - 1 - options.warm_up
+    return steps * options.sequences * options.length / (marks[-1] - marks[options.warm_up])
 
 
 def main() -> None:
@@ -186,6 +189,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--sequences", type=int, default=32)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warm-up", type=int, default=WARMUP_STEPS, help="steps that do not count")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--contender", choices=CONTENDERS)
     options = parser.parse_args()
@@ -193,9 +197,9 @@ def main() -> None:
         print(measure_maskwright(options))
         return
     if options.contender:
-        print(measure_transformers(options, with_trainer=options.contender == "trainer"))
+        print(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
         return
-    flags = [word for name in ("preset", "vocab_size", "precision", "length", "sequences", "steps")
+    flags = [word for name in ("preset", "vocab_size", "precision", "length", "sequences", "steps", "warm_up")
              for word in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]  # fmt: skip
     found: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     for _ in range(options.rounds):

@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from .core.errors import ConfigError
 from .hub.download import find_folder
 from .hub.folders import STORED, load_model, read_facts
 from .hub.sentence import declared_by
 from .inference.answer import Answerer
+from .inference.calibration import calibrate, is_int8
 from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder
 from .inference.ensemble import Ensemble, Member
@@ -29,6 +31,7 @@ from .tasks import task_of_model
 from .tasks.examples import rows_of
 from .tasks.long_texts import LongTexts
 from .text.corpus import Source
+from .text.inputs import Text
 
 if TYPE_CHECKING:
     from .train.distill import DistillResult
@@ -147,12 +150,17 @@ def open_predictor(
     min_confidence: float | None = None,
     device: str = "auto",
     precision: str = "auto",
+    calibrate_on: Sequence[Text] | None = None,
 ) -> Predictor:
-    """A fine-tuned model for answers. max_length: None as in training; min_confidence: below it there is no label.
+    """A fine-tuned model for answers. max_length: None as in training; min_confidence: below it there is no label;
+    calibrate_on: typical texts, which precision "int8" needs.
 
     Raises ModelFolderError when the folder has no head that answers for texts or words; so do the others for theirs.
     """
-    return predictor_of(open_model(name, ANSWERING, device, precision), name, max_length, min_confidence)
+    model = open_model(name, ANSWERING, device, precision)
+    predictor = predictor_of(model, name, max_length, min_confidence)
+    make_int8(model, calibrate_on, predictor.max_length)
+    return predictor
 
 
 def predictor_of(
@@ -227,8 +235,9 @@ def open_embedder(
     stride: int | None = None,
     device: str = "auto",
     precision: str = "auto",
+    calibrate_on: Sequence[Text] | None = None,
 ) -> TextEncoder:
-    """Any model for text vectors.
+    """Any model for text vectors. calibrate_on: typical texts, which precision "int8" needs.
 
     What is None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes; token
     vectors (pooling "none") are as they come. long: "cut", or "windows" for longer texts, which share `stride` tokens.
@@ -236,7 +245,7 @@ def open_embedder(
     windows = LongTexts.of(long, stride)
     model = open_model(name, None, device, precision)
     declared = declared_by(find_folder(name)[0])
-    return TextEncoder(
+    encoder = TextEncoder(
         model,
         layers,
         pooling=declared.pooling if pooling is None else pooling,
@@ -244,6 +253,8 @@ def open_embedder(
         max_length=declared.max_length if max_length is None else max_length,
         long=windows,
     )
+    make_int8(model, calibrate_on, encoder.max_length)
+    return encoder
 
 
 def similarity(
@@ -319,3 +330,11 @@ def open_model(
         require_head(model, heads, str(name))
     tokenizer_of(model)
     return place(model, device, precision)
+
+
+def make_int8(model: Model, texts: Sequence[Text] | None, max_length: int) -> None:
+    """Calibrate a model that was opened in int8. Raises ConfigError where there are no texts to do it on."""
+    if is_int8(model):
+        if texts is None:
+            raise ConfigError("int8 is calibrated on typical texts: give some (calibrate_on, or fit of an estimator).")
+        calibrate(model, texts, max_length)

@@ -68,6 +68,8 @@ def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
     code, out, _ = maskwright("doctor", "--json")
     facts = lines_of(out)[0]
     assert code == 0 and facts["picked"]["device"] in ("cpu", "cuda", "mps") and facts["versions"]["torch"]
+    kinds = ("packed", "plain", "int8", "none")
+    assert all(one["products"] in kinds and one["why"] for one in facts["engine"].values())
     assert facts["processor"]["usable_cores"] >= 1 and all(isinstance(part, list) for part in facts["extras"].values())
     code, out, _ = maskwright("doctor")
     assert code == 0 and "--precision auto" in out

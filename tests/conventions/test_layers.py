@@ -23,18 +23,22 @@ FLOORS = {
     "inference": 5,
     "estimators": 6,
     "doctor": 6,
+    "speed": 6,
     "api": 6,
     "cli": 7,
     "__init__": 8,
     "__main__": 8,
 }
-# On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them.
+# On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
+# a plan asks what the machine has, and a bench opens models as others do.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),
     ("models", "data"),
     ("api", "estimators"),
     ("estimators", "api"),
+    ("speed", "doctor"),
+    ("speed", "api"),
 }
 UPWARD = {("text.tokenizer", "data")}  # Tokenizer.batch returns the packed batch
 HEAVY = {"torch", "tokenizers", "sklearn", "numpy", "safetensors", "pandas", "pyarrow"}

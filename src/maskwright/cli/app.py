@@ -15,6 +15,7 @@ from ..core import progress
 from ..core.errors import MaskwrightError
 from . import (
     answer,
+    bench,
     bench_task,
     calibrate,
     cluster,
@@ -30,6 +31,7 @@ from . import (
     generate,
     layer_lab,
     next_sentence,
+    plan,
     predict,
     presets,
     pretrain,
@@ -75,6 +77,8 @@ for name, command, panel in (
     ("cluster", cluster.cluster, "Use"),
     ("convert", convert.convert, "Use"),
     ("presets", presets.presets, "Know"),
+    ("plan", plan.plan, "Know"),
+    ("bench", bench.bench, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),
 ):
     app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)

@@ -15,6 +15,7 @@ from ..core import progress
 from ..core.errors import ConfigError
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
+InferencePrecision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -37,6 +38,12 @@ SeedOption = Annotated[
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
 PrecisionOption = Annotated[
     Precision, typer.Option("--precision", help="Number format; auto takes bf16 where the processor has it.")
+]
+InferencePrecisionOption = Annotated[
+    InferencePrecision,
+    typer.Option(
+        "--precision", help="Number format; auto takes bf16 where the processor has it; int8 is calibrated on texts."
+    ),
 ]
 RecipeDeviceOption = Annotated[
     Device | None, typer.Option("--device", help="Where to compute.  [default: auto]", show_default=False)

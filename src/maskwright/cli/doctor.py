@@ -67,6 +67,7 @@ def machine(context: typer.Context, json: JsonFlag = False, quiet: QuietFlag = F
         ("devices", ", ".join(f"{one['device']} ({one['name']})" for one in facts["devices"])),
         ("--device auto", f"{picked['device']}: {picked['why_device']}"),
         ("--precision auto", f"{picked['precision']}: {picked['why_precision']}"),
+        *[(f"inference in {name}", f"{one['products']}: {one['why']}") for name, one in facts["engine"].items()],
         *[(name, value or "missing") for name, value in facts["versions"].items()],
         *[(f"extra [{name}]", _extra(name, missing)) for name, missing in facts["extras"].items()],
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,8 +15,8 @@ from .common import (
     ColumnsOption,
     DebugFlag,
     DeviceOption,
+    InferencePrecisionOption,
     JsonFlag,
-    PrecisionOption,
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
@@ -24,12 +25,24 @@ from .common import (
     set_threads,
 )
 from .long_options import LongOption, StrideOption
-from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, refuse_same_file, warn_of_cuts
+from .using import (
+    BatchTokensOption,
+    CalibrateOption,
+    InputOption,
+    MaxLengthOption,
+    calibration_texts,
+    refuse_same_file,
+    stream_rows,
+    tell_int8_loss,
+    warn_of_cuts,
+    warn_of_skipped,
+)
 
 if TYPE_CHECKING:
     from ..core.progress import Track
     from ..inference.embed import TextEncoder, TokenVectors
     from ..text.inputs import Text
+    from ..text.row_stream import RowStream
 
 WordsFlag = Annotated[
     bool, typer.Option("--words", help="With --pooling none: a vector of each word and not of each piece.")
@@ -78,7 +91,8 @@ def embed(
     stride: StrideOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
+    precision: InferencePrecisionOption = "auto",
+    calibrate_on: CalibrateOption = None,
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
@@ -101,10 +115,9 @@ def embed(
         raise ConfigError(f"{output} has an unknown ending: vectors are written as .npy or .jsonl.")
     refuse_same_file(input, output)
     set_threads(threads)
-    given: list[Text] = list(texts or [])
-    if input is not None:
-        rows = read_rows(input, columns, skip_bad_rows)
-        given = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in rows]
+    rows = None if input is None else stream_rows(input, columns, skip_bad_rows)
+    given = _Texts(texts or [], rows)
+    typical = calibration_texts(precision, calibrate_on, rows)
     from ..api import open_embedder
 
     encoder = open_embedder(
@@ -117,7 +130,9 @@ def embed(
         stride=stride,
         device=device,
         precision=precision,
+        calibrate_on=typical,
     )
+    tell_int8_loss(encoder.model)
     if words and encoder.pooling != "none":
         raise ConfigError("--words needs --pooling none: other poolings give one vector for a whole text.")
     if pieces is not None and not words:
@@ -127,11 +142,26 @@ def embed(
         _write_npy(encoder, given, output, by_word, batch_tokens)
     else:
         _write_lines(_found(encoder, given, by_word, batch_tokens), output, json)
+    if rows is not None:
+        warn_of_skipped(rows)
     warn_of_cuts(encoder.counts)
 
 
+class _Texts:
+    """Texts of the command line, or of a file, which is read as they are needed. count: None where it is not known."""
+
+    def __init__(self, texts: list[str], rows: RowStream | None) -> None:
+        self.texts, self.rows = texts, rows
+        self.count = len(texts) if rows is None else rows.num_rows
+
+    def __iter__(self) -> Iterator[Text]:
+        if self.rows is None:
+            return iter(self.texts)
+        return (row.text if row.text_pair is None else (row.text, row.text_pair) for row in self.rows)
+
+
 def _tokens(
-    encoder: TextEncoder, texts: list[Text], by_word: str | None, batch_tokens: int | None
+    encoder: TextEncoder, texts: Iterable[Text], by_word: str | None, batch_tokens: int | None
 ) -> Iterator[TokenVectors]:
     """by_word: what makes the vector of a word, None for the vectors of tokens."""
     if by_word is None:
@@ -140,25 +170,26 @@ def _tokens(
 
 
 def _found(
-    encoder: TextEncoder, texts: list[Text], by_word: str | None, batch_tokens: int | None
+    encoder: TextEncoder, texts: Iterable[Text], by_word: str | None, batch_tokens: int | None
 ) -> Iterator[dict[str, Any]]:
     """Each text with its vector, or with its tokens and theirs."""
     if encoder.pooling == "none":
-        for text, found in zip(texts, _tokens(encoder, texts, by_word, batch_tokens), strict=True):
+        texts, own = tee(texts)  # of what is read once: no more is kept than what waits for its vectors
+        for text, found in zip(own, _tokens(encoder, texts, by_word, batch_tokens), strict=True):
             yield {"text": text, "tokens": found.to_json()}
         return
-    vectors = (vector for block in encoder.stream(texts, batch_tokens) for vector in block)
-    for text, vector in zip(texts, vectors, strict=True):
-        yield {"text": text, "vector": vector.tolist()}
+    for block, vectors in encoder.stream_with_texts(texts, batch_tokens):
+        for text, vector in zip(block, vectors, strict=True):
+            yield {"text": text, "vector": vector.tolist()}
 
 
 def _write_npy(
-    encoder: TextEncoder, texts: list[Text], output: Path, by_word: str | None, batch_tokens: int | None
+    encoder: TextEncoder, texts: _Texts, output: Path, by_word: str | None, batch_tokens: int | None
 ) -> None:
     """One matrix; for token vectors a table beside it says which row is which token of which text."""
     from ..inference.vectors_file import write_npy, write_token_vectors
 
-    with track("embedding", len(texts), "texts") as progress:
+    with track("embedding", texts.count, "texts") as progress:
         if encoder.pooling == "none":
             names = output.with_suffix(".tokens.jsonl")
             found = _watched(_tokens(encoder, texts, by_word, batch_tokens), lambda _: 1, progress)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.errors import InputError
+from ..core.errors import ConfigError, InputError
 from ..core.progress import warn
 from .common import (
     ColumnsOption,
     DebugFlag,
     DeviceOption,
+    InferencePrecisionOption,
     JsonFlag,
-    PrecisionOption,
     QuietFlag,
     SeedOption,
     SkipBadRowsFlag,
@@ -29,7 +31,14 @@ from .common import (
     print_text,
     set_threads,
 )
-from .using import BatchTokensOption, MaxLengthOption, warn_of_cuts
+from .using import (
+    BatchTokensOption,
+    CalibrateOption,
+    MaxLengthOption,
+    calibration_texts,
+    tell_int8_loss,
+    warn_of_cuts,
+)
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
@@ -69,7 +78,8 @@ def evaluate(
     batch_tokens: BatchTokensOption = None,
     seed: SeedOption = None,
     device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
+    precision: InferencePrecisionOption = "auto",
+    calibrate_on: CalibrateOption = None,
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
@@ -97,30 +107,38 @@ def evaluate(
 
         maskwright evaluate runs/b/model test.tsv --risk 0.05
 
+        maskwright evaluate runs/b/model dev.tsv --precision int8 --calibrate-on train.tsv
+
         maskwright evaluate runs/a/model held-out.txt
 
         maskwright evaluate runs/g/model held-out.txt --stride 512
     """
     set_threads(threads)
-    from ..api import ANSWERING, WORDY, open_model, predictor_of
-    from ..inference.ready import role_of
+    typical = calibration_texts(precision, calibrate_on)  # never of the rows that are scored: that would flatter int8
+    if typical is not None and against is not None:
+        raise ConfigError("--against compares models in fp32 or bf16: leave --precision int8 out.")
+    from ..api import ANSWERING, WORDY, make_int8, open_model, predictor_of
+    from ..inference.ready import role_of, room_of
 
     loaded = open_model(model, (*ANSWERING, *WORDY), device, precision)
     if role_of(loaded) not in ANSWERING:
         if against is not None or risk is not None or report is not None:
             raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labelled rows.")
-        if stride is not None:
-            result = _score_windows(loaded, file, stride, max_length, skip_bad_rows)
-        else:
-            result = _score_text(loaded, model, file, max_length, seed or 0, skip_bad_rows)
+        make_int8(loaded, typical, room_of(loaded, max_length))
+        text = partial(_score_text, loaded, model, file, max_length, seed or 0, skip_bad_rows)
+        windows = partial(_score_windows, loaded, file, stride or 0, max_length, skip_bad_rows)
+        score = text if stride is None else windows
+        result, exact = score(), lambda: score()["metrics"]
     else:
         if stride is not None:
             raise InputError(f"{model} is no left-to-right language model: --stride is for the perplexity of one.")
         predictor = predictor_of(loaded, model, max_length)
+        make_int8(loaded, typical, predictor.max_length)
         if rare_class is not None:
             _ask_for(predictor, rare_class)
         scored = _score_rows(predictor, file, parse_columns(columns), batch_tokens, skip_bad_rows)
         result = scored.result(errors)
+        exact = scored.metrics_again
         if risk is not None:
             result["abstention"] = scored.at_risk(risk)
         if against is not None:
@@ -129,15 +147,32 @@ def evaluate(
         if report is not None:
             scored.write(report, result.get("against"))
             result["report"] = str(report)
+    if typical is not None:
+        result |= _in_float32(loaded, exact)
     if json:
         print_json(result)
         return
     _show(result, file)
 
 
+def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str, Any]:
+    """What int8 costs: cosines beside the calibration texts, and the scores of float32."""
+    from ..inference.calibration import in_float32, loss_of
+
+    tell_int8_loss(model)
+    loss = loss_of(model)
+    assert loss is not None
+    with in_float32(model):
+        return {"int8": {**vars(loss), "fp32_metrics": score()}}
+
+
 def _show(result: dict[str, Any], file: Path) -> None:
     print_text(f"{result['task']} on {result['examples']:,} examples of {file}")
     print_metrics(result["metrics"])
+    if "int8" in result:
+        exact = result["int8"]["fp32_metrics"]
+        rows = [(name, f"{value:.4f}", f"{exact[name]:.4f}") for name, value in result["metrics"].items()]
+        print_table(("metric", "int8", "float32"), rows, right=("int8", "float32"))
     if "abstention" in result:
         found = result["abstention"]
         least = found["min_confidence"]
@@ -205,6 +240,10 @@ class _ScoredRows:
         if errors:
             result["errors"] = worst_errors(task, self.examples, self.evaluation.logits, errors)
         return result
+
+    def metrics_again(self) -> dict[str, float]:
+        """The same scores, computed once more."""
+        return self.predictor.task.evaluate(self.predictor.model, self.examples).metrics
 
     def write(self, path: Path, against: dict[str, Any] | None) -> None:
         """The page."""

@@ -15,8 +15,8 @@ from .common import (
     ColumnsOption,
     DebugFlag,
     DeviceOption,
+    InferencePrecisionOption,
     JsonFlag,
-    PrecisionOption,
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
@@ -27,10 +27,13 @@ from .common import (
 )
 from .using import (
     BatchTokensOption,
+    CalibrateOption,
     InputOption,
     MaxLengthOption,
+    calibration_texts,
     read_any_rows,
     refuse_same_file,
+    tell_int8_loss,
     warn_of_cuts,
     warn_of_skipped,
 )
@@ -65,7 +68,8 @@ def predict(
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
+    precision: InferencePrecisionOption = "auto",
+    calibrate_on: CalibrateOption = None,
     threads: ThreadsOption = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
@@ -84,6 +88,8 @@ def predict(
         maskwright predict runs/b/model --input texts.txt --output answers.jsonl
 
         maskwright predict runs/b/model --input texts.txt --min-confidence 0.9 --output answers.jsonl
+
+        maskwright predict runs/b/model --input texts.txt --precision int8 --output answers.jsonl
 
         maskwright predict runs/n/model "Albert is going to United States of America."
 
@@ -109,11 +115,18 @@ def predict(
         rows = read_any_rows(input, columns, skip_bad_rows)
     else:
         rows = _choice_row(texts or [], pair or [], choice) if choice else _rows(texts or [], pair or [])
+    typical = calibration_texts(precision, calibrate_on, rows if input is not None else None)
     from ..api import open_predictor
 
     predictor = open_predictor(
-        model, max_length=max_length, min_confidence=min_confidence, device=device, precision=precision
+        model,
+        max_length=max_length,
+        min_confidence=min_confidence,
+        device=device,
+        precision=precision,
+        calibrate_on=typical,
     )
+    tell_int8_loss(predictor.model)
     if trace:
         for row in rows:
             _show_trace(predictor, row, json)

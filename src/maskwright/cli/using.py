@@ -14,8 +14,10 @@ from .common import parse_columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..models.model import Model
     from ..tasks.base import AnyRow, AnyTable
     from ..text.encoding import TextCounts
+    from ..text.inputs import Text
     from ..text.row_stream import RowStream
     from ..text.tables import Row
 
@@ -29,6 +31,14 @@ MaxLengthOption = Annotated[
 BatchTokensOption = Annotated[
     int | None,
     typer.Option("--batch-tokens", min=1, help="Tokens computed at once.  [default: by device]", show_default=False),
+]
+CalibrateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibrate-on",
+        help="With --precision int8: a file of typical texts.  [default: the first ones of --input]",
+        show_default=False,
+    ),
 ]
 
 
@@ -91,3 +101,34 @@ def warn_of_cuts(counts: TextCounts) -> None:
         warn(counts.note())
     elif counts.unknown_tokens:
         note(counts.note())
+
+
+def calibration_texts(
+    precision: str, calibrate_on: Path | None, rows: Sequence[AnyRow] | RowStream | None = None
+) -> list[Text] | None:
+    """Texts that int8 is calibrated on: of a file, else the first of `rows`; None for another precision.
+
+    Raises ConfigError where there are none, or for a file with another precision.
+    """
+    if precision != "int8":
+        if calibrate_on is not None:
+            raise ConfigError("--calibrate-on goes with --precision int8.")
+        return None
+    from itertools import islice
+
+    from ..inference.calibration import CALIBRATION_TEXTS
+
+    source = rows if calibrate_on is None else read_any_rows(calibrate_on)
+    if source is None or getattr(source, "num_rows", 0) is None:
+        raise ConfigError("--precision int8 needs typical texts here: give a file of them with --calibrate-on.")
+    found = islice(iter(source), CALIBRATION_TEXTS)
+    return [row.text if row.text_pair is None else (row.text, row.text_pair) for row in found]
+
+
+def tell_int8_loss(model: Model) -> None:
+    """Tell what int8 costs a model that runs in it."""
+    from ..inference.calibration import loss_of
+
+    loss = loss_of(model)
+    if loss is not None:
+        note(str(loss))

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..inference.engine.choice import choose
 from ..models.device import resolve_device, resolve_precision
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
@@ -26,6 +27,7 @@ def machine_facts() -> dict[str, Any]:
         "instruction_sets": instruction_sets(),
         "memory_bytes": memory_bytes(),
         "devices": devices(),
+        "engine": engine_choices(device),
         "picked": {"device": str(device), "why_device": _why_device(device), **_precisions(device)},
         "versions": {name: _version(name) for name in ("maskwright", *_CORE)},
         "extras": extras(),
@@ -60,6 +62,11 @@ def devices() -> list[dict[str, Any]]:
     if torch.backends.mps.is_available():
         found.append({"device": "mps", "name": "Apple GPU"})
     return found
+
+
+def engine_choices(device: torch.device) -> dict[str, dict[str, str]]:
+    """For each number format of inference what multiplies on the device that `auto` picks, and why."""
+    return {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")}
 
 
 def extras() -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..api import open_embedder
+from ..api import make_int8, open_embedder
 from ..core.progress import warn
 from ..inference.embed import TextEncoder, TokenVectors
 from ..inference.ready import place
@@ -19,7 +19,7 @@ from .fine_tuned import ModelSource
 
 
 class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Texts to vectors, with any model; nothing is trained, so `transform` works without `fit`.
+    """Texts to vectors, with any model; nothing is trained, so `transform` works without `fit` (but in int8).
 
     model: a model folder, a name of the hub, or a Model with a tokenizer, which is copied; layers: "embeddings",
     "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4" or numbers; pooling: "cls", "mean", "max", or
@@ -52,12 +52,14 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.precision = precision
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
-        """Load the model. The texts are not used."""
+        """Load the model. The texts are not used, but for precision "int8", which is calibrated on them."""
+        typical = as_texts(X) if self.precision == "int8" and X is not None else None
         if isinstance(self.model, Model):
             model = place(deepcopy(self.model), self.device, self.precision)
             pooling, normalize = self.pooling or "mean", bool(self.normalize)
             windows = LongTexts.of(self.long, self.stride)
             self.encoder_ = TextEncoder(model, self.layers, pooling, normalize, self.max_length, windows)
+            make_int8(model, typical, self.encoder_.max_length)
         else:
             self.encoder_ = open_embedder(
                 self.model,
@@ -69,6 +71,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 stride=self.stride,
                 device=self.device,
                 precision=self.precision,
+                calibrate_on=typical,
             )
         self._n_features_out = self.encoder_.size
         return self

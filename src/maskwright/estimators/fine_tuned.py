@@ -14,8 +14,8 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
-from ..inference.ready import place, require_head, room_of, tokenizer_of
-from ..models.device import DTYPES, resolve_precision
+from ..inference.ready import compute_in, place, require_head, room_of, tokenizer_of
+from ..models.device import resolve_precision
 from ..models.model import Model, build
 from ..tasks import Task, task_of_model
 from ..tasks.examples import Examples
@@ -69,7 +69,7 @@ class FineTuned(BaseEstimator):
 
     def _train(self, model: Model, task: Task, examples: Examples, is_new_head: bool) -> None:
         """Train a model at its first step, and keep it."""
-        model.compute_dtype = DTYPES[resolve_precision(self.precision, model.word_embeddings.device, training=True)]
+        compute_in(model, resolve_precision(self.precision, model.word_embeddings.device, training=True))
         examples = task.prepare(model, examples)
         if is_new_head:
             task.prime(model, examples)

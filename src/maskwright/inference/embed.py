@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,10 +21,14 @@ from ..tasks.long_examples import LongExamples, window_rows
 from ..tasks.long_texts import LongTexts
 from ..text.encoding import Encoding, TextCounts
 from ..text.inputs import Text
+from .ahead import ahead
 from .layers import check_pooling, choose_layers
 from .ready import room_of, tokenizer_of
+from .texts import text_blocks
 
-BLOCK_TEXTS = 4096
+BLOCK_TEXTS = 4096  # texts at once, sorted by length inside: as many as these, or of so many characters
+BLOCK_CHARACTERS = 1 << 23
+LEAST_STREAMED = 256  # as many texts or fewer are one block, without a thread that tokenises ahead
 WORD_PIECES = ("mean", "first")  # what makes the vector of a word
 
 
@@ -109,27 +113,32 @@ class TextEncoder:
 
     def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> np.ndarray:
         """One vector for each text or pair, in their order: float32 [texts, size]."""
+        if 0 < len(texts) <= LEAST_STREAMED:  # a thread would cost more than it brings
+            self._refuse_no_pooling()
+            return self._vectors(self._examples(texts), batch_tokens)
         blocks = list(self.stream(texts, batch_tokens))
         return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
 
-    def stream(self, texts: Sequence[Text], batch_tokens: int | None = None) -> Iterator[np.ndarray]:
-        """The same in blocks, float32 [block, size], so that only one block is in memory."""
-        if self.pooling == "none":
-            raise ConfigError("pooling 'none' gives a vector for each token: ask for the token vectors.")
-        device = self.model.word_embeddings.device
-        for start in range(0, len(texts), BLOCK_TEXTS):
-            examples = self._examples(texts[start : start + BLOCK_TEXTS])
-            if isinstance(examples, LongExamples):
-                yield self._joined(examples.map(self._pooled, device, batch_tokens), examples).numpy()
-            else:
-                yield map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
+    def stream(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Iterator[np.ndarray]:
+        """The same in blocks, float32 [block, size]. Texts are read as needed: two blocks are in memory at most."""
+        for _, vectors in self.stream_with_texts(texts, batch_tokens):
+            yield vectors
 
-    def token_vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
+    def stream_with_texts(
+        self, texts: Iterable[Text], batch_tokens: int | None = None
+    ) -> Iterator[tuple[list[Text], np.ndarray]]:
+        """The same, each block with its texts, for those that can be read only once."""
+        self._refuse_no_pooling()
+        read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
+        for block, examples in ahead((block, self._examples(block)) for block in read):
+            yield block, self._vectors(examples, batch_tokens)
+
+    def token_vectors(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
         """The vectors of every token of each text, with the words and where they stand, text by text."""
         yield from self._token_vectors(texts, batch_tokens, self.normalize and self.pooling == "none")
 
     def word_vectors(
-        self, texts: Sequence[Text], pieces: str = "mean", batch_tokens: int | None = None
+        self, texts: Iterable[Text], pieces: str = "mean", batch_tokens: int | None = None
     ) -> Iterator[TokenVectors]:
         """One vector for each word of each text, with its start and end in that text; see `TokenVectors.by_word`.
 
@@ -142,10 +151,9 @@ class TextEncoder:
             yield words
 
     def _token_vectors(
-        self, texts: Sequence[Text], batch_tokens: int | None, normalize: bool
+        self, texts: Iterable[Text], batch_tokens: int | None, normalize: bool
     ) -> Iterator[TokenVectors]:
-        for start in range(0, len(texts), BLOCK_TEXTS):
-            block = list(texts[start : start + BLOCK_TEXTS])
+        for block in text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS):
             examples = self._examples(block)
             found: dict[int, np.ndarray] = {}
             with torch.inference_mode():
@@ -163,6 +171,17 @@ class TextEncoder:
         if self.long is None:
             return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
         return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=self.counts)
+
+    def _refuse_no_pooling(self) -> None:
+        if self.pooling == "none":
+            raise ConfigError("pooling 'none' gives a vector for each token: ask for the token vectors.")
+
+    def _vectors(self, examples: Examples, batch_tokens: int | None) -> np.ndarray:
+        """float32 [texts, size]."""
+        device = self.model.word_embeddings.device
+        if isinstance(examples, LongExamples):
+            return self._joined(examples.map(self._pooled, device, batch_tokens), examples).numpy()
+        return map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
 
     def _per_token(self, batch: Batch) -> Tensor:
         """float32 [tokens, size]."""

@@ -15,6 +15,7 @@ from ..tasks.base import AnyRow
 from ..tasks.examples import Examples, blocks, rows_of
 from ..text.encoding import TextCounts
 from ..text.inputs import Text
+from .ahead import ahead
 from .ready import room_of, tokenizer_of
 
 # Rows of a file that are answered together, sorted by length inside: as many as these, or of so many characters.
@@ -45,7 +46,8 @@ class Predictor:
 
     def predict(self, texts: Iterable[Text], batch_tokens: int | None = None) -> list[dict[str, Any]]:
         """One answer for each text or (text, second text) pair, as `task.answers` words them, in their order."""
-        return [answer for _, answer in self._answered(rows_of(texts), batch_tokens)]
+        rows = rows_of(texts)
+        return self._answers(self._examples(rows), batch_tokens)
 
     def logits(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Tensor:
         """The head's outputs: float32 [texts, labels], or [words, labels] of a tagger."""
@@ -54,9 +56,10 @@ class Predictor:
     def stream(
         self, rows: Iterable[AnyRow], batch_tokens: int | None = None
     ) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
-        """Rows with their answers, in their order. `rows` is read block by block, and one block is held."""
-        for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
-            yield from self._answered(block, batch_tokens)
+        """Rows with their answers, in their order. `rows` is read block by block, and two blocks are held at most."""
+        read = blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS)
+        for block, examples in ahead((block, self._examples(block)) for block in read):
+            yield from zip(block, self._answers(examples, batch_tokens), strict=True)
 
     def evaluate(
         self, rows: Sequence[AnyRow], *, skip_bad_rows: bool = False, batch_tokens: int | None = None
@@ -65,12 +68,13 @@ class Predictor:
         examples = self.task.examples(rows, self.tokenizer, self.max_length, skip_bad_rows=skip_bad_rows)
         return examples, self.task.evaluate(self.model, examples, batch_tokens)
 
-    def _answered(self, rows: Sequence[AnyRow], batch_tokens: int | None) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
-        answers = self.task.predict(self.model, self._examples(rows), batch_tokens)
+    def _answers(self, examples: Examples, batch_tokens: int | None) -> list[dict[str, Any]]:
+        """One answer for each row."""
+        answers = self.task.predict(self.model, examples, batch_tokens)
         if self.min_confidence is not None:
             answers = [abstain(answer, self.min_confidence) for answer in answers]
             self.num_abstained += sum(answer["abstained"] for answer in answers)
-        return zip(rows, answers, strict=True)
+        return answers
 
     def _examples(self, rows: Sequence[AnyRow]) -> Examples:
         return self.task.unlabelled(rows, self.tokenizer, self.max_length, counts=self.counts)

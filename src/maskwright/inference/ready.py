@@ -8,6 +8,8 @@ from ..core.errors import InputError, ModelFolderError
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model
 from ..text.tokenizer import Tokenizer
+from .engine.choice import require_int8
+from .engine.engine import Engine
 
 # What each head is, in words, and the commands that use it.
 HEADS: dict[str | None, tuple[str, str]] = {
@@ -54,14 +56,27 @@ def require_head(model: Model, heads: Collection[str], name: str) -> None:
 
 
 def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
-    """Move a model to a device and let it compute in a number format; its weights stay as they are.
+    """Move a model to a device and let it compute in a number format, by the engine; its weights stay as they are.
 
-    device, precision: names as on the command line. Raises ConfigError for what this machine does not have.
+    device, precision: names as on the command line; int8 needs `inference.calibration.calibrate` next. Raises
+    ConfigError for what this machine does not have.
     """
     where = resolve_device(device)
+    name = resolve_precision(precision, where)
+    if name == "int8":
+        require_int8(where)
     model.to(where)
-    model.compute_dtype = DTYPES[resolve_precision(precision, where)]
+    compute_in(model, name)
     return model
+
+
+def compute_in(model: Model, precision: str) -> None:
+    """Let a model compute in a number format that this machine has, and by the engine wherever it is only used.
+
+    Training sets it too, so that dev scores are those of the commands that use the model afterwards.
+    """
+    model.compute_dtype = DTYPES["fp32" if precision == "int8" else precision]
+    model.engine = Engine(int8=precision == "int8")
 
 
 def tokenizer_of(model: Model) -> Tokenizer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core.errors import InputError
@@ -30,6 +30,20 @@ def as_texts(texts: Any) -> list[Text]:
         str(first) if second is None else (str(first), str(second))
         for first, second in zip(firsts, seconds, strict=True)
     ]
+
+
+def text_blocks(texts: Iterable[Text], num_texts: int, num_characters: int) -> Iterator[list[Text]]:
+    """Cut a stream into lists of at most `num_texts` texts; one that reaches `num_characters` ends there."""
+    block: list[Text] = []
+    characters = 0
+    for text in texts:
+        block.append(text)
+        characters += len(text) if isinstance(text, str) else sum(map(len, text))
+        if len(block) == num_texts or characters >= num_characters:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def _rows(table: Any) -> list[Any]:

@@ -22,12 +22,17 @@ def resolve_device(name: str = "auto") -> torch.device:
 
 
 def resolve_precision(name: str, device: torch.device, *, training: bool = False) -> str:
-    """`fp32`, `bf16` or `fp16` for `auto`: bf16 where the processor computes in it, else fp32.
+    """`fp32`, `bf16`, `fp16` or `int8` as named; for `auto` bf16 where the processor computes in it, else fp32.
 
-    Raises ConfigError for fp16 in training (it would need loss scaling) and on a CPU (it is slower there than fp32).
+    Raises ConfigError for fp16 in training (it would need loss scaling) and on a CPU (it is slower there than fp32),
+    and for int8 in training.
     """
     if name == "auto":
         return "bf16" if has_fast_bf16(device) else "fp32"
+    if name == "int8":
+        if training:
+            raise ConfigError("int8 serves inference only: train in bf16 or fp32.")
+        return name
     if name not in DTYPES:
         raise ConfigError(f"Unknown precision '{name}': it is one of auto, {', '.join(DTYPES)}.")
     if name == "fp16" and (training or device.type == "cpu"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,13 @@ from .questions import forbid, packed_question, with_segments
 from .transformer import Encoded, Transformer
 
 HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
+
+
+class Engine(Protocol):
+    """Runs a model's encoder while it is only used; see `inference.engine`."""
+
+    def encode(self, model: Model, batch: Batch, hidden_states: bool, row_length: int | None) -> Encoded:
+        """What `model.encode` gives, by whatever is fastest here."""
 
 
 class Model(nn.Module):
@@ -69,6 +76,7 @@ class Model(nn.Module):
         self.tokenizer: Any = None
         self.sentence: Any = None
         self.task_name: Any = None
+        self.engine: Engine | None = None  # what encodes under inference mode; `inference.ready.place` sets it
         self._compute_dtype: torch.dtype | None = None
 
     # -- what it is ------------------------------------------------------------------------------------------
@@ -125,10 +133,14 @@ class Model(nn.Module):
         """Encode a pack: `.hidden` [tokens, hidden] in compute_dtype; every layer's as well if asked.
 
         row_length: of the padded rows that the pack came from, which transformers' BigBird minds; None for texts alone.
-        Raises InputError for ids, positions or token types that the tables do not have.
+        Under inference mode a model that has an engine is run by it. Raises InputError for ids, positions or token
+        types that the tables do not have.
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU a check would make every step wait
             self.check(batch)
+        only_used = torch.is_inference_mode_enabled() and not self.training
+        if self.engine is not None and only_used and not attentions:  # attention weights are the modules' alone
+            return self.engine.encode(self, batch, hidden_states, row_length)
         return self.encoder(
             batch, self.compute_dtype, hidden_states=hidden_states, attentions=attentions, row_length=row_length
         )

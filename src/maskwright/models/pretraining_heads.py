@@ -14,7 +14,7 @@ from ..core.config import check
 from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm, Linear
-from ..nn.packed import PackedWeight
+from ..nn.operators import PackedWeight
 from .config import ModelConfig
 
 
@@ -52,7 +52,7 @@ class MaskedLanguageModelHead(nn.Module):
         if self.dense is not None and self.norm is not None:
             hidden = self.norm(self.act(self.dense(hidden)))
         decoder = word_embeddings if self.decoder is None else self.decoder
-        if self.packed is not None and self.packed.fits(decoder, hidden):
+        if self.packed is not None and self.packed.fits(decoder, self.bias, hidden):
             return self.packed.product(hidden)
         bias = None if self.bias is None else self.bias.to(hidden.dtype)
         return F.linear(hidden, decoder.to(hidden.dtype), bias)

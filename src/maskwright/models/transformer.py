@@ -170,7 +170,7 @@ class Transformer(nn.Module):
     ) -> Encoded:
         """Encode a pack in `dtype`; see Encoded for what comes back. row_length: of the padded rows it came from."""
         hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, dtype)
-        self._say_what_is_full(batch, row_length)
+        self.say_what_is_full(batch, row_length)
         attending = executors(self.config, batch, dtype, self.relatives, self.training, row_length)
         states, weights = [], []
         for layer, executor in zip(self.in_order, attending, strict=True):
@@ -200,7 +200,7 @@ class Transformer(nn.Module):
             hidden, _ = layer(hidden, runs, False, executor)
         return self.finish(hidden)
 
-    def _say_what_is_full(self, batch: Batch, row_length: int | None) -> None:
+    def say_what_is_full(self, batch: Batch, row_length: int | None) -> None:
         """Say once that short rows of a published BigBird attend fully."""
         said = None if self.has_spoken else switch_to_full(self.config, batch, row_length)
         if said is not None:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .packed import PackedWeight
+from .operators import PackedWeight
 
 
 class Linear(nn.Module):
@@ -33,7 +33,7 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""
-        if self.packed is not None and self.packed.fits(self.weight, x):
+        if self.packed is not None and self.packed.fits(self.weight, self.bias, x):
             return self.packed.product(x)
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 

@@ -110,13 +110,13 @@ class _Pad(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, x: Tensor, group: Group) -> Tensor:
-        """Copy each token to its place, and the first token of each sequence to its padding."""
+        """x: [tokens, size]. Copies each token to its place, and the first of each sequence to its padding."""
         context.group = group
         return x.index_select(0, group.token_of_slot)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """Copies have no gradient."""
+        """Of [count * length, size]; copies have no gradient."""
         return gradients[0].index_select(0, context.group.slot_of_token), None
 
 
@@ -125,13 +125,13 @@ class _Unpad(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, x: Tensor, group: Group) -> Tensor:
-        """Leave out the padding."""
+        """x: [count * length, size]. Leaves out the padding."""
         context.group = group
         return x.index_select(0, group.slot_of_token)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """Padding gets a gradient of zero."""
+        """Of [tokens, size]; padding gets a gradient of zero."""
         group: Group = context.group
         spread = gradients[0].index_select(0, group.token_of_slot)
         return spread.masked_fill_(group.is_padding[:, None], 0.0), None

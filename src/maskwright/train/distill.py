@@ -12,8 +12,8 @@ from ..core.config import to_dict
 from ..core.progress import note
 from ..hub.download import find_folder
 from ..hub.folders import load_model, save_model
-from ..inference.ready import require_head, tokenizer_of
-from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..inference.ready import compute_in, require_head, tokenizer_of
+from ..models.device import resolve_device, resolve_precision
 from ..models.model import Model
 from .distill_config import DistillConfig
 from .distill_measure import Measured, measure, pruned_rows
@@ -70,7 +70,7 @@ def open_teacher(config: DistillConfig) -> Model:
     heads = ("mlm", "pretraining") if config.corpus else ("classification", "regression")
     require_head(teacher, heads, config.teacher)
     tokenizer_of(teacher)
-    teacher.compute_dtype = DTYPES[config.precision]
+    compute_in(teacher, config.precision)
     return teacher.requires_grad_(False)
 
 

@@ -16,6 +16,7 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..hub.download import find_folder
 from ..hub.folders import read_facts
+from ..inference.engine.engine import Engine
 from ..models.config import ModelConfig
 from ..models.model import Model
 from ..objectives.distillation import MaskedDistillation
@@ -60,7 +61,7 @@ class TextSide(Workshop):
     def final(self, job: TextDistillation) -> Model:
         """The student as it is saved."""
         model, _ = self._final_models(job.model)
-        model.compute_dtype = self.teacher.compute_dtype
+        model.compute_dtype, model.engine = self.teacher.compute_dtype, Engine()
         return model.to(self.device).eval()
 
     def exam(self, job: TextDistillation) -> Exam:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..inference.engine.engine import Engine
 from ..models.config import ModelConfig
 from ..models.model import Model, build
 from ..models.presets import preset
@@ -116,7 +117,7 @@ def cut(teacher: Model, config: ModelConfig, layers: Sequence[int], head: str | 
                 parameter.copy_(given[name])
     model.tokenizer = teacher.tokenizer
     device = teacher.word_embeddings.device
-    model.compute_dtype = teacher.compute_dtype
+    model.compute_dtype, model.engine = teacher.compute_dtype, Engine()
     return model.to(device)
 
 

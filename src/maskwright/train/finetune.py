@@ -16,7 +16,8 @@ from ..core.progress import note, warn
 from ..core.randomness import generator
 from ..hub.folders import LoadReport, load_model, save_model
 from ..hub.sentence import Declared
-from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..inference.ready import compute_in
+from ..models.device import resolve_device, resolve_precision
 from ..models.model import Model, build
 from ..models.presets import preset
 from ..tasks.base import AnyTable, Evaluation, Task
@@ -100,7 +101,7 @@ def fit(
 ) -> FitResult:
     """Fine-tune `model` in memory, in place; with dev examples it ends with the weights that scored best on them."""
     device = next(model.parameters()).device
-    model.compute_dtype = DTYPES[resolve_precision(precision, device, training=True)]
+    compute_in(model, resolve_precision(precision, device, training=True))
     job = FinetuneJob(
         model,
         task,
@@ -239,7 +240,7 @@ class Bench(Seeds):
         model = task.adapt(model)
         if task.head is None:
             model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
-        model.compute_dtype = DTYPES[config.precision]
+        compute_in(model, config.precision)
         return model.to(self.device), report
 
     def start(self, seed: int) -> tuple[Model, Examples, Examples]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..hub.folders import load_model
-from ..models.device import DTYPES
+from ..inference.ready import compute_in
 from ..models.model import Model
 from ..tasks.anomaly import Anomaly
 from ..tasks.class_labels import balanced_weights
@@ -124,7 +124,7 @@ class Workshop:
         model, _ = load_model(
             self.config.model, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=self.seed
         )
-        model.compute_dtype = DTYPES[self.config.precision]
+        compute_in(model, self.config.precision)
         return model.to(self.config.device)
 
     def _examples(self, task: SequenceTask, model: Model, rows: list[Row]) -> Examples:

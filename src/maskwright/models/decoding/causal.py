@@ -16,7 +16,7 @@ from ...data.batch import Batch
 from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
 from ...nn.linear import Linear
-from ...nn.packed import PackedWeight
+from ...nn.operators import PackedWeight
 from ..attending import looking_back, remembering
 from ..model import Model
 from ..pretraining_heads import MaskedLanguageModelHead
@@ -149,10 +149,13 @@ class CausalDecoder:
 
 
 def pack_weights(model: Model) -> None:
-    """Lay out the weights of a model for many small products in its compute dtype (nn/packed.py).
+    """Lay out the weights of a model for many small products in its compute dtype (nn/operators.py).
 
-    They are copies beside the model's own, and are passed over once training changes those.
+    They are copies beside the model's own, and are passed over once training changes those. Weights made under
+    inference mode are left alone: nothing would tell that they have changed.
     """
+    if any(weight.is_inference() for weight in model.parameters()):
+        return
     dtype = model.compute_dtype
     for part in model.modules():
         if isinstance(part, Linear):

@@ -1,0 +1,128 @@
+"""A model folder in the formats of other runtimes, converted once and kept in the contest's work folder.
+
+settings: model, work (a folder), calibration (texts that are not those of the contest), max_length.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Settings = dict[str, Any]
+OPSET = 17
+CALIBRATION_ROWS = 64
+
+
+def onnx_graph(settings: Settings) -> Path:
+    """The encoder as an ONNX graph with free batch and length."""
+    import torch
+    from transformers import AutoModel
+
+    path = Path(settings["work"]) / "model.onnx"
+    if path.exists():
+        return path
+    model = AutoModel.from_pretrained(settings["model"], attn_implementation="eager").eval()
+
+    class LastLayer(torch.nn.Module):
+        """Only the last layer leaves the graph."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids, attention_mask, token_type_ids):  # type: ignore[no-untyped-def]
+            # Masks are made here, as added scores: the library's own making of masks does not survive the export.
+            added = (1.0 - attention_mask[:, None, None, :].float()) * torch.finfo(torch.float32).min
+            return self.model(
+                input_ids=input_ids, attention_mask=added, token_type_ids=token_type_ids
+            ).last_hidden_state
+
+    # Three tensors of their own: an exporter merges two inputs that are one object, and gives wrong vectors.
+    example = (torch.randint(5, 100, (2, 9)), torch.ones(2, 9, dtype=torch.int64), torch.zeros(2, 9, dtype=torch.int64))
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    free = {0: "batch", 1: "seq"}
+    partial = path.with_suffix(".partial")
+    with torch.inference_mode():
+        torch.onnx.export(
+            LastLayer(),
+            example,
+            str(partial),
+            input_names=names,
+            output_names=["last_hidden_state"],
+            dynamic_axes=dict.fromkeys([*names, "last_hidden_state"], free),
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    partial.rename(path)
+    return path
+
+
+def onnx_dynamic_int8(settings: Settings) -> Path:
+    """Weights in int8 a channel, activations quantised as they come."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    source, path = onnx_graph(settings), Path(settings["work"]) / "dynamic-int8.onnx"
+    if not path.exists():
+        quantize_dynamic(str(source), str(path), per_channel=True, weight_type=QuantType.QInt8)
+    return path
+
+
+def onnx_static_int8(settings: Settings) -> Path:
+    """Weights in int8 a channel, activations by ranges met on the calibration texts; matrix products only."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from tokenizers import Tokenizer
+
+    source, path = onnx_graph(settings), Path(settings["work"]) / "static-int8.onnx"
+    if path.exists():
+        return path
+    tokenizer = Tokenizer.from_file(str(Path(settings["model"]) / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(min(settings["max_length"], 128))
+
+    class Reader(CalibrationDataReader):
+        """One text a call."""
+
+        def __init__(self) -> None:
+            self.rows = iter(tokenizer.encode_batch(settings["calibration"][:CALIBRATION_ROWS]))
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            """The inputs of the next text."""
+            row = next(self.rows, None)
+            if row is None:
+                return None
+            ids = np.array([row.ids], dtype=np.int64)
+            return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+
+    quantize_static(
+        str(source),
+        str(path),
+        Reader(),
+        quant_format=QuantFormat.QDQ,
+        op_types_to_quantize=["MatMul"],
+        per_channel=True,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        extra_options={"MatMulConstBOnly": True},
+    )
+    return path
+
+
+def ctranslate_folder(settings: Settings) -> Path:
+    """CTranslate2's own format, in float32; it quantises when it loads."""
+    import ctranslate2
+
+    class Converter(ctranslate2.converters.TransformersConverter):
+        """Newer configurations of transformers no longer say that positions are absolute, and the converter asks."""
+
+        def load_model(self, *names, **options):  # type: ignore[no-untyped-def]
+            model = super().load_model(*names, **options)
+            if not hasattr(model.config, "position_embedding_type"):
+                model.config.position_embedding_type = "absolute"
+            return model
+
+    folder = Path(settings["work"]) / "ctranslate2"
+    if not folder.exists():
+        Converter(settings["model"]).convert(str(folder), quantization="float32")
+    return folder

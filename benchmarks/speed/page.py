@@ -1,0 +1,183 @@
+"""The speed part of docs/benchmarks.md and its pictures, of what run.py has measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from encoders import CONTENDERS, REFERENCE
+
+from maskwright.core.storage import write_text
+from maskwright.train.report.markup import Markup, element
+
+BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
+FIRST = "transformers"  # what people run: the others are told in parts of it
+OURS = "maskwright"
+TITLES = {
+    "natural": "texts of natural lengths, one call",
+    "long": "texts that are all as long as the model takes, at most 512 tokens",
+    "lists": "lists of 64 texts, a call for each",
+    "latency": "one request at a time, milliseconds",
+}
+PRECISIONS = ("fp32", "bf16", "int8")
+COLOURS = {True: "#1565c0", False: "#9aa5b1"}
+ROW, LEFT, WIDTH, RIGHT, TOP = 24, 300, 420, 110, 34  # units of a picture
+
+
+def write_page(output: Path, page: Path) -> None:
+    """Replace the speed part of the page, or add it at the end; pictures go into images/ beside it."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(output.glob("*.json"))]
+    parts = [one for one in found if "part" in one]
+    lines = [BEGIN, "", "## Speed, measured", "", introduction(json.loads((output / "machine.json").read_text()))]
+    order = [*TITLES, "pretraining", "finetuning"]
+    for part in sorted(parts, key=lambda one: (order.index(one["part"]), one.get("model", ""))):
+        if part["part"] in TITLES:
+            lines += inference(part, page)
+        else:
+            lines += training(part)
+    text = "\n".join([*lines, "", END])
+    whole = page.read_text(encoding="utf-8") if page.exists() else "# Benchmarks\n"
+    before, mark, rest = whole.partition(BEGIN)
+    after = rest.partition(END)[2] if mark else ""
+    write_text(page, f"{before.rstrip()}\n\n{text}\n{after.lstrip()}")
+
+
+def introduction(machine: dict[str, Any]) -> str:
+    """Where, with what, and how."""
+    facts, options = machine["facts"], machine["options"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
+    absent = ", ".join(name for name, version in machine["versions"].items() if version is None)
+    sets = ", ".join(name for name in facts["instruction_sets"] if name.startswith(("avx512_", "amx", "avx2")))
+    return "\n".join(
+        [
+            "Written by `benchmarks/speed/run.py` (`make bench`). Every contender is a process of its own with the",
+            f"same texts; {options['rounds']} rounds in turn; medians, with the range of the rounds. Peers sort by",
+            f"length, in batches of {options['batch']}, with weights prepared; ours goes through `maskwright.Embedder`",
+            "and `maskwright.TextClassifier`, from text in. Vectors were compared before anything was timed. Only",
+            "ratios within one table count.",
+            "",
+            f"{machine['processor']}, {options['threads']} threads ({sets or 'instruction sets not known'}), Python "
+            f"{facts['python']}, commit {machine['commit']}. {versions}." + (f" Missing: {absent}." if absent else ""),
+        ]
+    )
+
+
+def inference(part: dict[str, Any], page: Path) -> list[str]:
+    """A table, a picture, and who is missing."""
+    lines = ["", f"### {part['model']}: {TITLES[part['part']]}", ""]
+    lines += latency_table(part) if part["part"] == "latency" else bulk_table(part, page)
+    for name, why in part["missing"].items():
+        lines += ["", f"Not measured: {title(name)}: {' '.join(why.split())[:200]}"]
+    return lines
+
+
+def bulk_table(part: dict[str, Any], page: Path) -> list[str]:
+    """Rates, ratios and cosines."""
+    rows, cosines = part["rows"], part["cosines"]
+    first = rows.get(FIRST, next(iter(rows.values())))["median"]
+    lines = [
+        f"{part['texts']:,} texts of {part['mean_tokens']:.0f} tokens on average, {part['longest']:,} at most.",
+        "",
+        "| contender | tokens/s | range | x | x best peer of its format | mean / min cosine | memory | texts |",
+        "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: |",
+    ]
+    for name in (name for name in CONTENDERS if name in rows):
+        row, cosine = rows[name], cosines[name]
+        best = best_peer(rows, name)
+        beside = f"{row['median'] / best:.2f}" if best and name.startswith(OURS) else ""
+        lines.append(
+            f"| {title(name)} | {row['median']:,.0f} | {min(row['rates']):,.0f} to {max(row['rates']):,.0f} | "
+            f"{row['median'] / first:.2f} | {beside} | {cosine['mean']:.4f} / {cosine['min']:.4f} | "
+            f"{row['memory'] / 1e6:,.0f} MB | {row['count']:,} |"
+        )
+    lines += [
+        "",
+        f"Cosines are centred, to {title(REFERENCE)}. Texts: those a contender got, where it is slow a sample.",
+    ]
+    picture = f"speed-{part['model'].replace('/', '_')}-{part['part']}.svg"
+    heading = f"{part['model']}, {TITLES[part['part']]}: tokens/s"
+    draw(page.parent / "images" / picture, heading, {name: row["median"] for name, row in rows.items()})
+    return [*lines, "", f"![Tokens a second of each contender](images/{picture})"]
+
+
+def best_peer(rows: dict[str, Any], name: str) -> float | None:
+    """The highest rate of the peers in the number format of `name`."""
+    precision = CONTENDERS[name][1]["precision"]
+    rates = [
+        row["median"]
+        for other, row in rows.items()
+        if not other.startswith(OURS) and CONTENDERS[other][1]["precision"] == precision
+    ]
+    return max(rates, default=None)
+
+
+def latency_table(part: dict[str, Any]) -> list[str]:
+    """The median and the 95th percentile of single requests."""
+    rows = part["rows"]
+    sizes = list(next(iter(rows.values())))
+    first = rows.get(FIRST, next(iter(rows.values())))
+    heads = [f"{size} tokens, p50 | p95 | x" for size in sizes]
+    lines = [f"| contender | {' | '.join(heads)} |", "| --- |" + " ---: | ---: | ---: |" * len(sizes)]
+    for name in (name for name in CONTENDERS if name in rows):
+        cells = [
+            f"{1000 * rows[name][size]['p50']:.2f} | {1000 * rows[name][size]['p95']:.2f} | "
+            f"{rows[name][size]['p50'] / first[size]['p50']:.2f}"
+            for size in sizes
+        ]
+        lines.append(f"| {title(name)} | {' | '.join(cells)} |")
+    return [*lines, "", "x: in parts of the first line's median; lower is better."]
+
+
+def training(part: dict[str, Any]) -> list[str]:
+    """A table for each setting."""
+    unit = "tokens/s" if part["part"] == "pretraining" else "rows/s"
+    what = "Pre-training, masked words, full sequences of 128" if unit == "tokens/s" else "Fine-tuning, from texts"
+    lines = ["", f"### {what}"]
+    for setting, found in part["settings"].items():
+        rows = found["rows"]
+        first = next(iter(rows.values()), {"median": 1.0})["median"]
+        lines += ["", f"{setting}:", "", f"| contender | {unit} | range | x |", "| --- | ---: | --- | ---: |"]
+        lines += [
+            f"| {name} | {row['median']:,.0f} | {min(row['rates']):,.0f} to {max(row['rates']):,.0f} | "
+            f"{row['median'] / first:.2f} |"
+            for name, row in rows.items()
+        ]
+        for name, why in found["missing"].items():
+            lines += ["", f"Not measured: {name}: {' '.join(why.split())[-200:]}"]
+    return lines
+
+
+def title(name: str) -> str:
+    """What the page calls a contender."""
+    return CONTENDERS[name][2]
+
+
+def draw(path: Path, heading: str, rates: dict[str, float]) -> None:
+    """Bars from zero, fastest first, in the three number formats' order; ours are blue."""
+    names = sorted(rates, key=lambda name: (PRECISIONS.index(CONTENDERS[name][1]["precision"]), -rates[name]))
+    longest = max(rates.values())
+    parts: list[Markup] = [element("text", heading, x=12, y=20, fill="#222222", font_weight="600")]
+    for number, name in enumerate(names):
+        middle, size = TOP + ROW * number + ROW / 2, WIDTH * rates[name] / longest
+        label = title(name).partition(", batches")[0]
+        parts += [
+            element("text", label, x=LEFT - 8, y=middle + 4, text_anchor="end", fill="#222222"),
+            element("rect", x=LEFT, y=middle - 8, width=size, height=16, fill=COLOURS[name.startswith(OURS)]),
+            element("text", f"{rates[name]:,.0f}", x=LEFT + size + 6, y=middle + 4, fill="#222222"),
+        ]
+    width, height = LEFT + WIDTH + RIGHT, TOP + ROW * len(names) + 12
+    picture = element(
+        "svg",
+        element("rect", width=width, height=height, fill="#ffffff"),
+        parts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewbox=f"0 0 {width} {height}",
+        width=width,
+        font_family="system-ui, sans-serif",
+        font_size=12,
+        role="img",
+        aria_label=f"{heading}: bars for {len(names)} contenders",
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, f"{picture}\n")

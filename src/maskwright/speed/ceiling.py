@@ -1,0 +1,48 @@
+"""How fast this machine multiplies matrices: the ceiling beside which a network's speed is read."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+import torch.nn.functional as F
+
+from ..models.device import DTYPES
+
+ROWS = 2048
+SQUARE = 1536  # far from every cache's edge, and large enough for the peak
+
+
+def matrix_ceiling(hidden: int, intermediate: int, precision: str, device: torch.device, seconds: float = 1.0) -> float:
+    """Operations a second of the best product met in `seconds`: an encoder's own shapes and a square one.
+
+    precision: a name of models.device.DTYPES. Every product is warmed up; a single repetition that nothing disturbed
+    decides, so a busy machine lowers it less than it lowers a mean.
+    """
+    shapes = ((ROWS, hidden, intermediate), (ROWS, intermediate, hidden), (SQUARE, SQUARE, SQUARE))
+    return max(_best(shape, DTYPES[precision], device, seconds / len(shapes)) for shape in shapes)
+
+
+@torch.inference_mode()
+def _best(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, seconds: float) -> float:
+    """Operations a second of x W^T: x [rows, inner], W [columns, inner]."""
+    rows, inner, columns = shape
+    x = torch.ones(rows, inner, dtype=dtype, device=device)
+    weight = torch.ones(columns, inner, dtype=dtype, device=device)
+    F.linear(x, weight)
+    wait(device)
+    best, begin = 0.0, time.perf_counter()
+    while best == 0.0 or time.perf_counter() - begin < seconds:
+        started = time.perf_counter()
+        F.linear(x, weight)
+        wait(device)
+        best = max(best, 2 * rows * inner * columns / (time.perf_counter() - started))
+    return best
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()

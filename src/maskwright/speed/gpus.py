@@ -1,0 +1,63 @@
+"""GPUs by name: the peak and the memory that their makers publish. Nothing here was measured by us.
+
+Peaks are those of matrix products without sparsity, in operations a second: bfloat16 products that add in float32, and
+float32 outside tensor cores, which is what torch's "highest" precision uses. Where a data sheet prints a figure with
+sparsity, half of it stands here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core.errors import ConfigError
+from ..core.registry import unknown_name
+
+GB = 10**9
+TERA = 1e12
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One kind of GPU. bf16: peak operations a second, None where it has none; fp32: the same; memory: bytes."""
+
+    title: str
+    bf16: float | None
+    fp32: float
+    memory: int
+    source: str
+
+    def peak(self, precision: str) -> float | None:
+        """The peak in "bf16" or "fp32"; None where the GPU does not multiply in that format."""
+        return self.bf16 if precision == "bf16" else self.fp32
+
+
+def _gpu(title: str, bf16: float | None, fp32: float, gigabytes: int, source: str) -> Gpu:
+    """Figures in 10^12 operations a second, and in 10^9 bytes."""
+    return Gpu(title, None if bf16 is None else bf16 * TERA, fp32 * TERA, gigabytes * GB, source)
+
+
+GPUS: dict[str, Gpu] = {
+    "p100": _gpu("NVIDIA P100 (SXM2)", None, 10.6, 16, "NVIDIA Tesla P100 data sheet"),
+    "t4": _gpu("NVIDIA T4", None, 8.1, 16, "NVIDIA T4 data sheet"),
+    "v100": _gpu("NVIDIA V100 (SXM2, 16 GB)", None, 15.7, 16, "NVIDIA V100 data sheet"),
+    "v100-32": _gpu("NVIDIA V100 (SXM2, 32 GB)", None, 15.7, 32, "NVIDIA V100 data sheet"),
+    "a10": _gpu("NVIDIA A10", 125, 31.2, 24, "NVIDIA A10 data sheet"),
+    "l4": _gpu("NVIDIA L4", 121, 30.3, 24, "NVIDIA L4 data sheet"),
+    "l40s": _gpu("NVIDIA L40S", 362, 91.6, 48, "NVIDIA L40S data sheet"),
+    "a6000": _gpu("NVIDIA RTX A6000", 154.8, 38.7, 48, "NVIDIA GA102 white paper"),
+    "rtx3090": _gpu("NVIDIA RTX 3090", 71, 35.6, 24, "NVIDIA GA102 white paper"),
+    "rtx4090": _gpu("NVIDIA RTX 4090", 165.2, 82.6, 24, "NVIDIA Ada white paper"),
+    "a100-40": _gpu("NVIDIA A100 40 GB", 312, 19.5, 40, "NVIDIA A100 data sheet"),
+    "a100": _gpu("NVIDIA A100 80 GB", 312, 19.5, 80, "NVIDIA A100 data sheet"),
+    "h100-pcie": _gpu("NVIDIA H100 PCIe", 756, 51, 80, "NVIDIA H100 data sheet"),
+    "h100": _gpu("NVIDIA H100 SXM", 989, 67, 80, "NVIDIA H100 data sheet"),
+    "h200": _gpu("NVIDIA H200 SXM", 989, 67, 141, "NVIDIA H200 data sheet"),
+    "mi300x": _gpu("AMD MI300X", 1307, 163.4, 192, "AMD Instinct MI300X data sheet"),
+}
+
+
+def gpu_named(name: str) -> Gpu:
+    """The GPU called so. Raises ConfigError naming the nearest."""
+    if name.lower() not in GPUS:
+        raise ConfigError(unknown_name("GPU", name, GPUS))
+    return GPUS[name.lower()]

@@ -1,0 +1,66 @@
+"""Small networks of every combination of switches, drawn by hypothesis."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from maskwright.models.config import CHOICES, ModelConfig
+
+SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 12,
+    "num_attention_heads": 2,
+    "intermediate_size": 10,
+    "max_position_embeddings": 16,
+    "initializer_range": 0.4,
+    "relative_distance": 3,
+    "window_size": 4,
+    "block_size": 2,
+    "random_blocks": 1,
+}
+act = st.sampled_from([None, "tanh", "relu", "linear"])
+
+
+def possible(**switches):
+    """The configuration, without the combinations that are refused."""
+    if switches["positions"].startswith("relative"):
+        switches["relative_buckets"] = 0
+    if switches["attention"] == "causal":
+        switches["full_attention_every"] = 0
+    if switches["bare_heads"]:
+        switches |= {"pooler": False, "idle_pooler": False, "classifier_act": None, "choice_act": None}
+        switches["embedding_size"] = None
+    switches["head_dense"] &= switches["classifier_act"] is not None
+    return ModelConfig(**SIZES, **switches)
+
+
+configs = st.builds(
+    possible,
+    num_hidden_layers=st.integers(2, 4),
+    embedding_size=st.sampled_from([None, 6, 12]),
+    num_hidden_groups=st.sampled_from([None, 1, 2]),
+    type_vocab_size=st.integers(0, 3),
+    relative_buckets=st.sampled_from([0, 32, 36]),
+    pad_token_id=st.integers(0, 5),
+    pooler=st.booleans(),
+    tie_word_embeddings=st.booleans(),
+    idle_pooler=st.booleans(),
+    classifier_input_dropout=st.booleans(),
+    scale_embeddings=st.booleans(),
+    first_norm=st.booleans(),
+    norm_bias=st.booleans(),
+    linear_bias=st.booleans(),
+    gated=st.booleans(),
+    head_dense=st.booleans(),
+    head_bias=st.booleans(),
+    bare_heads=st.booleans(),
+    embedding_norm=st.booleans(),
+    shrink_residuals=st.booleans(),
+    span_ffn=st.booleans(),
+    rotary_local_theta=st.sampled_from([None, 50.0]),
+    full_attention_every=st.integers(0, 2),
+    mlm_act=act,
+    classifier_act=act,
+    choice_act=act,
+    **{name: st.sampled_from(known) for name, known in CHOICES.items()},
+)

@@ -1,0 +1,280 @@
+"""The inference engine: the numbers of the modules, whatever the switches, and never those of weights that were."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drawn_networks import configs
+from inference.samples import tiny
+from maskwright.data.batch import Batch
+from maskwright.inference.engine import choice, layers
+from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, attend_fixed
+from maskwright.inference.engine.engine import Engine
+from maskwright.inference.ready import place
+from maskwright.models.model import Model, build
+from maskwright.models.presets import PRESETS, preset
+from maskwright.nn import operators
+from maskwright.nn.activations import ACTIVATIONS
+from maskwright.nn.attention import attend
+from maskwright.nn.runs import Run
+
+ragged = st.lists(st.integers(1, 16), min_size=1, max_size=8)
+SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+
+
+def pack(lengths, vocab_size=40, num_types=0, seed=0) -> Batch:
+    """Random tokens, and token types where there are any."""
+    draws = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(0, vocab_size, (length,), generator=draws).numpy() for length in lengths]
+    if not num_types:
+        return Batch.from_sequences(rows)
+    types = [torch.randint(0, num_types, (length,), generator=draws).numpy() for length in lengths]
+    return Batch.from_sequences(rows, types)
+
+
+def by_modules(model: Model, batch: Batch):
+    with torch.no_grad():
+        return model.encode(batch, hidden_states=True)
+
+
+def by_engine(model: Model, batch: Batch):
+    model.engine = model.engine or Engine()
+    with torch.inference_mode():
+        return model.encode(batch, hidden_states=True)
+
+
+def cosine(a, b) -> float:
+    """The smallest cosine of two vectors at the same place."""
+    return float(torch.nn.functional.cosine_similarity(a.float(), b.float(), dim=-1).min())
+
+
+# -- the same numbers --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(configs, ragged, st.integers(0, 9), st.booleans())
+def test_every_switch_gives_the_numbers_of_the_modules(config, lengths, seed, packed_products):
+    model = build(config, seed=seed).eval()
+    batch = pack(lengths, num_types=config.type_vocab_size * (seed % 2), seed=seed)
+    expected = by_modules(model, batch)
+    with pytest.MonkeyPatch.context() as patch:
+        if not packed_products:
+            patch.setattr(operators, "missing", lambda dtype: "taken away")
+        found = by_engine(model, batch)
+    for one, other in zip(found.hidden_states, expected.hidden_states, strict=True):
+        scale = max(1.0, float(other.abs().max()))
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5 * scale)
+    assert torch.equal(found.hidden, found.hidden_states[-1])
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_every_preset_gives_the_numbers_of_the_modules(name, dtype):
+    config = preset(name, **SMALL)
+    model = build(config, seed=3).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)), alpha=0.1)
+    batch = pack([3, 1, 9, 9, 9, 30, 30], 60, config.type_vocab_size)
+    expected = by_modules(model, batch).hidden  # float32
+    if dtype == torch.float64:
+        model.double()
+    model.compute_dtype = dtype
+    found = by_engine(model, batch).hidden
+    assert found.dtype == dtype
+    if dtype == torch.bfloat16:
+        assert cosine(found, expected) > 0.998
+    else:
+        torch.testing.assert_close(found.float(), expected, rtol=0, atol=2e-5)
+
+
+@settings(max_examples=60)
+@given(
+    ragged,
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+    st.sampled_from(["columns", "rows", "float", "fused"]),
+    st.integers(1, 3000),
+)
+def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype, way, cached):
+    runs, start = [], 0
+    for length in lengths:
+        runs.append(Run(start, 2, length))
+        start += 2 * length
+    qkv = torch.randn(start, 24, generator=torch.Generator().manual_seed(0)).to(dtype)
+    expected, _ = attend(qkv.float(), runs, num_heads, fused=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(WAYS, dtype, () if way == "fused" else ((9, way), (99, way)))
+        patch.setitem(CACHED_SCORES, dtype, cached)
+        found = attend_fixed(qkv, runs, num_heads)
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=tolerance)
+
+
+def test_packing_changes_no_number():
+    model = tiny()
+    model.engine = Engine()
+    lengths = [1, 2, 2, 7, 31, 40]
+    batch = pack(lengths)
+    parts = batch.input_ids.split(lengths)
+    with torch.inference_mode():
+        together = model.encode(batch).hidden.split(lengths)
+        alone = [model.encode(Batch.from_sequences([part.numpy()])).hidden for part in parts]
+    for one, other in zip(together, alone, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
+def test_every_activation_is_inside_or_after_the_product(name, dtype):
+    draws = torch.Generator().manual_seed(0)
+    weight, bias, x = (torch.randn(size, generator=draws).to(dtype) for size in ((10, 6), (10,), (5, 6)))
+    act = ACTIVATIONS[name]
+    expected = act(torch.nn.functional.linear(x.float(), weight.float(), bias.float()))
+    kinds = [layers.PlainProduct]
+    if operators.missing(dtype) is None:
+        assert layers.NAMES[act] in operators.FUSED
+        kinds.append(layers.PackedProduct)
+    for kind in kinds:
+        with torch.inference_mode():
+            found = kind(weight, bias, dtype, act)(x)
+        torch.testing.assert_close(found.float(), expected, rtol=2e-2, atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+def test_the_padded_call_goes_through_the_engine_too():
+    model = tiny()
+    ids = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0]])
+    mask = ids.ne(0).long()
+    with torch.no_grad():
+        expected = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    model.engine = Engine()
+    with torch.inference_mode():
+        found = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    assert model.engine._fixed is not None
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+# -- weights that change -----------------------------------------------------------------------------------------
+
+
+def train_a_step(model: Model, batch: Batch, **options) -> None:
+    model.train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.05, **options)
+    model.encode(batch).hidden.square().sum().backward()
+    optimiser.step()
+    model.zero_grad()
+    model.eval()
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"foreach": False}])
+def test_training_after_use_is_seen(options):
+    model, batch = tiny(), pack([4, 4, 9])
+    before = by_engine(model, batch).hidden.clone()
+    train_a_step(model, batch, **options)
+    after = by_engine(model, batch).hidden
+    assert not torch.allclose(after, before, atol=1e-2)
+    torch.testing.assert_close(after, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
+
+
+def test_training_goes_through_the_modules_and_keeps_its_gradients():
+    model, batch = tiny(), pack([4, 4, 9])
+    by_engine(model, batch)
+    model.encode(batch).hidden.sum().backward()
+    assert all(one.grad is not None for name, one in model.named_parameters() if name.startswith("encoder.layers"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.load_state_dict(tiny(seed=9).state_dict()),
+        lambda model: setattr(model.encoder.layers[0].ffn.up, "weight", torch.nn.Parameter(torch.ones(64, 32))),
+        lambda model: model.to(torch.float64),
+    ],
+    ids=["load_state_dict", "another parameter", "another dtype"],
+)
+def test_every_other_change_of_weights_is_seen(change):
+    model, batch = tiny(), pack([4, 4, 9])
+    by_engine(model, batch)
+    change(model)
+    torch.testing.assert_close(by_engine(model, batch).hidden, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
+
+
+def test_nothing_in_the_model_changes():
+    model = tiny("mlm")
+    before = {name: (one.clone(), one._version) for name, one in model.named_parameters()}
+    keys = list(model.state_dict())
+    by_engine(model, pack([4, 4, 9]))
+    assert list(model.state_dict()) == keys
+    for name, one in model.named_parameters():
+        assert torch.equal(one, before[name][0]) and one._version == before[name][1]
+
+
+def test_weights_are_packed_once(monkeypatch):
+    model, calls = tiny(), []
+    original = operators.pack
+    monkeypatch.setattr(operators, "pack", lambda weight: calls.append(1) or original(weight))
+    for _ in range(3):
+        by_engine(model, pack([4, 4, 9]))
+    assert len(calls) == (4 * 4 if operators.missing(torch.float32) is None else 0)
+
+
+def test_weights_made_under_inference_mode_are_never_copied():
+    with torch.inference_mode():
+        model, batch = tiny(), pack([4, 9])
+        model.engine = Engine()
+        model.encode(batch)
+        for parameter in model.parameters():
+            parameter.mul_(0.5)
+        found = model.encode(batch).hidden
+        model.engine = None
+        torch.testing.assert_close(found, model.encode(batch).hidden, rtol=0, atol=1e-6)
+
+
+def test_a_copied_or_pickled_model_packs_its_own_weights():
+    model, batch = tiny(), pack([4, 9])
+    expected = by_engine(model, batch).hidden
+    model.tokenizer = None
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.engine is not model.engine
+        torch.testing.assert_close(by_engine(other, batch).hidden, expected, rtol=0, atol=1e-6)
+
+
+# -- the choice --------------------------------------------------------------------------------------------------
+
+
+def test_plain_products_serve_where_packed_ones_are_missing(monkeypatch):
+    monkeypatch.setattr(operators, "missing", lambda dtype: "this build of torch has no oneDNN")
+    found = choice.choose("fp32", torch.device("cpu"))
+    assert found.products == "plain" and "no oneDNN" in found.why
+    assert choice.float_kit(torch.float32, torch.device("cpu")).kind is layers.PlainProduct
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_plain_products_serve_elsewhere_than_on_a_processor(device):
+    assert choice.choose("bf16", torch.device(device)).products == "plain"
+    assert choice.choose("int8", torch.device(device)).products == "none"
+
+
+def test_operators_that_changed_or_lie_are_found_out(monkeypatch):
+    def gone(*_):
+        raise AttributeError("no such operator")
+
+    for wrong, word in ((gone, "no such operator"), (lambda x, *_: x.new_ones(len(x), 64), "differ")):
+        operators.missing.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(operators, "product", wrong)
+            patch.setattr(operators, "pack", lambda weight, *_: weight)
+            patch.setattr(operators, "product_and", lambda x, other, *_: other)
+            assert word in operators.missing(torch.float32)
+    operators.missing.cache_clear()
+
+
+def test_a_model_that_is_placed_has_an_engine():
+    model = place(tiny(), "cpu", "fp32")
+    assert isinstance(model.engine, Engine)

@@ -1,0 +1,78 @@
+"""Operations are counted as torch counts them, and by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from maskwright.data.batch import Batch
+from maskwright.models import flops
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+
+SMALL = {
+    "vocab_size": 100,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+}
+LENGTH, SEQUENCES = 12, 3
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("bert-base", {}),
+        ("albert-base", {"embedding_size": 16}),
+        ("electra-small", {"embedding_size": 16}),
+        ("modernbert-base", {"window_size": 256}),
+        ("mpnet-base", {}),
+        ("gpt2", {"attention": "full"}),
+    ],
+)
+def test_a_training_step_has_the_operations_that_torch_counts(name: str, changes: dict):
+    config = preset(name, **SMALL, **changes)
+    model = build(config, head="mlm").train()
+    batch = Batch.from_sequences([list(range(5, 5 + LENGTH))] * SEQUENCES)
+    positions = torch.arange(0, SEQUENCES * LENGTH, 4)
+    with FlopCounterMode(display=False) as counter:
+        hidden = model.encode(batch).hidden
+        model.mlm_logits(hidden[positions]).sum().backward()
+    tokens = SEQUENCES * LENGTH
+    forward = tokens * (flops.linear_flops(config) + flops.attention_flops(config, LENGTH))
+    forward += len(positions) * flops.word_head_flops(config)
+    assert counter.get_total_flops() == pytest.approx(flops.TRAINING_PASSES * forward, rel=1e-9)
+
+
+def test_bert_base_by_hand():
+    config = preset("bert-base")
+    entries = 12 * (4 * 768 * 768 + 2 * 768 * 3072)
+    assert entries == 84_934_656 == flops.linear_flops(config) // 2
+    assert flops.attention_flops(config, 128) == 12 * 4 * 128 * 768
+    assert flops.word_head_flops(config) == 2 * (768 * 768 + 768 * 30_522)
+    assert flops.sequence_head_flops(config) == 2 * 768 * 770
+
+
+@pytest.mark.parametrize(("length", "window"), [(5, 4), (16, 4), (16, 64), (1, 2)])
+def test_keys_of_a_window_are_those_that_a_mask_has(length: int, window: int):
+    config = ModelConfig(**SMALL, attention="window", window_size=window)
+    places = torch.arange(length)
+    mask = (places[:, None] - places[None, :]).abs() <= window // 2
+    assert flops.keys_seen(config, length) == pytest.approx(float(mask.sum(1).float().mean()))
+
+
+def test_causal_tokens_see_half_and_a_round_of_layers_differs():
+    assert flops.keys_seen(ModelConfig(**SMALL, attention="causal"), 9) == 5
+    mixed = ModelConfig(**SMALL, attention="window", window_size=4, full_attention_every=2)
+    assert flops.keys_seen(mixed, 50, 0) == 50 > flops.keys_seen(mixed, 50, 1)
+
+
+def test_big_bird_sees_less_than_everything_and_its_keys_do_not_grow_with_the_length():
+    config = ModelConfig(**SMALL, attention="big_bird", block_size=4, max_position_embeddings=4096)
+    assert flops.keys_seen(config, 8) == 8
+    assert flops.keys_seen(config, 2048) < 100

@@ -1,0 +1,80 @@
+"""Memory that is reckoned, beside what torch keeps for the backward pass of real models."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from maskwright.data.batch import Batch
+from maskwright.models.memory import activation_bytes, training_memory
+from maskwright.models.model import Model, build
+from maskwright.models.presets import preset
+
+SMALL = {
+    "vocab_size": 300,
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def kept_bytes(model: Model, batch: Batch, positions: torch.Tensor) -> int:
+    """Bytes of the tensors that autograd keeps, the model's own parameters left out."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        scores = model.mlm_logits(model.encode(batch).hidden[positions]).float()
+        F.cross_entropy(scores, torch.zeros(len(positions), dtype=torch.int64))
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("bert-base", {}),
+        ("bert-base", {"hidden_dropout": 0.0, "attention_dropout": 0.0}),
+        ("albert-base", {"embedding_size": 32}),
+        ("modernbert-base", {"window_size": 16}),
+        ("bert-base", {"attention": "causal"}),
+        ("gpt2", {}),
+    ],
+)
+@pytest.mark.parametrize("length", [16, 96])
+def test_what_is_reckoned_is_what_autograd_keeps(name: str, changes: dict, precision: str, length: int):
+    config = preset(name, **(SMALL | changes))
+    model = build(config, head="mlm").train()
+    model.compute_dtype = DTYPES[precision]
+    sequences = 384 // length
+    batch = Batch.from_sequences([[7 + place % 200 for place in range(length)]] * sequences)
+    positions = torch.arange(0, batch.num_tokens, 7)
+    reckoned = training_memory(
+        config, model.num_parameters, length=length, sequences=sequences, scored=0, precision=precision, on_cpu=True
+    )
+    scores = 4 * len(positions) * config.vocab_size  # of these the forward pass keeps one copy
+    assert reckoned.activations + reckoned.cast_weights + scores == pytest.approx(
+        kept_bytes(model, batch, positions), rel=0.08
+    )
+
+
+def test_weights_gradients_and_moments_are_sixteen_bytes_a_parameter():
+    found = training_memory(preset("bert-tiny"), 1000, length=8, sequences=1, scored=0)
+    assert found.weights + found.gradients + found.optimizer == 16_000
+    parts = (found.weights, found.gradients, found.optimizer, found.cast_weights, found.activations, found.logits)
+    assert found.total == sum(parts)
+
+
+def test_activations_grow_with_the_tokens_and_on_a_gpu_not_with_their_square():
+    config = preset("bert-base")
+    assert activation_bytes(config, 512) == activation_bytes(config, 128)
+    assert activation_bytes(config, 512, on_cpu=True) > 1.5 * activation_bytes(config, 128, on_cpu=True)

@@ -1,0 +1,153 @@
+"""The short bench: contenders as processes, what they are asked, and one whole contest on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference.samples import tokenizer
+from maskwright.core.errors import InputError
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+from maskwright.speed.bench import BenchSettings, available_precisions, bench
+from maskwright.speed.bench_texts import built_in_texts, text_of_length, texts_of_length
+from maskwright.speed.ceiling import matrix_ceiling
+from maskwright.speed.contest import Contender, ContenderError, environment
+from maskwright.speed.timed import TimedEncoder, centred_cosines, percentile
+
+CHILD = """
+from maskwright.speed.contest import answer
+print("a library greets")
+def fail():
+    raise ValueError("no such model")
+answer({"add": lambda a, b: a + b, "fail": fail})
+"""
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory) -> Path:
+    own = tokenizer()
+    config = preset("bert-tiny", vocab_size=own.vocab_size, hidden_size=32, num_attention_heads=2,
+                    intermediate_size=48, max_position_embeddings=64)  # fmt: skip
+    model = build(config)
+    model.tokenizer = own
+    folder = tmp_path_factory.mktemp("bench") / "model"
+    model.save(folder)
+    return folder
+
+
+def test_a_child_answers_and_what_libraries_print_is_no_answer():
+    child = Contender("one", [sys.executable, "-c", CHILD])
+    try:
+        assert child.ask("add", a=2, b=3) == 5
+        with pytest.raises(ContenderError, match="no such model"):
+            child.ask("fail")
+        assert child.ask("add", a="x", b="y") == "xy"  # a failed request ends nothing
+    finally:
+        child.close()
+
+
+def test_a_child_that_dies_is_named_with_its_last_words():
+    child = Contender("two", [sys.executable, "-c", "import sys; sys.exit('no runtime here')"])
+    with pytest.raises(ContenderError, match="two ended: exit code 1; no runtime here"):
+        child.ask("load")
+    child.close()
+
+
+def test_children_get_the_threads_that_were_asked_for():
+    assert environment(3)["OMP_NUM_THREADS"] == "3" and environment(None)["HF_HUB_OFFLINE"] == "1"
+
+
+def test_requests_about_one_function():
+    lists: list[int] = []
+
+    def vectors(texts):
+        lists.append(len(texts))
+        return np.array([[len(text), 1.0] for text in texts])
+
+    timed = TimedEncoder(lambda settings: vectors)
+    with pytest.raises(RuntimeError, match="nothing is loaded"):
+        timed.latency("a", times=1)
+    with pytest.raises(RuntimeError, match="no texts"):
+        timed.bulk(1)
+    assert timed.load(model="any") >= 0 and timed.texts(["a", "bb", "ccc", "d", "e"]) == 5
+    assert timed.vectors(2) == [[1.0, 1.0], [2.0, 1.0]]
+    timed.bulk(5, list_size=2)
+    assert lists[1:] == [2, 2, 1] and timed.bulk(4) > 0 and lists[-1] == 4
+    assert len(timed.latency("a", times=5)) == 5 and timed.memory() > 1e6
+
+
+def test_centred_cosines_tell_mixed_up_rows_apart():
+    rng = np.random.default_rng(0)
+    assert centred_cosines(np.ones((3, 4)), np.ones((3, 4))) == pytest.approx(1)  # equal texts
+    vectors = 10 + rng.normal(size=(20, 8))  # a large common part
+    assert centred_cosines(vectors, vectors) == pytest.approx(1)
+    assert centred_cosines(vectors[::-1], vectors).mean() < 0.5
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert (
+        (vectors[::-1] * vectors).sum(1) / lengths / lengths[::-1]
+    ).min() > 0.9  # which cosines that are not centred do not see
+
+
+def test_percentiles():
+    assert percentile([1, 2, 3, 4, 5], 0.5) == 3 and percentile(range(101), 0.95) == 95
+
+
+def test_built_in_texts_are_sentences_and_as_many_as_wanted():
+    texts = built_in_texts(2000)
+    assert len(texts) == 2000 and all(20 <= len(text) <= 600 for text in texts)
+    assert built_in_texts(10) == texts[:10]
+
+
+@pytest.mark.parametrize("length", [3, 8, 32])
+def test_a_text_has_exactly_the_tokens_that_were_asked_for(length: int):
+    own, texts = tokenizer(), ["the cat sat on the mat and looked at a dog"] * 20
+    assert len(own(text_of_length(own, texts, length)).ids) == length
+    assert [len(own(text).ids) for text in texts_of_length(own, texts, length, 3)] == [length] * 3
+
+
+def test_texts_that_do_not_suffice_are_refused():
+    with pytest.raises(InputError, match="do not suffice"):
+        text_of_length(tokenizer(), [""], 12)
+
+
+def test_the_ceiling_is_that_of_products(monkeypatch):
+    import torch
+
+    monkeypatch.setattr("maskwright.speed.ceiling.ROWS", 32)
+    monkeypatch.setattr("maskwright.speed.ceiling.SQUARE", 32)
+    assert matrix_ceiling(16, 32, "fp32", torch.device("cpu"), seconds=0.01) > 0
+
+
+def test_a_processor_offers_no_fp16():
+    import torch
+
+    found = available_precisions(torch.device("cpu"))
+    assert found[0] == "fp32" and "fp16" not in found
+
+
+def test_a_contest_of_number_formats(model_folder: Path):
+    result = bench(
+        BenchSettings(str(model_folder), ["the cat sat on the mat"] * 40, ("fp32", "bf16"), seconds=1.0, peer=False)
+    )
+    first, second = result.rows
+    assert (first.name, first.precision, second.precision) == ("maskwright", "fp32", "bf16")
+    assert first.cosine == pytest.approx(1) and second.tokens_per_second > 0 and first.ratio_to_first == 1
+    assert first.latency[32][0] <= first.latency[32][1] and 128 not in first.latency  # longer than the model takes
+    assert first.memory > 1e7 and first.share_of_ceiling > 0
+    assert result.missing == {"transformers": "it was not asked for"}
+    json.dumps(result.to_json())
+    assert result.mean_tokens * first.texts_per_second == pytest.approx(first.tokens_per_second, rel=0.01)
+
+
+@pytest.mark.slow
+def test_transformers_stands_beside_it_with_the_same_vectors(model_folder: Path):
+    pytest.importorskip("transformers")
+    texts = ["the cat sat on the mat", "a dog", "dogs and cats looked at the mat"] * 15
+    result = bench(BenchSettings(str(model_folder), texts, ("fp32",), seconds=1.0))
+    assert [row.name for row in result.rows] == ["maskwright", "transformers"]
+    assert result.rows[1].cosine == pytest.approx(1, abs=1e-4)

@@ -1,0 +1,174 @@
+"""Plans: published runs as checks of the arithmetic, what fits, and a probe that measures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.models.model import build
+from maskwright.models.presets import PRESETS, preset
+from maskwright.speed import published
+from maskwright.speed.fits import ROOM, Place, micro_batches
+from maskwright.speed.gpus import GPUS, gpu_named
+from maskwright.speed.plan import make_plan
+from maskwright.speed.plan_config import PlanConfig
+from maskwright.speed.probe import RandomText, probe
+from maskwright.speed.workload import workload_of
+
+TINY = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
+H100 = PlanConfig(tokens=3.3e9, gpu="h100", gpus=8)
+
+
+@pytest.mark.parametrize("check", published.checks(), ids=lambda check: check.run)
+def test_published_operations_come_out(check: published.Check):
+    # The papers print one to three digits; "5" and "13" exaFLOP are rounded to whole ones.
+    assert check.ratio == pytest.approx(1, abs=0.08 if "Cramming" in check.run else 0.006)
+
+
+@pytest.mark.parametrize("run", published.reached(), ids=lambda run: run.run)
+def test_no_published_run_did_more_than_its_hardware_can(run: published.Reached):
+    assert 0.01 < run.share < 0.6
+
+
+def test_the_original_transformer_is_of_the_order_that_the_table_prints():
+    assert 3.3e18 / 10 < published.transformer_count(512, 2048, 1e5) < 3.3e18
+    assert 2.3e19 / 10 < published.transformer_count(1024, 4096, 3e5) < 2.3e19
+
+
+def test_mosaic_bert_was_a_part_of_its_recipe():
+    assert 0.05 < published.mosaic_tokens(0.3) / published.MOSAIC_RECIPE_TOKENS < 0.5
+
+
+@pytest.mark.parametrize(("objective", "head"), [("mlm", "mlm"), ("mlm+nsp", "pretraining")])
+def test_parameters_are_those_of_the_model_that_is_built(objective: str, head: str):
+    work = workload_of(PlanConfig(preset="bert-tiny", model=TINY, vocab_size=150, objective=objective))
+    assert work.num_parameters == build(preset("bert-tiny", vocab_size=150, **TINY), head=head).num_parameters
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_has_a_plan(name: str):
+    plan = make_plan(replace(H100, preset=name))
+    assert plan.total_flops > 6 * plan.tokens * 1e6
+    assert plan.memory.total > 16 * plan.parameters
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mlm+sop", "clm", "rtd"])
+def test_every_objective_has_a_plan(objective: str):
+    plan = make_plan(replace(H100, objective=objective))
+    assert plan.flops.head > 0 and plan.parameters > 100_000_000
+
+
+def test_bert_base_on_eight_h100_by_hand():
+    plan = make_plan(replace(H100, price_per_hour=2.0))
+    assert plan.encoder_parameters == 109_482_240
+    token = 3 * (2 * 84_934_656 + 12 * 4 * 128 * 768 + 0.15 * 2 * (768**2 + 768 * 30_522) + 2 * 768 * 770 / 128)
+    assert plan.flops.total == pytest.approx(token)
+    assert plan.seconds == pytest.approx(3.3e9 * token / (8 * 989e12 * 0.3))
+    assert plan.cost == pytest.approx(plan.seconds / 3600 * 8 * 2.0)
+    assert plan.share_of_peak == 0.3 and any("assumption" in sentence for sentence in plan.assumptions)
+    assert plan.sequences * plan.accumulation * 8 * 128 == 131_072
+
+
+def test_no_price_is_invented():
+    plan = make_plan(H100)
+    assert plan.cost is None and any("no price" in sentence for sentence in plan.assumptions)
+
+
+def test_twice_the_tokens_or_half_the_gpus_take_twice_the_time():
+    one = make_plan(H100).seconds
+    assert make_plan(replace(H100, tokens=6.6e9)).seconds == pytest.approx(2 * one)
+    assert make_plan(replace(H100, gpus=4)).seconds == pytest.approx(2 * one)
+    assert make_plan(replace(H100, utilisation=0.6)).seconds == pytest.approx(one / 2)
+
+
+def test_as_few_micro_batches_as_fit_are_taken():
+    config = PlanConfig(preset="bert-large", gpu="t4", max_length=512)
+    plan = make_plan(config)
+    room = ROOM * gpu_named("t4").memory
+    assert plan.accumulation > 1 and plan.memory.total <= room
+    work, place = workload_of(config), Place("T4", gpu_named("t4").memory, "fp32", False)
+    with pytest.raises(InputError, match="does not fit"):
+        micro_batches(replace(config, accumulation=plan.accumulation // 2), work, place)
+
+
+def test_what_cannot_fit_is_refused_with_what_can():
+    config = PlanConfig(preset="bert-large", gpu="t4", max_length=512, accumulation=1)
+    with pytest.raises(InputError, match="takes? .* GB, and NVIDIA T4 has 16.0 GB") as refused:
+        make_plan(config)
+    flags = [line.split(":")[0].split() for line in str(refused.value).splitlines()[1:]]
+    assert {words[0] for words in flags} >= {"--accumulation", "--preset"}
+    proposed = dict(words for words in flags if len(words) == 2)
+    make_plan(replace(config, accumulation=int(proposed["--accumulation"])))
+    make_plan(replace(config, preset=proposed["--preset"]))
+
+
+def test_a_network_beyond_any_device_names_no_proposal_that_does_not_fit():
+    huge = {"hidden_size": 16_384, "num_attention_heads": 128, "intermediate_size": 65_536, "num_hidden_layers": 100}
+    with pytest.raises(InputError, match="What fits:\n  --preset bert-large"):
+        make_plan(PlanConfig(preset="bert-base", model=huge, gpu="h100"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"gpu": "h10"}, "Did you mean 'h100'"),
+        ({"gpus": 8}, "say which with --gpu"),
+        ({"utilisation": 40}, "share of the peak"),
+        ({"tokens": 1e9, "steps": 5}, "Give tokens or steps"),
+        ({"tokens": -1}, "above 0"),
+        ({"batch_tokens": 64}, "raise --batch-tokens"),
+        ({"objective": "mlmm"}, "Did you mean 'mlm'"),
+        ({"gpu": "t4", "precision": "bf16"}, "does not multiply bfloat16"),
+        ({"gpu": "t4", "precision": "fp16"}, "inference"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(changes: dict, sentence: str):
+    with pytest.raises(ConfigError, match=sentence):
+        make_plan(PlanConfig(**changes))
+
+
+def test_every_gpu_has_a_source_and_a_plausible_peak():
+    for gpu in GPUS.values():
+        assert gpu.source and 5e12 < gpu.fp32 < 1e15 and 10e9 < gpu.memory < 1e12
+        assert gpu.bf16 is None or gpu.bf16 > gpu.fp32
+
+
+def test_random_text_is_that_of_a_vocabulary_without_its_special_tokens():
+    text = RandomText(100, 60)
+    assert text.tokens.min() >= 5 and text.tokens.max() <= 99 and text.bounds[0] == [0, 20, 40, 60]
+    assert (text.tokens == RandomText(100, 60).tokens).all()
+
+
+@pytest.mark.parametrize("objective", ["mlm+nsp", "rtd", "clm"])
+def test_a_probe_trains_two_depths_and_reads_off_the_whole(objective: str):
+    config = PlanConfig(
+        preset="bert-base", model=TINY, vocab_size=150, max_length=16, objective=objective, probe_seconds=0.1
+    )
+    found = probe(config, workload_of(config), torch.device("cpu"), "fp32", sequences=4)
+    assert found.depths == (1, 3) and found.sequences == 4
+    assert found.tokens_per_second > 0 and found.ceiling > 0
+
+
+def test_a_shallow_network_is_probed_as_it_is():
+    config = PlanConfig(preset="bert-tiny", model=TINY, vocab_size=150, max_length=16, probe_seconds=0.1)
+    assert probe(config, workload_of(config), torch.device("cpu"), "bf16", sequences=2).depths == (2,)
+
+
+def test_the_plan_of_this_machine_is_timed_by_a_probe():
+    changes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
+    plan = make_plan(
+        PlanConfig(
+            preset="bert-tiny",
+            model=changes,
+            vocab_size=150,
+            max_length=16,
+            steps=10,
+            batch_tokens=64,
+            device="cpu",
+            probe_seconds=0.1,
+        )
+    )
+    assert "probe" in plan.timed_by and plan.seconds == pytest.approx(640 / plan.tokens_per_second)
