@@ -73,12 +73,12 @@ def bench(
 
 
 def _show(result: BenchResult) -> None:
-    sizes = list(result.rows[0].latency)
-    delays = [f"ms, {size} tokens (p95)" for size in sizes]
-    columns = ["contender", "tokens/s", "texts/s", "x", *delays, "memory", "cosine", "of ceiling"]
-    rows = [_cells(row, sizes) for row in result.rows]
     title = f"{result.model}: {result.num_texts:,} texts of {result.mean_tokens:.0f} tokens on average"
-    print_table(columns, rows, title=title, right=columns[1:])
+    bulk = ["in bulk", "tokens/s", "texts/s", "x", "of ceiling", "memory", "cosine"]
+    print_table(bulk, [_bulk(row) for row in result.rows], title=title, right=bulk[1:])
+    sizes = list(result.rows[0].latency)
+    alone = ["one text, ms", *(f"{size} tokens (p95)" for size in sizes)]
+    print_table(alone, [_alone(row, sizes) for row in result.rows], right=alone[1:])
     for name, why in result.missing.items():
         print_text(f"{name} is not measured: {why}.")
     ceilings = ", ".join(f"{rate / 1e9:,.0f} GFLOP/s in {name}" for name, rate in result.ceilings.items())
@@ -87,16 +87,18 @@ def _show(result: BenchResult) -> None:
     print_text(f"x: beside the first line. cosine: the lowest to its vectors. It took {result.seconds:.0f} s.")
 
 
-def _cells(row: Row, sizes: list[int]) -> list[str]:
-    share = "-" if row.share_of_ceiling is None else f"{row.share_of_ceiling:.0%}"
-    delays = [f"{1000 * row.latency[size][0]:,.1f} ({1000 * row.latency[size][1]:,.1f})" for size in sizes]
+def _bulk(row: Row) -> list[str]:
     return [
         f"{row.name} {row.precision}",
         f"{row.tokens_per_second:,.0f}",
         f"{row.texts_per_second:,.0f}",
         f"{row.ratio_to_first:.2f}",
-        *delays,
+        "-" if row.share_of_ceiling is None else f"{row.share_of_ceiling:.0%}",
         f"{row.memory / 1e6:,.0f} MB",
         f"{row.cosine:.4f}",
-        share,
     ]
+
+
+def _alone(row: Row, sizes: list[int]) -> list[str]:
+    times = [[1000 * seconds for seconds in row.latency[size][:2]] for size in sizes]
+    return [f"{row.name} {row.precision}", *(f"{median:,.1f} ({slow:,.1f})" for median, slow in times)]
