@@ -100,18 +100,23 @@ def generate(
 
 
 def _stream(generator: TextGenerator | MaskWriter, text: str, settings: Generation) -> None:
-    """Write the prompt and every part of what follows as soon as it is certain."""
+    """Write the prompt and every part of what follows as soon as it is certain; of a refused wish, nothing."""
+    unwritten = [text]
 
     def write(part: str) -> None:
         encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(part.encode(encoding, errors="replace").decode(encoding))
+        shown = "".join((*unwritten, part))
+        unwritten.clear()
+        sys.stdout.write(shown.encode(encoding, errors="replace").decode(encoding))
         sys.stdout.flush()
 
-    write(text)
     try:
         generator.generate([text], settings, on_text=write)
-    finally:
         write("\n")
+    except BaseException:
+        if not unwritten:  # what was shown ends its line, also where it was interrupted
+            write("\n")
+        raise
 
 
 def _show(found: list[Continuation]) -> None:

@@ -88,7 +88,10 @@ class PackedWeight:
             self.product = partial(F.linear, weight=cast, bias=own_bias)
 
     def fits(self, weight: Tensor, bias: Tensor | None, x: Tensor) -> bool:
-        """Whether it may stand for weight and bias: they are as they were, x is of its dtype, no gradient is wanted."""
+        """Whether it may stand for weight and bias: they are as they were, x is of its dtype, no gradient is wanted.
+
+        x: float [rows, in_size].
+        """
         if x.dtype != self.dtype or torch.is_grad_enabled():
             return False
         return self.stamps == (stamp_of(weight), None if bias is None else stamp_of(bias))

@@ -17,7 +17,7 @@ Stamp = tuple[int, int, int, Any]  # identity, version, place in memory, dtype
 
 
 def stamp_of(weight: Tensor) -> Stamp:
-    """What is another one as soon as a weight has changed. Weights made under inference mode have no version."""
+    """What is another one as soon as a weight [...] has changed. Those made under inference mode have no version."""
     return id(weight), weight._version, weight.data_ptr(), weight.dtype
 
 
