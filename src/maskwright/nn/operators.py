@@ -43,12 +43,9 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
 _TOKENS = 512  # the number of rows for which weights are laid out; others are as right, and nearly as fast
 
 
-def pack(weight: Tensor, num_rows: int | None = _TOKENS) -> Tensor:
-    """A weight [out_size, in_size], float32 or bfloat16, in the order in which the processor reads it.
-
-    num_rows: of what it will multiply; None for few.
-    """
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), num_rows)
+def pack(weight: Tensor) -> Tensor:
+    """A weight [out_size, in_size], float32 or bfloat16, in the order in which the processor reads it."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TOKENS)
     return packed
 
 
@@ -83,7 +80,7 @@ class PackedWeight:
         cast, own_bias = weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
         self.product: Callable[[Tensor], Tensor]
         if weight.device.type == "cpu" and missing(dtype) is None:
-            self.product = partial(product, packed=pack(cast, None), bias=own_bias)
+            self.product = partial(product, packed=pack(cast), bias=own_bias)
         else:
             self.product = partial(F.linear, weight=cast, bias=own_bias)
 
@@ -212,7 +209,7 @@ def _worst_difference(dtype: torch.dtype) -> float:
     packed, plain = pack(weight), F.linear(x.float(), weight.float(), bias.float())
     pairs = [(product(x, packed, bias, act), _PLAIN[act](plain)) for act in FUSED]
     pairs.append((product(x, packed, None), plain - bias.float()))
-    pairs.append((product(x[:1], pack(weight, None), bias), plain[:1]))
+    pairs.append((product(x[:1], packed, bias), plain[:1]))
     pairs.append((product_and(x, other, packed, bias, "add"), plain + other.float()))
     pairs.append((product_and(x, other, packed, bias, "mul"), plain * other.float()))
     return max(float((found.float() - wanted).abs().max() / wanted.abs().max()) for found, wanted in pairs)
