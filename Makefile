@@ -15,7 +15,7 @@ demo: $(VENV)/.core ## the whole path on built-in text in a few minutes: make de
 	@$(BIN)/python examples/demo.py $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(LABELS),--labels "$(LABELS)")
 
 test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.test ## the whole test suite
 	$(BIN)/python -m pytest $(ARGS)

@@ -38,7 +38,7 @@ def ours(settings: Settings) -> Vectors:
         normalize=False,
         max_length=settings["max_length"],
         precision=settings["precision"],
-    ).fit()
+    ).fit(settings["calibration"])  # used by int8 alone
     return lambda texts: np.asarray(embedder.transform(list(texts)))
 
 

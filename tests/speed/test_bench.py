@@ -11,6 +11,7 @@ import pytest
 
 from inference.samples import tokenizer
 from maskwright.core.errors import InputError
+from maskwright.inference.engine.choice import choose
 from maskwright.models.model import build
 from maskwright.models.presets import preset
 from maskwright.speed.bench import BenchSettings, available_precisions, bench
@@ -128,6 +129,7 @@ def test_a_processor_offers_no_fp16():
 
     found = available_precisions(torch.device("cpu"))
     assert found[0] == "fp32" and "fp16" not in found
+    assert ("int8" in found) == (choose("int8", torch.device("cpu")).products == "int8")
 
 
 def test_a_contest_of_number_formats(model_folder: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +17,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .using import InputOption, read_rows
 
 if TYPE_CHECKING:
     from ..speed.bench import BenchResult, Row
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 def bench(
     model: Annotated[str, typer.Argument(help="Any model folder with a tokenizer, or a name of the hub.")],
-    input: Annotated[
-        Path | None, typer.Option(help="Texts to time, one a line.  [default: sentences that Python carries]")
-    ] = None,
+    input: InputOption = None,
     precision: Annotated[
         list[str] | None,
         typer.Option(help="Only this number format. Repeatable.  [default: all there are]", show_default=False),
@@ -43,7 +41,8 @@ def bench(
 ) -> None:
     """Measure a model on this machine: from texts to vectors, in bulk and one at a time, in every number format.
 
-    Every contender is a process of its own; all are measured in turn, and their vectors compared first.
+    Every contender is a process of its own; all are measured in turn, and their vectors compared first. Without --input
+    the texts are sentences of the documentation that Python carries.
 
     Examples:
 
@@ -51,18 +50,10 @@ def bench(
 
         maskwright bench runs/a/model --input texts.txt --seconds 120 --threads 2 --json
     """
-    from ..core.errors import InputError
-    from ..core.storage import read_bytes
     from ..speed.bench import BenchSettings
     from ..speed.bench import bench as measure
 
-    texts = None
-    if input is not None:
-        try:
-            lines = read_bytes(input).decode("utf-8-sig").splitlines()
-        except UnicodeDecodeError as error:
-            raise InputError(f"{input} is not UTF-8 text (byte {error.start}): save it as UTF-8.") from None
-        texts = [line.strip() for line in lines if line.strip()]
+    texts = None if input is None else [row.text for row in read_rows(input) if row.text.strip()]
     set_threads(threads)
     wanted = tuple(precision) if precision else None
     found = measure(BenchSettings(model, texts, wanted, seconds, not no_peer, max_length, threads, device))

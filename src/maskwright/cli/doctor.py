@@ -246,6 +246,7 @@ def _mislabelled(
     from ..api import open_embedder
     from ..doctor.mislabelled import suspect_rows
     from ..inference.answers_file import check_output, write_answers
+    from ..tasks.examples import content_of
     from ..text.tables import read_table
 
     if output is not None:
@@ -253,7 +254,7 @@ def _mislabelled(
     table = read_table(train, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
     encoder = open_embedder(model, device=device, precision=precision)
     note(f"features of {len(table):,} rows")
-    texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in table.rows]
+    texts = [content_of(row) for row in table.rows]
     rows = suspect_rows(table.rows, encoder.vectors(texts), seed=seed)
     if output is not None:
         write_answers(output, rows)

@@ -157,7 +157,9 @@ class _Texts:
     def __iter__(self) -> Iterator[Text]:
         if self.rows is None:
             return iter(self.texts)
-        return (row.text if row.text_pair is None else (row.text, row.text_pair) for row in self.rows)
+        from ..tasks.examples import content_of
+
+        return (content_of(row) for row in self.rows)
 
 
 def _tokens(

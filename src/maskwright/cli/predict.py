@@ -237,9 +237,9 @@ def _loudest(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
     from ..inference.trace import trace
+    from ..tasks.examples import content_of
 
-    text = row.text if row.text_pair is None else (row.text, row.text_pair)
-    found = trace(predictor, text)
+    found = trace(predictor, content_of(row))
     if json:
         print_json({"text": row.text, **found.to_json()})
         return

@@ -117,12 +117,13 @@ def calibration_texts(
     from itertools import islice
 
     from ..inference.calibration import CALIBRATION_TEXTS
+    from ..tasks.examples import content_of
 
     source = rows if calibrate_on is None else read_any_rows(calibrate_on)
     if source is None or getattr(source, "num_rows", 0) is None:
         raise ConfigError("--precision int8 needs typical texts here: give a file of them with --calibrate-on.")
     found = islice(iter(source), CALIBRATION_TEXTS)
-    return [row.text if row.text_pair is None else (row.text, row.text_pair) for row in found]
+    return [content_of(row) for row in found]
 
 
 def tell_int8_loss(model: Model) -> None:

@@ -23,6 +23,8 @@ from ..core.errors import ConfigError, InputError
 from ..core.progress import track, warn
 from ..doctor.machine import machine_facts
 from ..hub.download import find_folder
+from ..inference.calibration import CALIBRATION_TEXTS
+from ..inference.engine.choice import choose
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.flops import attention_flops, linear_flops
 from .bench_texts import built_in_texts, text_of_length
@@ -134,7 +136,7 @@ def bench(settings: BenchSettings) -> BenchResult:
 
 
 def available_precisions(device: torch.device) -> tuple[str, ...]:
-    """Number formats that this device computes in and that are no loss there: bfloat16 only where it is fast."""
+    """Number formats worth measuring on this device: bfloat16 only where it is fast, int8 where it is exact."""
     found = []
     for name in DTYPES:
         try:
@@ -143,7 +145,7 @@ def available_precisions(device: torch.device) -> tuple[str, ...]:
             continue
         if name != "bf16" or resolve_precision("auto", device) == "bf16":
             found.append(name)
-    return tuple(found)
+    return (*found, "int8") if choose("int8", device).products == "int8" else tuple(found)
 
 
 def _mean_flops(config: Any, lengths: np.ndarray) -> float:
@@ -217,7 +219,10 @@ class _Contest:
         folder = str(find_folder(self.settings.model)[0].resolve())
         model = folder if name == PEER else self.settings.model
         try:
-            child.ask("load", model=model, precision=precision, device=self.device, max_length=self.max_length)
+            # The last texts: where there are many, not those that are timed and compared.
+            calibration = self.texts[-CALIBRATION_TEXTS:]
+            settings = {"model": model, "precision": precision, "device": self.device, "max_length": self.max_length}
+            child.ask("load", **settings, calibration=calibration)
             child.ask("texts", texts=self.texts)
         except ContenderError as error:
             if name == OURS:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..api import make_int8
 from ..core.progress import set_quiet
 from ..hub.folders import load_model
 from ..inference.embed import TextEncoder
@@ -25,10 +26,15 @@ PEER_ROWS = 32  # of a batch, sorted by length: what serves it best on a CPU
 
 
 def open_ours(settings: dict[str, Any]) -> Vectors:
-    """Our encoder of texts, mean of the last layer. settings: model, precision, device, max_length."""
+    """Our encoder of texts, mean of the last layer.
+
+    settings: model, precision, device, max_length, calibration (texts that int8 is calibrated on).
+    """
     model, _ = load_model(settings["model"])
     placed = place(model, settings["device"], settings["precision"])
-    return TextEncoder(placed, max_length=settings["max_length"]).vectors
+    encoder = TextEncoder(placed, max_length=settings["max_length"])
+    make_int8(placed, settings["calibration"], encoder.max_length)
+    return encoder.vectors
 
 
 def open_peer(settings: dict[str, Any]) -> Vectors:
@@ -41,6 +47,7 @@ def open_peer(settings: dict[str, Any]) -> Vectors:
 
     @torch.inference_mode()
     def vectors(texts: Sequence[str]) -> np.ndarray:
+        """float32 [texts, hidden], in the order of the texts."""
         ids = tokenizer(list(texts), truncation=True, max_length=settings["max_length"])["input_ids"]
         order = sorted(range(len(ids)), key=lambda index: len(ids[index]))
         found = np.empty((len(ids), model.config.hidden_size), dtype=np.float32)

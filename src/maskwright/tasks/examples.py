@@ -42,6 +42,11 @@ class HasText(Protocol):
 AnyText = TypeVar("AnyText", bound=HasText)
 
 
+def content_of(row: HasText) -> Text:
+    """The text of a row, or both of a pair, as tokenizers take it."""
+    return row.text if row.text_pair is None else (row.text, row.text_pair)
+
+
 @dataclass(frozen=True)
 class Examples:
     """Rows as tokens.
@@ -118,7 +123,7 @@ def tokenize_rows(
     input_ids, token_types = [], []
     for start in range(0, len(rows), TOKENIZE_ROWS):
         block = rows[start : start + TOKENIZE_ROWS]
-        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
+        texts = [content_of(row) for row in block]
         ids, types = tokenizer.encode_ids(texts, max_length, counts=counts)
         input_ids += [np.asarray(row, dtype=np.int32) for row in ids]
         if has_pairs:

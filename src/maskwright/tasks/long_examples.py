@@ -20,7 +20,7 @@ from ..core.errors import InputError
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
 from ..text.encoding import Cut, Encoding, TextCounts, all_windows
 from ..text.tables import Row
-from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, map_batches
+from .examples import TOKENIZE_CHARACTERS, TOKENIZE_ROWS, Examples, blocks, content_of, map_batches
 from .long_texts import LongTexts
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def window_rows(
     spans: list[tuple[int, int]] = []
     starts = [0]
     for block in blocks(rows, TOKENIZE_ROWS, TOKENIZE_CHARACTERS):
-        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
+        texts = [content_of(row) for row in block]
         for row, encoding in zip(block, tokenizer.encode_batch(texts), strict=True):
             windows = text_windows(encoding, max_length, long, side)
             input_ids += [np.asarray(window.ids, dtype=np.int32) for window in windows]
