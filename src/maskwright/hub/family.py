@@ -40,7 +40,9 @@ class Family:
     reading, to theirs before writing; understood: settings of theirs that change what is computed, and the values that
     we compute. encoder, heads: the key tables; an empty encoder table means that both sides use our names. turned: ends
     of our names of encoder matrices that they store with inputs first; buffers: further tensors of theirs that are no
-    weights, as patterns; is_causal: whether all its networks are.
+    weights, as patterns; is_causal: whether all its networks are. decoder_rows: the key table of the stack that writes; own_words:
+    what they call the word table where that stack has one of its own, and else the one of both; rows: ends of our names of
+    vectors that they store as a matrix of one row.
     """
 
     model_type: str
@@ -58,6 +60,9 @@ class Family:
     turned: tuple[str, ...] = ()
     buffers: str | None = None
     is_causal: bool = False
+    decoder_rows: Rows = field(default_factory=dict)
+    own_words: str | None = None
+    rows: tuple[str, ...] = ()
     adapt_in: Callable[[Values], Values] = _same
     adapt_out: Callable[[Values], Values] = _same
 
@@ -106,7 +111,7 @@ class Family:
 
     def stored_names(self, ours: str, head: str | None) -> list[str]:
         """The same as transformers stores them: a bare model has no prefix, and heads have none."""
-        prefix = self.prefix if head is not None and ours.startswith("encoder.") else ""
+        prefix = self.prefix if head is not None and ours.startswith(("encoder.", "decoder.")) else ""
         return [prefix + name for name in self.their_names(ours, head)]
 
     def canonical(self, stored: str) -> str:
@@ -115,7 +120,7 @@ class Family:
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             if name.endswith(old):
                 return name.removesuffix(old) + new
-        return name
+        return self.words if name == self.own_words else name
 
     @property
     def words(self) -> str:
@@ -133,6 +138,12 @@ class Family:
         """Whether the file holds our parameter `ours` transposed."""
         return bool(self.turned) and ours.startswith("encoder.") and ours.endswith(self.turned)
 
+    def stored_shape(self, ours: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in which the file holds our parameter `ours` of this shape."""
+        if self.rows and ours.endswith(self.rows):
+            return (1, *shape)
+        return shape[::-1] if self.is_turned(ours) else shape
+
     def is_buffer(self, canonical: str) -> bool:
         """Whether a tensor of a file is no weight."""
         return canonical in BUFFERS or (self.buffers is not None and re.fullmatch(self.buffers, canonical) is not None)
@@ -142,6 +153,8 @@ class Family:
 
         The last two may be one, or None where no head of the family has a bias. None where `head` predicts no words.
         """
+        if head == "seq2seq" and self.encoder:
+            return self.their_names("head.decoder", head)[0], None, None
         if head not in ("mlm", "clm", "pretraining") or not self.encoder:
             return None
         inside = "head.predictions." if head == "pretraining" else "head."
@@ -168,6 +181,7 @@ class Family:
     def _rules(self) -> dict[str | None, list[tuple[re.Pattern[str], Sequence[str]]]]:
         """For each head the rows of a model with it, our side as a pattern."""
         encoder = {f"encoder.{ours}": theirs for ours, theirs in self.encoder.items()}
+        encoder |= {f"decoder.{ours}": theirs for ours, theirs in self.decoder_rows.items()}
         rules = {}
         for head in (None, *self.heads):
             rows = self.heads[head] if head is not None else {}

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, ClassVar, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..core import registry
+from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
 from .config import ModelConfig
@@ -55,6 +56,8 @@ class Model(nn.Module):
     `hub.load_model` loads them.
     """
 
+    has_decoder: ClassVar[bool] = False  # whether it writes a second text
+
     def __init__(
         self,
         config: ModelConfig,
@@ -65,6 +68,10 @@ class Model(nn.Module):
         with_pooler: bool | None = None,
     ) -> None:
         super().__init__()
+        check(
+            self.has_decoder or not config.num_decoder_layers,
+            "This network is an encoder-decoder, and an encoder is needed here: take another preset.",
+        )
         head = make_head(head_name, config, labels, problem_type)
         if with_pooler is None:
             idle = config.idle_pooler and not isinstance(head, SpanHead)
@@ -98,6 +105,11 @@ class Model(nn.Module):
     def word_embeddings(self) -> Tensor:
         """The word table: float [vocab, size], size being config.table_size."""
         return self.encoder.embeddings.word.weight
+
+    @property
+    def scored_words(self) -> Tensor:
+        """The table with which a head that shares it scores words: float [vocab, size]."""
+        return self.word_embeddings
 
     @property
     def has_pooler(self) -> bool:
@@ -161,7 +173,7 @@ class Model(nn.Module):
         """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
         head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
         predictions = head.predictions if isinstance(head, PretrainingHead) else head
-        logits: Tensor = predictions(hidden, self.word_embeddings)
+        logits: Tensor = predictions(hidden, self.scored_words)
         return logits
 
     def nsp_logits(self, pooled: Tensor) -> Tensor:
@@ -267,6 +279,22 @@ class Model(nn.Module):
         registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
 
 
+def make_model(
+    config: ModelConfig,
+    head: str | None = None,
+    *,
+    labels: Sequence[str] | int | None = None,
+    problem_type: str | None = None,
+    with_pooler: bool | None = None,
+) -> Model:
+    """A model whose parameters are not filled; an EncoderDecoder where the configuration has a decoder."""
+    if config.num_decoder_layers:
+        from .encoder_decoder import EncoderDecoder  # which is a Model, and needs this module
+
+        return EncoderDecoder(config, head, labels=labels)
+    return Model(config, head, labels=labels, problem_type=problem_type, with_pooler=with_pooler)
+
+
 def build(
     config: ModelConfig,
     head: str | None = None,
@@ -280,7 +308,7 @@ def build(
     head: one of HEAD_NAMES, or None for the bare encoder with its pooler; labels: names (or number) of a
     classifier's outputs. Raises ConfigError for an unknown head.
     """
-    model = Model(config, head, labels=labels, problem_type=problem_type)
+    model = make_model(config, head, labels=labels, problem_type=problem_type)
     initialise(model, config.initializer_range, seed)
     return model
 

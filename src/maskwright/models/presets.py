@@ -122,6 +122,33 @@ GPT2: dict[str, Any] = {
     "bare_heads": True,
     "tagging_dropout": "hidden",
 }
+TRANSFORMER: dict[str, Any] = {  # Vaswani et al. 2017, table 3; the vocabulary is that of English and German
+    "family": "marian",
+    "vocab_size": 37_000,
+    "hidden_act": "relu",
+    "embedding_norm": False,
+    "scale_embeddings": True,
+    "attention_dropout": 0.0,
+    "max_position_embeddings": 1_024,
+    "positions": "sinusoidal_halves",
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "pooler": False,
+    "decoder_start_token_id": 0,
+}
+BART: dict[str, Any] = {
+    "family": "bart",
+    "vocab_size": 50_265,
+    "max_position_embeddings": 1_024,
+    "positions": "offset",
+    "pad_token_id": 1,
+    "attention_dropout": 0.0,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "pooler": False,
+    "decoder_start_token_id": 2,
+    "eos_token_id": 2,
+}
 MPNET = ROBERTA | {"family": "mpnet", "vocab_size": 30_527, "type_vocab_size": 0, "relative_buckets": 32}
 
 PRESETS: dict[str, ModelConfig] = {
@@ -154,6 +181,11 @@ PRESETS: dict[str, ModelConfig] = {
     "gpt2-medium": _sizes(24, 1024, **GPT2),
     "gpt2-large": _sizes(36, 1280, **GPT2),
     "gpt2-xl": _sizes(48, 1600, **GPT2),
+    "transformer-mini": _sizes(3, 256, num_decoder_layers=3, **TRANSFORMER),
+    "transformer-base": _sizes(6, 512, num_decoder_layers=6, **TRANSFORMER),
+    "transformer-big": _sizes(6, 1024, num_decoder_layers=6, hidden_dropout=0.3, **TRANSFORMER),
+    "bart-base": _sizes(6, 768, num_decoder_layers=6, **BART),
+    "bart-large": _sizes(12, 1024, num_decoder_layers=12, **BART),
 }
 
 

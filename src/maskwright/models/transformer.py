@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,8 @@ from ..nn.runs import Run
 from .attending import executors, switch_to_full
 from .config import NUM_BUCKETS, ModelConfig
 
-_TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed"}  # other positions have none
+# Other positions have no table.
+_TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed", "sinusoidal_halves": "halves"}
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,21 @@ class Layer(nn.Module):
 
     def _add(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """What follows the attention: add and norm, feed-forward, add and norm. All [tokens, hidden]."""
+        return self._feed(self._attended(hidden, attended))
+
+    def _attended(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """Add and, post-norm, norm. All [tokens, hidden]."""
         hidden = hidden + dropout(attended, self.after_attention, self.training)
         if self.is_pre:
-            return hidden + dropout(self.ffn(self.ffn_norm(hidden)), self.after_ffn, self.training)
+            return hidden
         assert self.attention_norm is not None
-        hidden = self.attention_norm(hidden)
+        result: Tensor = self.attention_norm(hidden)
+        return result
+
+    def _feed(self, hidden: Tensor) -> Tensor:
+        """Feed-forward, add and norm. [tokens, hidden], as is the result."""
+        if self.is_pre:
+            return hidden + dropout(self.ffn(self.ffn_norm(hidden)), self.after_ffn, self.training)
         result: Tensor = self.ffn_norm(hidden + dropout(self.ffn(hidden), self.after_ffn, self.training))
         return result
 
@@ -116,6 +128,8 @@ class Transformer(nn.Module):
     layers: the sets of weights, fewer than the network is deep where it shares them; `in_order` walks its depth.
     relative: what relative positions add in every layer, or None. final_norm: of a pre-norm network, else None.
     """
+
+    layer_type: ClassVar[type[Layer]] = Layer
 
     def __init__(self, config: ModelConfig, with_pooler: bool = True) -> None:
         super().__init__()
@@ -141,7 +155,7 @@ class Transformer(nn.Module):
         self.relative = RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
         self.layer_groups = config.layer_groups
         sets = config.num_hidden_groups or config.num_hidden_layers
-        self.layers = nn.ModuleList(Layer(config, is_first=index == 0) for index in range(sets))
+        self.layers = nn.ModuleList(self.layer_type(config, is_first=index == 0) for index in range(sets))
         is_pre, size = config.norm == "pre", config.hidden_size
         self.final_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None

@@ -38,7 +38,7 @@ class Embeddings(nn.Module):
     """Sum of the token's, the position's and the segment's vector, then norm (if there is one) and dropout.
 
     position_offset: the row at which positions begin; the row before it is that of padding tokens (RoBERTa).
-    positions: "learned" or "fixed" (sinusoids) table, or "none". scale: word vectors times the square root of their
+    positions: "learned" or "fixed" (sinusoids; "halves" for all sines first) table, or "none". scale: word vectors times the square root of their
     width. norm: whether the sum is normed. dropout_first: before the norm. type_vocab_size: 0 for no segment vectors.
     embedding_size: width of the tables and the norm, projected to hidden_size behind them (Lan et al. 2020, section
     3.1); None for hidden_size without a projection.
@@ -70,7 +70,8 @@ class Embeddings(nn.Module):
         self.word = Table(vocab_size, size, pad_token_id)
         rows = max_position_embeddings + position_offset
         self.position = Table(rows, size, padding_position) if positions == "learned" else None
-        fixed = sinusoidal_positions(rows, size) if positions == "fixed" else None
+        is_fixed, in_halves = positions in ("fixed", "halves"), positions == "halves"
+        fixed = sinusoidal_positions(rows, size, in_halves) if is_fixed else None
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
         self.norm = LayerNorm(size, layer_norm_eps, norm_bias) if norm else None

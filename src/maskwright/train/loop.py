@@ -165,7 +165,7 @@ def _one_step(
         # Each part is a mean over the whole step, however unevenly its labels fall on the micro-batches.
         parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
         torch.stack(parts).sum().backward()
-        window.add(outcome, batch.num_tokens)
+        window.add(outcome, batch.num_all_tokens)
     rows.spread()
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
@@ -178,7 +178,7 @@ def _one_step(
     optimizer.step()
     rows.clear()
     optimizer.zero_grad(set_to_none=True)
-    return norm, sum(batch.num_tokens for batch in batches)
+    return norm, sum(batch.num_all_tokens for batch in batches)
 
 
 def _resume(job: Job, optimizer: torch.optim.Optimizer, run: RunFolder | None) -> tuple[int, Window]:

@@ -55,6 +55,7 @@ def search_beams(
     *,
     max_new_tokens: int,
     end_ids: Collection[int] = (),
+    banned_ids: Collection[int] = (),
     repetition_penalty: float = 1.0,
 ) -> list[list[Grown]]:
     """The best continuations of each text, at most `beams.num_results`, best first; `score` is divided by length.
@@ -72,8 +73,9 @@ def search_beams(
     running[:, 0] = 0.0  # the beams of a text are equal at first: one of them stands for all
     history = torch.zeros(len(rows), max_new_tokens, dtype=torch.int64)
     live = list(range(len(prompts)))
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=logits.device)
     for step in range(1, max_new_tokens + 1):
-        scores, parents, tokens = _candidates(logits, running, seen, repetition_penalty)
+        scores, parents, tokens = _candidates(logits, running, banned, seen, repetition_penalty)
         picked, running = _split(
             [texts[text] for text in live], (scores, parents, tokens), history, beams, step, max_new_tokens, end_ids
         )
@@ -96,20 +98,23 @@ def search_beams(
 
 
 def _candidates(
-    logits: Tensor, running: Tensor, seen: Seen | None, penalty: float
+    logits: Tensor, running: Tensor, banned: Tensor, seen: Seen | None, penalty: float
 ) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
     """The best next tokens of each text over all its beams: scores, beams and tokens, best first.
 
     Twice as many as beams: as many as that may end, and the search still goes on. logits: float [texts * width, vocab];
-    running: float64 [texts, width].
+    running: float64 [texts, width]; banned: int64 [tokens] that are never taken; no other gets their probability.
     """
+    total = logits.logsumexp(dim=-1, keepdim=True)  # [texts * width, 1]
+    if len(banned):
+        logits = logits.index_fill(1, banned, -torch.inf)
     width = running.shape[1]
     few = min(2 * width, logits.shape[1])
     if seen is None:
         values, ids = logits.topk(few)  # [texts * width, few]
-        values = values - logits.logsumexp(dim=-1, keepdim=True)
+        values = values - total
     else:
-        values, ids = penalise(logits.log_softmax(dim=-1), seen.ids.to(logits.device), penalty).topk(few)
+        values, ids = penalise(logits - total, seen.ids.to(logits.device), penalty).topk(few)
     totals = (values.double().cpu() + running.view(-1, 1)).view(len(running), -1)  # [texts, width * few]
     best, places = totals.topk(min(2 * width, totals.shape[1]))
     tokens = ids.cpu().view(len(running), -1).gather(1, places)

@@ -162,5 +162,5 @@ def pack_weights(model: Model) -> None:
             part.packed = PackedWeight(part.weight, part.bias, dtype)
     head = model.head
     if isinstance(head, MaskedLanguageModelHead):
-        table = model.word_embeddings if head.decoder is None else head.decoder
+        table = model.scored_words if head.decoder is None else head.decoder
         head.packed = PackedWeight(table, head.bias, dtype)

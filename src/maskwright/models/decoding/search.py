@@ -49,6 +49,7 @@ def grow(
     *,
     max_new_tokens: int,
     end_ids: Collection[int] = (),
+    banned_ids: Collection[int] = (),
     uniforms: Tensor | None = None,
     copies: int = 1,
     watch: Watch | None = None,
@@ -56,9 +57,9 @@ def grow(
     """Let every text grow.
 
     prompts: ids of each, which the decoder has; rules: how a token is chosen; end_ids: tokens that end a text;
-    uniforms: float64 [rows, max_new_tokens] from 0 to below 1, what draws are made of (None for greedy rules); copies:
-    rows of each text; watch: told of every token, and asked whether its row should stop. Returns `copies` results for
-    each text, side by side.
+    banned_ids: tokens that are never taken, and whose probability no other gets; uniforms: float64 [rows,
+    max_new_tokens] from 0 to below 1, what draws are made of (None for greedy rules); copies: rows of each text; watch:
+    told of every token, and asked whether its row should stop. Returns `copies` results for each text, side by side.
     """
     logits = decoder.start()
     rows = torch.arange(len(prompts)).repeat_interleave(copies)
@@ -67,6 +68,7 @@ def grow(
         logits = logits[rows.to(logits.device)]
     seen = Seen([prompts[row] for row in rows.tolist()]) if rules.repetition_penalty != 1 else None
     grown = [Grown() for _ in rows]
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=logits.device)
     live = list(range(len(grown)))  # the row behind each row of the decoder
     going = set(live)
     tokens = rows  # of the step before; none yet
@@ -74,7 +76,8 @@ def grow(
         if step:
             logits = decoder.step(tokens)
         own = None if uniforms is None else uniforms[live, step].to(logits.device)
-        tokens = choose(logits, rules, own, None if seen is None else seen.ids.to(logits.device))
+        allowed = logits.index_fill(1, banned, -torch.inf) if len(banned) else logits
+        tokens = choose(allowed, rules, own, None if seen is None else seen.ids.to(logits.device))
         gained = logits.gather(1, tokens[:, None]).squeeze(1) - logits.logsumexp(dim=-1)  # [rows]
         if seen is not None:
             seen.add(tokens)
