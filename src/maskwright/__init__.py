@@ -37,6 +37,7 @@ _WHERE = {
     "Embedder": "estimators",
     "FillMask": "estimators",
     "Generator": "estimators",
+    "Translator": "estimators",
     "MultipleChoice": "estimators",
     "QuestionAnswerer": "estimators",
 }
@@ -60,6 +61,7 @@ __all__ = [
     "TextRegressor",
     "TokenTagger",
     "Tokenizer",
+    "Translator",
     "build",
     "cluster",
     "distill",
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
         TextClassifier,
         TextRegressor,
         TokenTagger,
+        Translator,
     )
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer

@@ -25,6 +25,7 @@ from .inference.ready import place, require_head, tokenizer_of
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.texts import as_texts
+from .inference.translate import Translating
 from .models.model import Model, build
 from .models.presets import preset
 from .tasks import task_of_model
@@ -60,6 +61,7 @@ __all__ = [
     "open_model",
     "open_next_sentence",
     "open_predictor",
+    "open_translator",
     "open_writer",
     "predictor_of",
     "preset",
@@ -79,6 +81,7 @@ ANSWERING = (
     "anomaly",
     "sentence",
     "generation",
+    "seq2seq",
 )
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
@@ -317,6 +320,15 @@ def open_writer(name: str | Path, *, device: str = "auto", precision: str = "aut
 def open_generator(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator:
     """A left-to-right model for continuing texts."""
     return TextGenerator(open_model(name, ("clm", "generation"), device, precision))
+
+
+def open_translator(
+    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+) -> Translating:
+    """An encoder-decoder for translating texts. max_length: tokens of a source, None as in training."""
+    model = open_model(name, ("seq2seq",), device, precision)
+    facts = read_facts(find_folder(name)[0])
+    return Translating(model, max_length or trained_length(facts))
 
 
 def open_model(

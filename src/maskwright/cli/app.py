@@ -39,6 +39,7 @@ from . import (
     search,
     similarity,
     tokenizer,
+    translate,
 )
 from .common import show_any_text
 from .several import SeveralValues
@@ -70,6 +71,7 @@ for name, command, panel in (
     ("fill-mask", fill_mask.fill_mask, "Use"),
     ("generate", generate.generate, "Use"),
     ("complete", complete.complete, "Use"),
+    ("translate", translate.translate, "Use"),
     ("next-sentence", next_sentence.next_sentence, "Use"),
     ("embed", embed.embed, "Use"),
     ("similarity", similarity.similarity, "Use"),

@@ -25,6 +25,7 @@ from .common import (
     set_threads,
 )
 from .finetune_options import (
+    AverageCheckpointsOption,
     AverageSeedsFlag,
     BatchSizeOption,
     BothOrdersFlag,
@@ -37,6 +38,7 @@ from .finetune_options import (
     EpochsOption,
     FocalOption,
     FreezeEncoderFlag,
+    LabelSmoothingOption,
     MetricOption,
     ModelOption,
     MultiLabelFlag,
@@ -47,10 +49,12 @@ from .finetune_options import (
     PresetOption,
     ResampleOption,
     SeedsOption,
+    TargetTokenizerOption,
     TaskArgument,
     ThresholdForOption,
     ThresholdPrecisionOption,
     TokenizerOption,
+    TokensOfStepOption,
     TrainOption,
 )
 from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
@@ -63,6 +67,7 @@ from .training_options import (
     RecipeOption,
     RestartFlag,
     ScheduleOption,
+    SetOption,
     TensorBoardFlag,
     WarmupOption,
     load_recipe,
@@ -82,6 +87,8 @@ def finetune(
     model: ModelOption = None,
     preset: PresetOption = None,
     tokenizer: TokenizerOption = None,
+    target_tokenizer: TargetTokenizerOption = None,
+    network: SetOption = None,
     train: TrainOption = None,
     dev: DevOption = None,
     multi_task: MultiTaskOption = None,
@@ -90,6 +97,7 @@ def finetune(
     epochs: EpochsOption = None,
     lr: LearningRateOption = None,
     batch_size: BatchSizeOption = None,
+    batch_tokens: TokensOfStepOption = None,
     accumulation: AccumulationOption = None,
     max_length: MaxLengthOption = None,
     warmup: WarmupOption = None,
@@ -108,6 +116,8 @@ def finetune(
     multi_label: MultiLabelFlag = False,
     metric: MetricOption = None,
     delimiter: DelimiterOption = None,
+    label_smoothing: LabelSmoothingOption = None,
+    average_checkpoints: AverageCheckpointsOption = None,
     crf: CrfFlag = False,
     calibrate: CalibrateFlag = False,
     contrastive: ContrastiveFlag = False,
@@ -155,6 +165,8 @@ def finetune(
 
         maskwright finetune generation --model runs/g/model --train pairs.tsv --delimiter "<to-fr>" -o runs/fr
 
+        maskwright finetune translation --preset transformer-mini --tokenizer tok/ --train a.de b.en -o runs/t
+
         maskwright finetune choice --model runs/a/model --train train.jsonl --dev dev.jsonl -o runs/m
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
@@ -183,10 +195,18 @@ def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiT
         if alone:
             raise ConfigError(f"{', '.join(alone)} does not go with --multi-task (similarity:FILE trains vectors).")
         return load_recipe(MultiTaskConfig, path, flags)
-    dev = flags["dev"] or [None]
-    if len(dev) > 1:
-        raise ConfigError(f"--dev has {len(dev)} files; one task takes one (several go with --multi-task).")
-    return load_recipe(FinetuneConfig, path, {**flags, "dev": dev[0]})
+    from ..core.config import assignments
+
+    files = {}
+    for name in ("train", "dev"):
+        own = flags[name] or [None]
+        if len(own) > 2 or (len(own) == 2 and flags["task"] != "translation"):
+            raise ConfigError(
+                f"--{name} has {len(own)} files; one task takes one, translation also two that belong together line by "
+                "line (several --dev go with --multi-task)."
+            )
+        files |= {name: own[0], f"{name}_target": own[1] if len(own) == 2 else None}
+    return load_recipe(FinetuneConfig, path, {**flags, **files, "network": assignments(flags["network"] or [])})
 
 
 def _run(recipe: FinetuneConfig | MultiTaskConfig, restart: bool, json: bool) -> None:
@@ -235,6 +255,8 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
                 "seeds": result.seeds,
                 "average": result.average,
                 "calibration": result.calibration,
+                "final": result.final,
+                "signatures": result.signatures,
             }
         )
         return
@@ -249,6 +271,10 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
         print_text(f"over {len(result.seeds)} seeds; model/ {which}")
     else:
         print_metrics(result.mean)
+    if result.signatures:
+        print_text("the model, written with beams:")
+        print_metrics(result.final)
+        print_text("\n".join(result.signatures.values()))
     if result.calibration is not None:
         found = result.calibration
         print_text(

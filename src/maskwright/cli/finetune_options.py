@@ -9,15 +9,25 @@ import typer
 
 TaskArgument = Annotated[
     str | None,
-    typer.Argument(help="classification, regression, tagging, qa, choice, similarity, generation, anomaly."),
+    typer.Argument(
+        help="classification, regression, tagging, qa, choice, similarity, translation, generation, anomaly."
+    ),
 ]
 ModelOption = Annotated[str | None, typer.Option(help="The model folder to start from.")]
 PresetOption = Annotated[str | None, typer.Option(help="Start from scratch with this network instead.")]
 TokenizerOption = Annotated[Path | None, typer.Option(help="The tokenizer of a start from scratch.")]
-TrainOption = Annotated[Path | None, typer.Option(help="Labelled rows to learn from.")]
+TargetTokenizerOption = Annotated[
+    Path | None, typer.Option(help="Of translations, where they have a vocabulary of their own.")
+]
+TrainOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Labelled rows to learn from; translation also takes two text files, line by line."),
+]
 DevOption = Annotated[
     list[Path] | None,
-    typer.Option(help="Labelled rows to choose the best epoch; with --multi-task a file for each task."),
+    typer.Option(
+        help="Labelled rows to choose the best epoch (translation: or two text files); with --multi-task a file for each."
+    ),
 ]
 MultiTaskOption = Annotated[
     list[str] | None,
@@ -27,6 +37,17 @@ MultiTaskOption = Annotated[
     ),
 ]
 EpochsOption = Annotated[int | None, typer.Option(help="Times that every row is seen.")]
+TokensOfStepOption = Annotated[
+    int | None,
+    typer.Option("--batch-tokens", help="Translation: tokens of one step, both sides counted.  [default: 4096]"),
+]
+LabelSmoothingOption = Annotated[
+    float | None,
+    typer.Option(help="Translation: part of the probability that is spread over all tokens.  [default: 0.1]"),
+]
+AverageCheckpointsOption = Annotated[
+    int | None, typer.Option(help="Translation: the model is the mean of the weights after so many last epochs.")
+]
 BatchSizeOption = Annotated[int | None, typer.Option(help="Rows of one step.")]
 PatienceOption = Annotated[int | None, typer.Option(help="Stop after so many epochs without gain; 0: never.")]
 SeedsOption = Annotated[int | None, typer.Option(help="Repeat with so many seeds; mean and deviation.")]

@@ -210,6 +210,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield text, "", ""
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
+    elif "translation" in answer:
+        yield text, answer["translation"], f"{answer['score']:.4f}"
     elif "generated" in answer:
         yield text, answer["generated"], f"{answer['score']:.4f}"
     elif "choice" in answer:

@@ -37,6 +37,7 @@ TABLE: dict[str, dict[str, str]] = {
         "anomaly": "maskwright.tasks.anomaly:Anomaly",
         "choice": "maskwright.tasks.choice:Choice",
         "similarity": "maskwright.tasks.similarity:Similarity",
+        "translation": "maskwright.tasks.translation:Translation",
         "generation": "maskwright.tasks.generation:Generation",
     },
     "head": {

@@ -14,6 +14,7 @@ from .fill_mask import FillMask
 from .generator import Generator
 from .regressor import TextRegressor
 from .tagger import TokenTagger
+from .translator import Translator
 
 __all__ = [
     "AnomalyDetector",
@@ -25,4 +26,5 @@ __all__ = [
     "TextClassifier",
     "TextRegressor",
     "TokenTagger",
+    "Translator",
 ]

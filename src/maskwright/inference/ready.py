@@ -22,6 +22,7 @@ HEADS: dict[str | None, tuple[str, str]] = {
     "nsp": ("a next-sentence model", "next-sentence, embed or finetune"),
     "rtd": ("a detector of replaced tokens", "embed or finetune"),
     "generation": ("a model that writes texts for texts", "predict, evaluate, generate or finetune"),
+    "seq2seq": ("a translator", "translate, predict, evaluate, embed or finetune"),
     "classification": ("a classifier", "predict, evaluate or embed"),
     "regression": ("a regression", "predict, evaluate or embed"),
     "tagging": ("a tagger", "predict, evaluate or embed"),

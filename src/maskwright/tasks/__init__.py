@@ -11,6 +11,7 @@ from .regression import Regression
 from .sequence import SequenceTask
 from .similarity import Similarity
 from .tagging import Tagging
+from .translation import Translation
 
 __all__ = [
     "Anomaly",
@@ -25,6 +26,7 @@ __all__ = [
     "Similarity",
     "Tagging",
     "Task",
+    "Translation",
     "task_from_json",
     "task_of_model",
 ]

@@ -12,12 +12,33 @@ from ..tasks.long_texts import MAX_WINDOWS, LongTexts
 from .optimizer import Schedule
 
 # What epochs and lr are where nobody gives them. A small network on features that stand still takes many quick steps.
-DEFAULTS: dict[str, dict[str, Any]] = {"": {"epochs": 3, "lr": 5e-5}, "anomaly": {"epochs": 30, "lr": 1e-3}}
+_TUNED: dict[str, Any] = {"epochs": 3, "lr": 5e-5, "warmup": 0.1, "schedule": "linear", "batch_tokens": None}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "": _TUNED,
+    "anomaly": _TUNED | {"epochs": 30, "lr": 1e-3},
+    # From scratch, as published: 7e-4 is (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3).
+    "translation": {
+        "epochs": 20,
+        "lr": 7e-4,
+        "warmup": 4000,
+        "schedule": "inverse_sqrt",
+        "batch_tokens": 4096,
+        "label_smoothing": 0.1,
+    },
+}
 OF_ONE_TASK = {
     "classification": ("class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision"),
     "tagging": ("crf",),
     "anomaly": ("normal", "normal_quantile"),
     "generation": ("delimiter",),
+    "translation": (
+        "train_target",
+        "dev_target",
+        "target_tokenizer",
+        "batch_tokens",
+        "label_smoothing",
+        "average_checkpoints",
+    ),
 }
 CUTS = ("anomaly", "similarity", "generation")  # tasks that read the beginning of a long text
 
@@ -35,6 +56,11 @@ class FinetuneConfig:
     normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
     dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
     (DEFAULTS); delimiter: of a generation run, the token between source and target (None: that which closes a text);
+    of a translation run: train_target, dev_target: the translations of train and dev, line by line, where those are text
+    files; target_tokenizer: from scratch, of the targets, where they have a vocabulary of their own; batch_tokens: tokens
+    of a step, both sides counted, instead of batch_size; label_smoothing: the part of the probability that training
+    spreads over all tokens; average_checkpoints: the model is the mean of the weights after so many last epochs, None for the
+    best epoch's; network: changes of the preset, by names of ModelConfig;
     crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
     without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
@@ -53,11 +79,18 @@ class FinetuneConfig:
     columns: dict[str, str] = field(default_factory=dict)
     epochs: int = None  # type: ignore[assignment]  # a number from construction on: that of DEFAULTS
     lr: float = None  # type: ignore[assignment]
+    train_target: Path | None = None
+    dev_target: Path | None = None
+    target_tokenizer: Path | None = None
+    network: dict[str, Any] = field(default_factory=dict)
     batch_size: int = 32
     accumulation: int = 1
     max_length: int = 128
-    warmup: float = 0.1
-    schedule: Schedule = "linear"
+    batch_tokens: int | None = None
+    label_smoothing: float | None = None
+    average_checkpoints: int | None = None
+    warmup: float = None  # type: ignore[assignment]
+    schedule: Schedule = None  # type: ignore[assignment]
     weight_decay: float = 0.01
     clip_norm: float = 1.0
     patience: int = 0
@@ -113,8 +146,10 @@ class FinetuneConfig:
         check_above_zero(self, "lr", "clip_norm")
         check_not_negative(self, "warmup", "weight_decay", "patience", "checkpoint_every")
         check_at_least(self, 4, "max_length")
+        check_at_least(self, 1, "average_checkpoints")
         self._check_task()
         self._check_rare()
+        self._check_translation()
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
             "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
@@ -125,7 +160,8 @@ class FinetuneConfig:
         """What the task takes no part in."""
         for task, settings in OF_ONE_TASK.items():
             for name in settings:
-                is_free = getattr(self, name) is None or getattr(self, name) is False or self.task == task
+                value = getattr(self, name)
+                is_free = value is None or value is False or self.task == task
                 check(is_free, f"Setting '{name}' is for {task}, not {self.task}.")
         check(
             not self.calibrate or self.task in ("classification", "tagging"),
@@ -150,6 +186,30 @@ class FinetuneConfig:
             f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",
         )
 
+    def _check_translation(self) -> None:
+        for name in ("train", "dev"):
+            check(
+                getattr(self, f"{name}_target") is None or getattr(self, name) is not None,
+                f"Setting '{name}_target' is the translation of '{name}': give that too.",
+            )
+        check(
+            self.label_smoothing is None or 0 <= self.label_smoothing < 1,
+            f"Setting 'label_smoothing' is {self.label_smoothing}; it must be from 0 to below 1.",
+        )
+        check(
+            self.batch_tokens is None or self.batch_tokens >= 2 * self.max_length,
+            f"Setting 'batch_tokens' is {self.batch_tokens}; it must hold a pair of max_length {self.max_length} a side.",
+        )
+        for name in ("network", "target_tokenizer"):
+            check(
+                not getattr(self, name) or self.preset is not None,
+                f"Setting '{name}' goes with --preset (from scratch); a model folder has its own.",
+            )
+        check(
+            not (self.average_checkpoints and (self.average_seeds or self.patience)),
+            "--average-checkpoints takes the last epochs, so it does not go with --patience, nor with --average-seeds.",
+        )
+
     def _check_rare(self) -> None:
         check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
         for name in ("threshold_precision", "normal_quantile"):
@@ -168,7 +228,7 @@ class FinetuneConfig:
     def resolved(self, device: str, precision: str) -> FinetuneConfig:
         """The same recipe with every automatic setting decided and every path absolute."""
         changes: dict[str, Any] = {"device": device, "precision": precision}
-        for name in ("train", "dev", "output", "tokenizer"):
+        for name in ("train", "train_target", "dev", "dev_target", "output", "tokenizer", "target_tokenizer"):
             path = getattr(self, name)
             changes[name] = None if path is None else path.absolute()
         if self.model is not None and Path(self.model).is_dir():

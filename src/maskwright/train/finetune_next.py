@@ -33,6 +33,14 @@ def next_steps(model: Path, task: str) -> NextSteps:
                 Command(f"maskwright predict {model} --input texts.txt --output written.jsonl", "use it on a file"),
             ]
         )
+    if task == "translation":
+        return NextSteps(
+            [
+                Command(f"maskwright evaluate {model} test.tsv", "score it on pairs that decided nothing"),
+                Command(f'maskwright translate {model} "your text"', "let it translate"),
+                Command(f"maskwright translate {model} --input texts.txt --output written.txt", "use it on a file"),
+            ]
+        )
     single, texts = f'maskwright predict {model} "your text"', "texts.txt"
     if task == "choice":
         single, texts = f'{single} --choice "one ending" --choice "another"', "rows.jsonl"
@@ -48,12 +56,18 @@ def next_steps(model: Path, task: str) -> NextSteps:
 def command_of(recipe: dict[str, Any]) -> list[str]:
     """The command that runs a recipe, in words."""
     words = ["maskwright", "finetune", recipe["task"]]
+    for name in ("train", "dev"):
+        if name in recipe:
+            words += [f"--{name}", str(recipe[name])]
+            words += [str(recipe[f"{name}_target"])] if f"{name}_target" in recipe else []
     for name in (
         "model",
         "preset",
         "tokenizer",
-        "train",
-        "dev",
+        "target_tokenizer",
+        "batch_tokens",
+        "label_smoothing",
+        "average_checkpoints",
         "epochs",
         "lr",
         "batch_size",
@@ -80,4 +94,5 @@ def command_of(recipe: dict[str, Any]) -> list[str]:
         for name in ("average_seeds", "crf", "contrastive", "calibrate", "both_orders")
         if recipe.get(name)
     ]
+    words += [word for name, value in recipe.get("network", {}).items() for word in ("--set", f"{name}={value}")]
     return [*words, "-o", recipe["output"]]

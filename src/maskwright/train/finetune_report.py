@@ -21,6 +21,7 @@ from ..tasks.long_examples import LongExamples
 from ..tasks.qa import QuestionAnswering
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
+from ..tasks.translation import Translation
 from .choice_report import choice_blocks, choice_facts, guessing
 from .finetune_next import command_of, next_steps
 from .generation_report import written_blocks
@@ -97,6 +98,7 @@ def write_finetune_report(
             {key: str(value) for key, value in run.recipe.items()},
             run.facts(),
         ),
+        *_final(result),
         *data_blocks(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
@@ -108,6 +110,16 @@ def write_finetune_report(
     health = _health(result["mean"][metric], simple, words, result["dev_from_train"])
     report = Report(f"{bench.task.name} on {bench.config.train.name}", headline, health, blocks, run.facts()["started"])
     write_report(run.path / "report.html", report)
+
+
+def _final(result: dict[str, Any]) -> list[Block]:
+    """Scores of the final model that epochs do not have, and how they were computed."""
+    signatures = result["signatures"]
+    if not signatures:
+        return []
+    facts = {name: f"{value:.4g}" for name, value in result["final"].items()}
+    facts |= {f"signature of {name}": text for name, text in signatures.items()}
+    return [Facts(facts, title="The model on the dev rows, written with beams")]
 
 
 def baseline(bench: Bench) -> tuple[float, str]:
@@ -148,6 +160,7 @@ _BASELINES: dict[type[Task], tuple[Callable[[Bench], float], str]] = {
     Choice: (_guessed, "guessing gets"),
     QuestionAnswering: (_refused, "answering nothing gets"),
     Similarity: (_untrained, "the model before training gets"),
+    Translation: (_untrained, "the model before training gets"),
     Generation: (_untrained, "the model before training gets"),
 }
 
@@ -266,7 +279,7 @@ def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
-    if isinstance(task, Generation):
+    if isinstance(task, Generation | Translation):
         return written_blocks(task, bench)
     for kind, blocks in _MISTAKES.items():
         if isinstance(task, kind):

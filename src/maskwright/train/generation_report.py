@@ -1,4 +1,4 @@
-"""What a fine-tuned left-to-right model writes for the first dev rows, beside what was wanted."""
+"""What a model that writes, left to right or for a source, writes for the first dev rows, beside what was wanted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..hub.folders import load_model
 from ..models.device import DTYPES
 from ..tasks.generation import Generation
+from ..tasks.translation import Translation
 from ..text.encoding import TextCounts
 from .report import Block, WorstError, WorstErrors
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 SHOWN = 12
 
 
-def written_blocks(task: Generation, bench: Bench) -> list[Block]:
+def written_blocks(task: Generation | Translation, bench: Bench) -> list[Block]:
     """The first dev rows with the text that the run's model writes for them; none where it is not saved alone."""
     folder = bench.config.output / "model"
     if not folder.is_dir():
@@ -27,8 +28,16 @@ def written_blocks(task: Generation, bench: Bench) -> list[Block]:
     rows = bench.dev.rows[:SHOWN]
     examples = task.unlabelled(rows, bench.tokenizer, bench.config.max_length, counts=TextCounts())
     errors = [
-        WorstError(row.text, str(row.label), answer["generated"], loss=-answer["score"], line=row.line)
+        WorstError(
+            row.text,
+            str(row.label),
+            answer.get("generated") or answer.get("translation", ""),
+            loss=-answer["score"],
+            line=row.line,
+        )
         for row, answer in zip(rows, task.predict(model, examples), strict=True)
     ]
-    note = "The first dev rows. Predicted is what the model writes, taking the most probable token each time; the loss "
-    return [WorstErrors(errors, title="Written texts", note=note + "is minus the log probability of what it wrote.")]
+    how = "with beams" if isinstance(task, Translation) else "taking the most probable token each time"
+    note = f"The first dev rows. Predicted is what the model writes, {how}; the loss is minus the log probability of it"
+    note += ", divided by its length." if isinstance(task, Translation) else "."
+    return [WorstErrors(errors, title="Written texts", note=note)]

@@ -6,15 +6,26 @@ be of any lengths; what a row stands beside changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ...data.batch import Batch
+from ...data.batch import Batch, chunks_by_tokens
 from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
 from ..attending import looking_back
 from ..encoder_decoder import EncoderDecoder
+from .beam import Beams, search_beams
+from .causal import pack_weights
+from .rules import Rules
+from .search import Grown, grow
+
+LONGER = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
+STEP = 16  # sources are grouped by their length in so many tokens, so that those of a group have one limit
+ROWS = 64  # beams that grow side by side, or texts where there is one beam
 
 
 class TranslatingDecoder:
@@ -107,3 +118,56 @@ def start_token(model: EncoderDecoder) -> int:
     if start is None:
         raise InputError("The model's config.json names no decoder_start_token_id, so no text can begin.")
     return start
+
+
+def longest_translation(num_tokens: int, most: int) -> int:
+    """Tokens that may be written for a source of so many, at most `most`: of its own length alone."""
+    return min(-(-num_tokens // STEP) * STEP + LONGER, most)
+
+
+def translate_ids(
+    model: EncoderDecoder,
+    sources: Sequence[np.ndarray],
+    beams: Beams,
+    *,
+    end_ids: Collection[int],
+    banned_ids: Collection[int] = (),
+    max_new_tokens: int | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[list[Grown]]:
+    """What the model writes for each source, `beams.num_results` of it, best first; one beam writes greedily.
+
+    sources: ids, int [tokens] each; max_new_tokens: of every translation, None for what `longest_translation` says;
+    tell: told how many sources are done. The model is laid out for small products and left in evaluation mode.
+    """
+    pack_weights(model.eval())
+    most = min(max_new_tokens or model.config.max_position_embeddings, model.config.max_position_embeddings)
+    found: list[list[Grown]] = [[] for _ in sources]
+    done = 0
+    for limit, chosen in _groups([len(source) for source in sources], most, max_new_tokens, beams.width):
+        batch = Batch.from_sequences([sources[row] for row in chosen])
+        decoder = TranslatingDecoder(model, batch, limit)
+        prompts = [[decoder.start_id]] * len(chosen)
+        limits = {"max_new_tokens": limit, "end_ids": end_ids, "banned_ids": banned_ids}
+        if beams.width == 1:
+            texts = [[one] for one in grow(decoder, prompts, Rules(greedy=True), **limits)]  # type: ignore[arg-type]
+        else:
+            texts = search_beams(decoder, prompts, beams, **limits)  # type: ignore[arg-type]
+        for row, text in zip(chosen, texts, strict=True):
+            found[row] = text
+        done += len(chosen)
+        if tell is not None:
+            tell(done)
+    return found
+
+
+def _groups(
+    lengths: Sequence[int], most: int, max_new_tokens: int | None, width: int
+) -> Iterator[tuple[int, list[int]]]:
+    """Rows to write side by side, with how much: shortest first, and of one limit."""
+    limits = np.array([longest_translation(n, most) if max_new_tokens is None else most for n in lengths])
+    order = np.lexsort((np.asarray(lengths), limits))
+    for limit in np.unique(limits).tolist():
+        own = [row for row in order.tolist() if limits[row] == limit]
+        for chunk in chunks_by_tokens(own, [1] * len(lengths), max(ROWS // width, 1)):
+            yield limit, chunk
