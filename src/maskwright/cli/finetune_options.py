@@ -26,7 +26,7 @@ TrainOption = Annotated[
 DevOption = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Labelled rows to choose the best epoch (translation: or two text files); with --multi-task a file for each."
+        help="Rows to choose the best epoch; translation: or two text files; with --multi-task a file for each task."
     ),
 ]
 MultiTaskOption = Annotated[

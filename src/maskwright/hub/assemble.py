@@ -131,8 +131,8 @@ class Checkpoint:
         if words in self.stored and own in self.stored:
             if self.shape(words) != self.shape(own) or not torch.equal(self.read(words), self.read(own)):
                 raise ModelFolderError(
-                    f"{self.file.folder}: {self.stored[words]} and {self.stored[own]} differ, and config.json says that "
-                    "both sides share one table."
+                    f"{self.file.folder}: {self.stored[words]} and {self.stored[own]} differ, and config.json says "
+                    "that both sides share one table."
                 )
             self.copies.add(self.stored.pop(own))
         elif words not in self.stored and own in self.stored:

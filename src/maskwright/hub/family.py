@@ -40,9 +40,9 @@ class Family:
     reading, to theirs before writing; understood: settings of theirs that change what is computed, and the values that
     we compute. encoder, heads: the key tables; an empty encoder table means that both sides use our names. turned: ends
     of our names of encoder matrices that they store with inputs first; buffers: further tensors of theirs that are no
-    weights, as patterns; is_causal: whether all its networks are. decoder_rows: the key table of the stack that writes; own_words:
-    what they call the word table where that stack has one of its own, and else the one of both; rows: ends of our names of
-    vectors that they store as a matrix of one row.
+    weights, as patterns; is_causal: whether all its networks are. decoder_rows: the key table of the stack that writes;
+    own_words: what they call the word table where that stack has one of its own, and else the one of both; rows: ends
+    of our names of vectors that they store as a matrix of one row.
     """
 
     model_type: str

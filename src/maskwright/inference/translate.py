@@ -25,9 +25,9 @@ BLOCK_CHARACTERS = 1 << 20
 class TranslationSettings:
     """How texts are translated.
 
-    beams: translations that are followed at once, 1 for the most probable token each time; num_results: how many of them
-    are wanted; length_penalty: scores are divided by length to this power; max_new_tokens: of a translation, None for 50
-    more than its source. Raises ConfigError for values out of range.
+    beams: translations that are followed at once, 1 for the most probable token each time; num_results: how many of
+    them are wanted; length_penalty: scores are divided by length to this power; max_new_tokens: of a translation, None
+    for 50 more than its source. Raises ConfigError for values out of range.
     """
 
     beams: int = BEAMS
@@ -47,8 +47,8 @@ class TranslationSettings:
 
 @dataclass(frozen=True)
 class Translated:
-    """One translation. score: log probability / length ** length_penalty (with one beam undivided); is_ended: False where
-    the text was cut off at its longest.
+    """One translation. score: log probability / length ** length_penalty (with one beam undivided); is_ended: False
+    where the text was cut off at its longest.
     """
 
     text: str

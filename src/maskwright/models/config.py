@@ -101,11 +101,11 @@ class ModelConfig:
     Input. embedding_size: width of the tables, projected to hidden_size (ALBERT, ELECTRA); None means
     hidden_size, without a projection. max_position_embeddings: tokens that a sequence may have. positions:
     "absolute" counts from row 0 of a learned table, "offset" from the row after pad_token_id (RoBERTa); "sinusoidal"
-    is the fixed table of Vaswani et al., "sinusoidal_halves" the same with all sines before all cosines; "rotary" turns queries and keys by angles of base rotary_theta;
-    "relative_key", "relative_key_value", "relative_key_query" learn vectors of distances up to relative_distance in
-    each layer (nn/relative.py); "none" knows no order but what attention's rule tells. scale_embeddings: whether word
-    vectors are multiplied by the square root of their width. embedding_norm: whether their sum is normed (GPT-2: no).
-    embedding_dropout: after or before the norm.
+    is the fixed table of Vaswani et al., "sinusoidal_halves" the same with all sines before all cosines; "rotary" turns
+    queries and keys by angles of base rotary_theta; "relative_key", "relative_key_value", "relative_key_query" learn
+    vectors of distances up to relative_distance in each layer (nn/relative.py); "none" knows no order but what
+    attention's rule tells. scale_embeddings: whether word vectors are multiplied by the square root of their width.
+    embedding_norm: whether their sum is normed (GPT-2: no). embedding_dropout: after or before the norm.
     type_vocab_size: segments that the network tells apart; with 0 or 1 token types are ignored. pad_token_id: the
     row of the word table that gets no gradient from look-ups (but in GPT-2, where it has one), or None.
 
@@ -141,9 +141,9 @@ class ModelConfig:
     second pre-training head judges: "nsp" (does B follow?) or "sop" (are A and B in order?).
 
     Decoder. num_decoder_layers: layers that write a second text, of the same sizes as the others, each attending to its
-    own text from the left and to the first one; 0 for a network without. decoder_vocab_size: of a vocabulary of its own;
-    None for one vocabulary, whose table both sides share. decoder_start_token_id: what stands before a text that is
-    written; eos_token_id: what ends it.
+    own text from the left and to the first one; 0 for a network without. decoder_vocab_size: of a vocabulary of its
+    own; None for one vocabulary, whose table both sides share. decoder_start_token_id: what stands before a text that
+    is written; eos_token_id: what ends it.
 
     Raises ConfigError when a value is out of range.
     """

@@ -17,6 +17,8 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..nn.activations import ACTIVATIONS
+from ..nn.embeddings import Table
+from ..nn.linear import Linear
 from .config import ModelConfig
 from .decoder import Decoded, Decoder, decoder_config
 from .model import Model
@@ -65,6 +67,21 @@ class EncoderDecoder(Model):
         if config.decoder_vocab_size is None:
             self.decoder.embeddings.word = self.encoder.embeddings.word
         self.target_tokenizer: Any = None
+        if config.scale_embeddings:
+            self._draw_as_published()
+
+    def _draw_as_published(self) -> None:
+        """First weights of the original: tables of deviation hidden ** -0.5, which the scale brings to 1, as large as
+        the positions; each matrix after Glorot and Bengio 2010, equation 16.
+        """
+        usual = self.config.initializer_range
+        for name, part in self.named_modules():
+            if isinstance(part, Table):
+                part.spread = part.weight.shape[1] ** -0.5 / usual
+            elif isinstance(part, Linear):
+                joined = {"qkv": 3, "key_value": 2}.get(name.rpartition(".")[2], 1)
+                size = part.weight.shape[1] + part.weight.shape[0] // joined
+                part.spread *= (2 / size) ** 0.5 / usual
 
     @property
     def scored_words(self) -> Tensor:
@@ -102,7 +119,8 @@ class EncoderDecoder(Model):
         if lowest < 0 or highest >= self.config.target_vocab_size:
             wrong = lowest if lowest < 0 else highest
             raise InputError(
-                f"Token id {wrong:,} is not in the vocabulary of the targets, 0 to {self.config.target_vocab_size - 1:,}."
+                f"Token id {wrong:,} is not in the vocabulary of the targets, "
+                f"0 to {self.config.target_vocab_size - 1:,}."
             )
 
     def target_logits(self, batch: Batch) -> Tensor:

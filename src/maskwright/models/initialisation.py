@@ -34,7 +34,7 @@ def initialise(module: nn.Module, initializer_range: float, seed: int, only: Con
                 parameter.zero_()
             else:
                 generator = torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}"))
-                spread = initializer_range * (part.spread if isinstance(part, Linear) else 1.0)
+                spread = initializer_range * (part.spread if isinstance(part, Linear | Table) else 1.0)
                 nn.init.trunc_normal_(parameter, std=spread, a=-2 * spread, b=2 * spread, generator=generator)
                 if isinstance(part, Table) and part.padding_id is not None:
                     parameter[part.padding_id] = 0.0

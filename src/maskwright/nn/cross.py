@@ -1,7 +1,7 @@
 """Cross-attention: tokens of one text look at all tokens of another (Vaswani et al. 2017, section 3.2.3).
 
-Queries come from the text that is written, keys and values from the one that was read. In a pack the two texts of a pair
-have lengths of their own, so neighbouring pairs of nearly equal lengths are padded to one another inside attention
+Queries come from the text that is written, keys and values from the one that was read. In a pack the two texts of a
+pair have lengths of their own, so neighbouring pairs of nearly equal lengths are padded to one another inside attention
 alone. While a text grows, keys and values of the other one are computed once.
 """
 
@@ -113,7 +113,8 @@ def plan_pairs(
 ) -> tuple[PairGroup, ...]:
     """Pairs of texts, in order, joined where padding costs less than a product more.
 
-    lengths: tokens of each text that asks; others: of its partner. The layers of a step share their plan, so it is kept.
+    lengths: tokens of each text that asks; others: of its partner. The layers of a step share their plan, so it is
+    kept.
     """
     parts: list[list[int]] = []
     longest, longest_other = 0, 0

@@ -16,8 +16,11 @@ from .positions import sinusoidal_positions
 class Table(nn.Module):
     """One learned vector per id. weight: [num_rows, size]; look-ups give row `padding_id` no gradient.
 
-    gives_rows: whether the gradient is sparse, only the rows that were looked up (train/row_gradients.py).
+    gives_rows: whether the gradient is sparse, only the rows that were looked up (train/row_gradients.py); spread: of
+    the first weights, in parts of the usual.
     """
+
+    spread: float = 1.0
 
     def __init__(self, num_rows: int, size: int, padding_id: int | None = None) -> None:
         super().__init__()
@@ -38,10 +41,10 @@ class Embeddings(nn.Module):
     """Sum of the token's, the position's and the segment's vector, then norm (if there is one) and dropout.
 
     position_offset: the row at which positions begin; the row before it is that of padding tokens (RoBERTa).
-    positions: "learned" or "fixed" (sinusoids; "halves" for all sines first) table, or "none". scale: word vectors times the square root of their
-    width. norm: whether the sum is normed. dropout_first: before the norm. type_vocab_size: 0 for no segment vectors.
-    embedding_size: width of the tables and the norm, projected to hidden_size behind them (Lan et al. 2020, section
-    3.1); None for hidden_size without a projection.
+    positions: "learned" or "fixed" (sinusoids; "halves" for all sines first) table, or "none". scale: word vectors
+    times the square root of their width. norm: whether the sum is normed. dropout_first: before the norm.
+    type_vocab_size: 0 for no segment vectors. embedding_size: width of the tables and the norm, projected to
+    hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size without a projection.
     """
 
     fixed_positions: Tensor | None

@@ -346,10 +346,8 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name == "seq2seq":
-        return task_from_json({"task": "translation"})
-    if model.head_name in ("qa", "choice", "anomaly"):
-        return task_from_json({"task": model.head_name})
+    if model.head_name in ("qa", "choice", "anomaly", "seq2seq"):
+        return task_from_json({"task": "translation" if model.head_name == "seq2seq" else model.head_name})
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for texts: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":

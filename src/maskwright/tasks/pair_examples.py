@@ -18,10 +18,11 @@ from .examples import TOKENIZE_ROWS, Examples
 
 @dataclass(frozen=True)
 class PairExamples(Examples):
-    """Rows of an encoder-decoder. input_ids: the sources; `targets`, where there are any: tokens of each target, the one
-    that ends it among them: int64 [rows].
+    """Rows of an encoder-decoder. input_ids: the sources; `targets`, where there are any: tokens of each target, the
+    one that ends it among them: int64 [rows].
 
-    target_ids: for each row int32 [tokens + 1], the start token first; is_too_long: bool [rows], whether a side was cut.
+    target_ids: for each row int32 [tokens + 1], the start token first; is_too_long: bool [rows], whether a side was
+    cut.
     """
 
     target_ids: Sequence[np.ndarray] = field(default=(), repr=False)

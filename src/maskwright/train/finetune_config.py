@@ -56,11 +56,11 @@ class FinetuneConfig:
     normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
     dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
     (DEFAULTS); delimiter: of a generation run, the token between source and target (None: that which closes a text);
-    of a translation run: train_target, dev_target: the translations of train and dev, line by line, where those are text
-    files; target_tokenizer: from scratch, of the targets, where they have a vocabulary of their own; batch_tokens: tokens
-    of a step, both sides counted, instead of batch_size; label_smoothing: the part of the probability that training
-    spreads over all tokens; average_checkpoints: the model is the mean of the weights after so many last epochs, None for the
-    best epoch's; network: changes of the preset, by names of ModelConfig;
+    of a translation run: train_target, dev_target: the translations of train and dev, line by line, where those are
+    text files; target_tokenizer: from scratch, of the targets, where they have a vocabulary of their own; batch_tokens:
+    tokens of a step, both sides counted, instead of batch_size; label_smoothing: the part of the probability that
+    training spreads over all tokens; average_checkpoints: the model is the mean of the weights after so many last
+    epochs, None for the best epoch's; network: changes of the preset, by names of ModelConfig;
     crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
     without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
@@ -198,7 +198,7 @@ class FinetuneConfig:
         )
         check(
             self.batch_tokens is None or self.batch_tokens >= 2 * self.max_length,
-            f"Setting 'batch_tokens' is {self.batch_tokens}; it must hold a pair of max_length {self.max_length} a side.",
+            f"Setting 'batch_tokens' is {self.batch_tokens}; it must hold a pair of {self.max_length} tokens a side.",
         )
         for name in ("network", "target_tokenizer"):
             check(

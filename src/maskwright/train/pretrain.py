@@ -63,7 +63,9 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    preset(config.preset, **config.model)  # a wrong name or size is said before any work
+    network = preset(config.preset, **config.model)  # a wrong name or size is said before any work
+    if network.num_decoder_layers:
+        raise InputError(f"{config.preset} is an encoder-decoder: train it with maskwright finetune translation.")
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)

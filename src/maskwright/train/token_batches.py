@@ -11,8 +11,8 @@ from ..data.batch import chunks_by_tokens
 class TokenBatches:
     """Rows in batches of at most `budget` tokens; a longer row stands alone.
 
-    Rows are sorted by length and cut into batches. Which of several rows of one length stands where, and the order of the
-    batches, are drawn anew in each epoch; how many batches there are is the same in all.
+    Rows are sorted by length and cut into batches. Which of several rows of one length stands where, and the order of
+    the batches, are drawn anew in each epoch; how many batches there are is the same in all.
     """
 
     def __init__(self, lengths: np.ndarray, budget: int, seed: int) -> None:

@@ -32,8 +32,8 @@ class TranslatingDecoder:
     """Rows of tokens that an encoder-decoder writes; the protocol is `rules.Decoder`.
 
     source: the texts to read, one for each row; max_new_tokens: how many steps there may be; use_cache: False reads the
-    whole row anew at each step, which is slow and the same. Raises InputError for a model without a start token, and for
-    more tokens than it has positions.
+    whole row anew at each step, which is slow and the same. Raises InputError for a model without a start token, and
+    for more tokens than it has positions.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class TranslatingDecoder:
         self.start_id = start_token(model)
         if max_new_tokens > self.config.max_position_embeddings:
             raise InputError(
-                f"{max_new_tokens:,} new tokens are more than the {self.config.max_position_embeddings:,} that this model "
-                "can write: ask for fewer."
+                f"{max_new_tokens:,} new tokens are more than the {self.config.max_position_embeddings:,} that this "
+                "model can write: ask for fewer."
             )
         self.source = source.to(self.device)
         self.max_new_tokens = max_new_tokens
