@@ -226,3 +226,12 @@ def test_targets_that_do_not_fit_are_refused():
             model.decode(Batch.from_sequences(targets), memory, source)
     with pytest.raises(InputError, match="padded at the right"):
         model(torch.tensor([[5, 6]]), torch.tensor([[0, 1]]), decoder_input_ids=torch.tensor([[1]]))
+
+
+def test_what_was_planned_while_scoring_serves_a_step_of_training():
+    model = made()
+    pairs = Batch.from_sequences([[5, 6, 7], [8]]), Batch.from_sequences([[1, 5], [1]])
+    with torch.inference_mode():
+        model.decode(pairs[1], model.encode(pairs[0]).hidden, pairs[0])
+    hidden = model.train().decode(pairs[1], model.encode(pairs[0]).hidden, pairs[0]).hidden
+    hidden.sum().backward()

@@ -87,7 +87,7 @@ def save_model(
     family = family_for(model.config, model.head_name)
     config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
     ids = _growing_ids(model)
-    config |= ids
+    config = {**ids, **config}  # what the network itself says of them counts
     all_facts = _facts(model, facts or {})
     files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
     if isinstance(model, EncoderDecoder) and model.target_tokenizer is not None:

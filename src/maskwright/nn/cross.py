@@ -129,10 +129,11 @@ def plan_pairs(
         else:
             parts.append([pair])
             longest, longest_other = length, other
-    return tuple(
-        PairGroup(group_of([lengths[pair] for pair in part], device), group_of([others[pair] for pair in part], device))
-        for part in parts
-    )
+    with torch.inference_mode(False):  # a plan made while scoring may serve a step of training
+        return tuple(
+            PairGroup(*(group_of([side[pair] for pair in part], device) for side in (lengths, others)))
+            for part in parts
+        )
 
 
 class CrossMemory:
