@@ -197,9 +197,9 @@ def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiT
         return load_recipe(MultiTaskConfig, path, flags)
     from ..core.config import assignments
 
-    files = {}
+    files: dict[str, Path | None] = {}
     for name in ("train", "dev"):
-        own = flags[name] or [None]
+        own: list[Path | None] = flags[name] or [None]
         if len(own) > 2 or (len(own) == 2 and flags["task"] != "translation"):
             raise ConfigError(
                 f"--{name} has {len(own)} files; one task takes one, translation also two that belong together line by "

@@ -98,7 +98,7 @@ class EncoderDecoder(Model):
         attentions: bool = False,
     ) -> Decoded:
         """What the decoder makes of a pack of targets, each of which begins with the start token; `.hidden` [tokens,
-        hidden]. memory: `encode(source).hidden`. Raises InputError for ids or lengths that the tables do not have.
+        hidden]. memory: float [source tokens, hidden] of `encode(source)`. Raises InputError for ids or lengths that the tables do not have.
         """
         if target.input_ids.device.type == "cpu":
             self.check_target(target, source)

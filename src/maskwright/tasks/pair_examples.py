@@ -62,14 +62,14 @@ class PairExamples(Examples):
 
     def fitting(self) -> PairExamples:
         """Those of which no side was cut: a text that lost its end teaches to stop early."""
-        kept = np.flatnonzero(~self.is_too_long)
-        if not len(kept) or self.targets is None:
+        kept = np.flatnonzero(~self.is_too_long).tolist()
+        if not kept or self.targets is None:
             raise InputError("Every pair is longer than max_length: raise it (--max-length).")
         return replace(
             self,
             input_ids=[self.input_ids[row] for row in kept],
             target_ids=[self.target_ids[row] for row in kept],
-            targets=self.targets[torch.from_numpy(kept)],
+            targets=self.targets[torch.tensor(kept)],
             rows=[self.rows[row] for row in kept],
             is_too_long=self.is_too_long[kept],
         )
