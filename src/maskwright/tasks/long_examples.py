@@ -67,9 +67,9 @@ class LongExamples(Examples):
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Pack all windows of the rows `indices`, shortest first.
 
-        Labels: "example" int64 [sequences], the row that each sequence is of; "order" int64 [sequences], which puts
-        sequences row by row; "windows" int64 [rows], how many each row then has; "sequence" [rows, ...], targets in
-        that order of rows, where there are targets.
+        Labels: "example" int64 [sequences], the row that each sequence is of; "window" int64 [sequences], which of all
+        windows it is; "order" int64 [sequences], which puts sequences row by row; "windows" int64 [rows], how many each
+        row then has; "sequence" [rows, ...], targets in that order of rows, where there are targets.
         """
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = chosen[order_by_length(self.lengths[chosen])]
@@ -78,6 +78,7 @@ class LongExamples(Examples):
         order = order_by_length(self.sequences.lengths[windows])
         labels = {
             "example": torch.from_numpy(np.repeat(chosen, counts)[order]),
+            "window": torch.from_numpy(windows[order]),
             "order": torch.from_numpy(np.argsort(order, kind="stable")),
             "windows": torch.from_numpy(counts),
         }

@@ -155,12 +155,18 @@ class SequenceTask(Task):
         correct = self.num_correct(logits.detach(), targets)
         return Outcome({self.name: total}, counts, {} if correct is None else {self.name: correct})
 
+    def heard(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """Logits of every sequence: float32 [rows, labels], or [windows, labels] where rows are read in windows."""
+        device = next(model.parameters()).device
+        if isinstance(examples, LongExamples):
+            return examples.map(model.logits, device, batch_tokens)
+        return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
+
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
         """float32 [rows, labels]."""
-        device = next(model.parameters()).device
+        heard = self.heard(model, examples, batch_tokens)
         if self.long is None or not isinstance(examples, LongExamples):
-            return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
-        heard = examples.map(model.logits, device, batch_tokens)
+            return heard
         return self.long.pooled(heard, examples.num_windows.tolist())
 
     def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
@@ -171,8 +177,7 @@ class SequenceTask(Task):
         """
         if self.long is None or not isinstance(examples, LongExamples) or len(examples) == 0:
             return super().predict(model, examples, batch_tokens)
-        device = next(model.parameters()).device
-        heard = self.in_evaluation(model, lambda: examples.map(model.logits, device, batch_tokens))  # [windows, labels]
+        heard = self.in_evaluation(model, lambda: self.heard(model, examples, batch_tokens))  # [windows, labels]
         counts = examples.num_windows.tolist()
         answers = self.answers(self.long.pooled(heard, counts), examples)
         for start, own, answer in zip(examples.starts.tolist(), heard.split(counts), answers, strict=False):

@@ -18,7 +18,7 @@ OF_ONE_TASK = {
     "tagging": ("crf",),
     "anomaly": ("normal", "normal_quantile"),
 }
-CUTS = ("anomaly", "similarity")  # tasks that read the beginning of a long text
+IN_WINDOWS = ("tagging", "qa")  # tasks that read long texts in windows without being asked
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ class FinetuneConfig:
         )
         check(
             LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
-            or self.task in ("classification", "regression", "choice"),
-            f"Setting 'long' is for classification, regression and choice; {self.task} "
-            f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",
+            or self.task_name not in (*IN_WINDOWS, "similarity"),
+            f"Setting 'long' is not for {self.task_name}, which "
+            f"{'reads long texts in windows as it is' if self.task in IN_WINDOWS else 'cuts long texts'}.",
         )
 
     def _check_rare(self) -> None:
