@@ -329,6 +329,7 @@ def _table(config: FinetuneConfig, path: Path) -> AnyTable:
         columns=config.columns or None,
         multi_label=config.multi_label,
         skip_bad_rows=config.skip_bad_rows,
+        **{name: getattr(config, name) for name in cls.read_settings},
     )
     if table.num_skipped:
         warn(f"{path}: {table.num_skipped:,} bad rows are left out.")

@@ -364,31 +364,19 @@ def _next(run: RunFolder, task: str) -> NextSteps:
     )
 
 
+_SHOWN = (  # settings of one value, as the command of the report gives them
+    "model", "preset", "tokenizer", "train", "dev", "epochs", "lr", "batch_size", "max_length", "seeds", "seed",
+    "class_weight", "metric", "focal", "resample", "threshold_for", "threshold_precision", "normal", "normal_quantile",
+)  # fmt: skip
+
+
 def _command(recipe: dict[str, Any]) -> list[str]:
     words = ["maskwright", "finetune", recipe["task"]]
-    for name in (
-        "model",
-        "preset",
-        "tokenizer",
-        "train",
-        "dev",
-        "epochs",
-        "lr",
-        "batch_size",
-        "max_length",
-        "seeds",
-        "seed",
-        "class_weight",
-        "metric",
-        "focal",
-        "resample",
-        "threshold_for",
-        "threshold_precision",
-        "normal",
-        "normal_quantile",
-    ):
+    for name in _SHOWN:
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    if "score_range" in recipe:
+        words += ["--score-range", *(f"{end:g}" for end in recipe["score_range"])]
     if recipe.get("long") == "windows":
         given = [name for name in LONG_SETTINGS if name in recipe]
         words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]
