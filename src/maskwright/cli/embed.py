@@ -24,7 +24,7 @@ from .common import (
     print_text,
     set_threads,
 )
-from .long_options import LongOption, StrideOption
+from .long_options import LongVectorsOption, StrideOption
 from .using import (
     BatchTokensOption,
     CalibrateOption,
@@ -87,7 +87,7 @@ def embed(
     ] = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
-    long: LongOption = None,
+    long: LongVectorsOption = None,
     stride: StrideOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
@@ -126,7 +126,7 @@ def embed(
         pooling=pooling,
         normalize=normalize,
         max_length=max_length,
-        long=long or "cut",
+        long=long,
         stride=stride,
         device=device,
         precision=precision,

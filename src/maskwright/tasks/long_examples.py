@@ -87,9 +87,8 @@ class LongExamples(Examples):
         return replace(_subset(self.sequences, windows).batch(np.arange(len(windows))), labels=labels)
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """The rows in portions of at most TRAIN_TOKENS tokens (a longer row stands alone)."""
-        chunks = chunks_by_tokens(indices, self.lengths.tolist(), TRAIN_TOKENS)
-        return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
+        """The rows in portions; see `portions_by_tokens`."""
+        return portions_by_tokens(indices, self.lengths)
 
     def thinned(self, max_windows: int) -> LongExamples:
         """The same with at most `max_windows` windows of each row, spread evenly from the first to the last."""
@@ -127,6 +126,31 @@ class LongExamples(Examples):
             result[torch.from_numpy(chosen)] = part
         assert result is not None, "map needs at least one row"
         return result
+
+
+def portions_by_tokens(indices: Sequence[int] | np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """Rows in portions of at most TRAIN_TOKENS tokens (a longer row stands alone). lengths: int64 [rows], of all."""
+    chunks = chunks_by_tokens(indices, lengths.tolist(), TRAIN_TOKENS)
+    return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
+
+
+def window_remarks(examples: LongExamples, name: str, max_length: int, noun: str = "rows") -> list[str]:
+    """What should be told of rows, or texts (`noun`): how many windows they are, what training leaves out of them, and
+    first texts of pairs that are cut."""
+    num_windows, found = len(examples.input_ids) + examples.num_left_out, []
+    if num_windows > len(examples):
+        found.append(f"{len(examples):,} {name} {noun} make {num_windows:,} windows of at most {max_length} tokens.")
+    if examples.num_thinned:
+        most = int(examples.num_windows.max())
+        found.append(
+            f"{examples.num_thinned:,} {name} {noun} have more than {most} windows; so many, spread evenly, are read "
+            f"in training, and {examples.num_left_out:,} are left out (--max-windows)."
+        )
+    if examples.num_truncated:
+        found.append(
+            f"The first text of {examples.num_truncated:,} {name} rows is cut; only the second one is read in windows."
+        )
+    return found
 
 
 def window_rows(

@@ -149,10 +149,7 @@ class Regression(SequenceTask):
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Regression:
         """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
-        try:
-            return cls(LongTexts.from_json(facts), facts.get("score_range"))
-        except ConfigError as error:
-            raise ModelFolderError(f"The model's maskwright.json says of its scores: {error}") from None
+        return cls(LongTexts.from_json(facts), stored_range(facts))
 
 
 def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
@@ -163,3 +160,11 @@ def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
     fits = is_pair and all(isinstance(end, (int, float)) and math.isfinite(end) for end in ends) and ends[0] < ends[1]
     check(fits, f"Setting 'score_range' is {ends!r}; it takes the least and the greatest score, as in 0 5.")
     return float(ends[0]), float(ends[1])
+
+
+def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:
+    """What `facts["score_range"]` says. Raises ModelFolderError when it is no range."""
+    try:
+        return as_range(facts.get("score_range"))
+    except ConfigError as error:
+        raise ModelFolderError(f"The model's maskwright.json says of its scores: {error}") from None

@@ -19,7 +19,7 @@ from ..text.encoding import TextCounts
 from ..text.tables import Row
 from .base import Evaluation, Task
 from .examples import Examples, map_batches, tokenize_rows
-from .long_examples import LongExamples, window_rows
+from .long_examples import LongExamples, window_remarks, window_rows
 from .long_texts import LongTexts
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class SequenceTask(Task):
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Rows that are cut or become windows, and dev rows that all have one label."""
-        found = _window_remarks(examples, name, max_length) if isinstance(examples, LongExamples) else []
+        found = window_remarks(examples, name, max_length) if isinstance(examples, LongExamples) else []
         if examples.num_truncated and not found:
             found.append(f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {max_length} tokens.")
         labels = {row.label for row in examples.rows}
@@ -217,23 +217,6 @@ class SequenceTask(Task):
             chosen = set(answer["labels"])
             return all((label in chosen) == bool(value) for label, value in zip(self.labels, target, strict=True))
         return "label" in answer and self.labels[int(target)] == answer["label"]
-
-
-def _window_remarks(examples: LongExamples, name: str, max_length: int) -> list[str]:
-    """Rows that became windows, what training leaves out of them, and first texts that are cut."""
-    num_windows, found = len(examples.input_ids) + examples.num_left_out, []
-    if num_windows > len(examples):
-        found.append(f"{len(examples):,} {name} rows make {num_windows:,} windows of at most {max_length} tokens.")
-    if examples.num_thinned:
-        found.append(
-            f"{examples.num_thinned:,} {name} rows have more than {int(examples.num_windows.max())} windows; so many, "
-            f"spread evenly, are read in training, and {examples.num_left_out:,} are left out (--max-windows)."
-        )
-    if examples.num_truncated:
-        found.append(
-            f"The first text of {examples.num_truncated:,} {name} rows is cut; only the second one is read in windows."
-        )
-    return found
 
 
 def labelled(examples: Examples) -> Tensor:

@@ -33,7 +33,7 @@ class FinetuneConfig:
     None decides by the data; metric: the dev metric that chooses the best epoch and seed, None for the task's own;
     focal: gamma of the focal loss; resample: draw rows of rare classes more often; threshold_for: a class whose
     threshold is chosen on the dev rows, for the best F1, or for threshold_precision with as much recall as that leaves;
-    score_range: of a regression, the least and the greatest score that a row may have;
+    score_range: of a regression (also contrastive), the least and the greatest score that a row may have;
     normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
     dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
     (DEFAULTS); crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
@@ -124,13 +124,10 @@ class FinetuneConfig:
         """What the task takes no part in."""
         for task, settings in OF_ONE_TASK.items():
             for name in settings:
-                is_free = getattr(self, name) is None or getattr(self, name) is False or self.task == task
+                is_own = self.task == task or (self.task, task) == ("similarity", "regression")
+                is_free = getattr(self, name) is None or getattr(self, name) is False or is_own
                 check(is_free, f"Setting '{name}' is for {task}, not {self.task}.")
         as_range(self.score_range)
-        check(
-            self.score_range is None or not self.contrastive,
-            "Setting 'score_range' is for numbers as answers; contrastive training takes scores as it finds them.",
-        )
         check(
             not self.calibrate or self.task in ("classification", "tagging"),
             f"Setting 'calibrate' is for classification and tagging, not {self.task}.",
@@ -144,10 +141,12 @@ class FinetuneConfig:
             "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
         )
         check(
-            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
-            or self.task_name not in (*IN_WINDOWS, "similarity"),
-            f"Setting 'long' is not for {self.task_name}, which "
-            f"{'reads long texts in windows as it is' if self.task in IN_WINDOWS else 'cuts long texts'}.",
+            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None or self.task not in IN_WINDOWS,
+            f"Setting 'long' is not for {self.task}, which reads long texts in windows as it is.",
+        )
+        check(
+            self.pool == "mean" or self.task_name != "similarity",
+            "Setting 'pool' is for answers; the vectors of a text's windows are joined as the model pools its tokens.",
         )
 
     def _check_rare(self) -> None:
