@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.plural import plural
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
 from ..text.encoding import Cut, Encoding, TextCounts, all_windows
 from ..text.tables import Row
@@ -134,22 +135,24 @@ def portions_by_tokens(indices: Sequence[int] | np.ndarray, lengths: np.ndarray)
     return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
 
 
-def window_remarks(examples: LongExamples, name: str, max_length: int, noun: str = "rows") -> list[str]:
-    """What should be told of rows, or texts (`noun`): how many windows they are, what training leaves out of them, and
-    first texts of pairs that are cut."""
+def window_remarks(examples: LongExamples, name: str, max_length: int, noun: str = "row") -> list[str]:
+    """What should be told of rows (or other things, of which one is a `noun`): how many windows they are, what training
+    leaves out of them, and first texts of pairs that are cut."""
     num_windows, found = len(examples.input_ids) + examples.num_left_out, []
     if num_windows > len(examples):
-        found.append(f"{len(examples):,} {name} {noun} make {num_windows:,} windows of at most {max_length} tokens.")
+        make = plural(len(examples), f"{name} {noun} makes", f"{name} {noun}s make")
+        found.append(f"{make} {num_windows:,} windows of at most {max_length} tokens.")
     if examples.num_thinned:
-        most = int(examples.num_windows.max())
+        have = plural(examples.num_thinned, f"{name} {noun} has", f"{name} {noun}s have")
+        most = plural(int(examples.num_windows.max()), "window")
+        left_out = plural(examples.num_left_out, "is", "are")
         found.append(
-            f"{examples.num_thinned:,} {name} {noun} have more than {most} windows; so many, spread evenly, are read "
-            f"in training, and {examples.num_left_out:,} are left out (--max-windows)."
+            f"{have} more than {most}; so many, spread evenly, are read in training, and {left_out} left out "
+            "(--max-windows)."
         )
     if examples.num_truncated:
-        found.append(
-            f"The first text of {examples.num_truncated:,} {name} rows is cut; only the second one is read in windows."
-        )
+        rows = plural(examples.num_truncated, f"{name} row")
+        found.append(f"The first text of {rows} is cut; only the second one is read in windows.")
     return found
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError, RowError, RowErrors
+from ..core.plural import plural
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
@@ -127,7 +128,9 @@ class SequenceTask(Task):
         """Rows that are cut or become windows, and dev rows that all have one label."""
         found = window_remarks(examples, name, max_length) if isinstance(examples, LongExamples) else []
         if examples.num_truncated and not found:
-            found.append(f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {max_length} tokens.")
+            are = "is" if examples.num_truncated == 1 else "are"
+            rows = f"{examples.num_truncated:,} of {plural(len(examples), f'{name} row')}"
+            found.append(f"{rows} {are} cut to {max_length} tokens.")
         labels = {row.label for row in examples.rows}
         if name == "dev" and len(labels) == 1:
             found.append(f"All dev rows have the label '{labels.pop()}', so the dev scores say little.")

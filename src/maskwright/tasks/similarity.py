@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.plural import plural
 from ..data.batch import Batch
 from ..models.pooling import join_windows, pool
 from ..objectives.contrastive import cosine_loss, in_batch_logits, in_batch_loss
@@ -116,7 +117,8 @@ class Similarity(Task):
         if kind != "scores" and task.score_range is not None:
             raise InputError(f"{train_file or 'The training data'} has no scores, which --score-range is for.")
         if len(train_rows) < 2:
-            raise InputError(f"{train_file or 'The training data'} has {len(train_rows)} rows; contrast needs two.")
+            rows = plural(len(train_rows), "row")
+            raise InputError(f"{train_file or 'The training data'} has {rows}; contrast needs two.")
         golds = {target_of(row, kind) for row in task.check(train_rows, kind, train_file)}
         task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
         if kind == "scores" and len(golds) == 1:
@@ -194,10 +196,12 @@ class Similarity(Task):
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Texts that are cut or become windows."""
         if isinstance(examples, PairExamples) and examples.has_windows:
-            return window_remarks(examples.texts, name, max_length, "texts")
+            return window_remarks(examples.texts, name, max_length, "text")
         if not examples.num_truncated:
             return []
-        return [f"{examples.num_truncated:,} of {examples.counts.texts:,} {name} texts are cut to {max_length} tokens."]
+        are = "is" if examples.num_truncated == 1 else "are"
+        texts = f"{examples.num_truncated:,} of {plural(examples.counts.texts, f'{name} text')}"
+        return [f"{texts} {are} cut to {max_length} tokens."]
 
     # -- training --------------------------------------------------------------------------------------------
 
