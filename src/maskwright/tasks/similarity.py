@@ -304,7 +304,8 @@ class Similarity(Task):
     def to_json(self) -> dict[str, Any]:
         """{"task", "trained_on", "main_metric", "scale"}, and "long" and "score_range" where they are given."""
         scale = None if self.scale is None else list(self.scale)
-        facts = {"task": self.name, "trained_on": self.trained_on, "main_metric": self.main_metric, "scale": scale}
+        facts: dict[str, Any] = {"task": self.name, "trained_on": self.trained_on, "main_metric": self.main_metric}
+        facts |= {"scale": scale}
         facts |= {} if self.long is None else {"long": self.long.to_json()}
         return facts if self.score_range is None else {**facts, "score_range": list(self.score_range)}
 
