@@ -48,6 +48,7 @@ from .finetune_options import (
     PatienceOption,
     PresetOption,
     ResampleOption,
+    ScoreRangeOption,
     SeedsOption,
     TargetTokenizerOption,
     TaskArgument,
@@ -111,6 +112,7 @@ def finetune(
     resample: ResampleOption = None,
     threshold_for: ThresholdForOption = None,
     threshold_precision: ThresholdPrecisionOption = None,
+    score_range: ScoreRangeOption = None,
     normal: NormalOption = None,
     normal_quantile: NormalQuantileOption = None,
     multi_label: MultiLabelFlag = False,
@@ -148,6 +150,8 @@ def finetune(
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
+
+        maskwright finetune regression --model runs/a/model --train stsb.tsv --score-range 0 5 -o runs/sts
 
         maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 
@@ -199,13 +203,13 @@ def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiT
 
     files: dict[str, Path | None] = {}
     for name in ("train", "dev"):
-        own: list[Path | None] = flags[name] or [None]
-        if len(own) > 2 or (len(own) == 2 and flags["task"] != "translation"):
+        given: list[Path | None] = flags[name] or [None]
+        if len(given) > 2 or (len(given) == 2 and flags["task"] != "translation"):
             raise ConfigError(
-                f"--{name} has {len(own)} files; one task takes one, translation also two that belong together line by "
-                "line (several --dev go with --multi-task)."
+                f"--{name} has {len(given)} files; one task takes one, translation also two that belong together line "
+                "by line (several --dev go with --multi-task)."
             )
-        files |= {name: own[0], f"{name}_target": own[1] if len(own) == 2 else None}
+        files |= {name: given[0], f"{name}_target": given[1] if len(given) == 2 else None}
     return load_recipe(FinetuneConfig, path, {**flags, **files, "network": assignments(flags["network"] or [])})
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from ..core.errors import ModelFolderError
 from ..core.progress import note, warn
 from ..models.config import ModelConfig
-from ..models.heads import LABELLED
-from ..models.initialisation import initialise
+from ..models.heads import CLASSIFIERS, LABELLED
+from ..models.initialisation import initialise_new
 from ..models.model import Model, make_model
 from .config_file import FolderConfig
 from .family import Family
@@ -202,7 +202,7 @@ def assemble(
                 tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
                 tensor = tensor.T if family.is_turned(name) else tensor.view_as(parameter)
                 parameter.copy_(_in_order(name, tensor, plan.rows))
-    initialise(model, config.initializer_range, seed, only=set(new))
+    initialise_new(model, set(new), config.initializer_range, seed, by_width=plan.name in CLASSIFIERS)
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
     unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)
     fresh = [theirs for name in new for theirs in family.stored_names(name, plan.name)]

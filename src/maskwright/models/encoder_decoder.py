@@ -97,8 +97,11 @@ class EncoderDecoder(Model):
         hidden_states: bool = False,
         attentions: bool = False,
     ) -> Decoded:
-        """What the decoder makes of a pack of targets, each of which begins with the start token; `.hidden` [tokens,
-        hidden]. memory: float [source tokens, hidden] of `encode(source)`. Raises InputError for ids or lengths that the tables do not have.
+        """What the decoder makes of a pack of targets, each of which begins with the start token: `.hidden` [tokens,
+        hidden].
+
+        memory: float [source tokens, hidden] of `encode(source)`. Raises InputError for ids or lengths that the tables
+        do not have.
         """
         if target.input_ids.device.type == "cpu":
             self.check_target(target, source)

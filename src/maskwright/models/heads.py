@@ -24,6 +24,7 @@ from .config import ModelConfig
 from .losses import PROBLEM_TYPES
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 
+CLASSIFIERS = ("classification", "tagging", "tagging-crf", "qa", "choice")  # heads that choose among classes
 LABELLED = ("classification", "regression", "tagging", "tagging-crf")  # heads whose outputs have names
 
 

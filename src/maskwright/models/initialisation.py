@@ -3,27 +3,56 @@
 BERT draws from a normal of deviation `initializer_range` cut at two deviations
 (`truncated_normal_initializer` of the published code; transformers draws from the uncut normal). The row of
 the padding token is 0, as in transformers: it never enters a pack, so nothing would train it.
+
+A new head that chooses among classes, on a trained encoder, has its linear layers drawn by their width instead, from a
+normal of deviation 1 / sqrt(inputs) (LeCun et al. 1998, section 4.6): what they give then has the spread of what they
+take, on narrow encoders as on wide ones (docs/decisions/new-heads-by-width.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..core.randomness import derive_seed
 from ..nn.embeddings import Table
 from ..nn.linear import LayerNorm, Linear
 
+Draw = Callable[[nn.Module, Tensor, torch.Generator], object]  # fills a matrix of a part in place
 
-@torch.no_grad()
-def initialise(module: nn.Module, initializer_range: float, seed: int, only: Container[str] | None = None) -> None:
-    """Fill every parameter of `module`, or those whose names are in `only`.
+
+def initialise(module: nn.Module, initializer_range: float, seed: int) -> None:
+    """Fill every parameter of `module` as published.
 
     Each draws from a generator of its own, keyed by the seed and its name: the encoder of a seed is the same
     under every head, and torch's global generator is not touched.
     """
+    _fill(module, seed, lambda part, matrix, source: _published(part, matrix, initializer_range, source))
+
+
+def initialise_new(
+    module: nn.Module, names: Container[str], initializer_range: float, seed: int, *, by_width: bool
+) -> None:
+    """Fill the parameters `names` of a module whose others are trained; by_width: linear layers by their inputs."""
+
+    def draw(part: nn.Module, matrix: Tensor, source: torch.Generator) -> None:
+        if by_width and isinstance(part, Linear):
+            matrix.normal_(0.0, matrix.shape[1] ** -0.5, generator=source)
+        else:
+            _published(part, matrix, initializer_range, source)
+
+    _fill(module, seed, draw, names)
+
+
+def _published(part: nn.Module, matrix: Tensor, usual: float, source: torch.Generator) -> None:
+    deviation = usual * (part.spread if isinstance(part, Linear | Table) else 1.0)
+    nn.init.trunc_normal_(matrix, std=deviation, a=-2 * deviation, b=2 * deviation, generator=source)
+
+
+@torch.no_grad()
+def _fill(module: nn.Module, seed: int, draw: Draw, only: Container[str] | None = None) -> None:
     for name, part in module.named_modules():
         for field, parameter in part.named_parameters(recurse=False):
             if only is not None and f"{name}.{field}" not in only:
@@ -33,8 +62,6 @@ def initialise(module: nn.Module, initializer_range: float, seed: int, only: Con
             elif parameter.ndim == 1:
                 parameter.zero_()
             else:
-                generator = torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}"))
-                spread = initializer_range * (part.spread if isinstance(part, Linear | Table) else 1.0)
-                nn.init.trunc_normal_(parameter, std=spread, a=-2 * spread, b=2 * spread, generator=generator)
+                draw(part, parameter, torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}")))
                 if isinstance(part, Table) and part.padding_id is not None:
                     parameter[part.padding_id] = 0.0

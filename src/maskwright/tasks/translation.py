@@ -30,7 +30,7 @@ from ..text.parallel import read_parallel
 from ..text.tables import Row, Table
 from .base import Evaluation, Task
 from .examples import Examples, map_batches
-from .pair_examples import PairExamples, end_id, source_ids, target_ids
+from .translation_examples import TranslationExamples, end_id, source_ids, target_ids
 from .translation_scores import corpus_scores
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Translation(Task):
         *,
         file: str | None = None,
         skip_bad_rows: bool = False,
-    ) -> PairExamples:
+    ) -> TranslationExamples:
         """Rows as pairs of at most `max_length` tokens on each side; which were cut is known by `is_too_long`."""
         good = [row for row in rows if row.label]
         if not good or (len(good) < len(rows) and not skip_bad_rows):
@@ -131,7 +131,7 @@ class Translation(Task):
             for source in sources:
                 unknown = 0 if tokenizer.unk_id is None else int((source == tokenizer.unk_id).sum())
                 counts.add(len(source), 0, unknown, 1)
-        return PairExamples(
+        return TranslationExamples(
             sources,
             targets=torch.tensor([len(target) - 1 for target in targets]),
             rows=good,
@@ -143,14 +143,14 @@ class Translation(Task):
 
     def unlabelled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
-    ) -> PairExamples:
+    ) -> TranslationExamples:
         """Sources, cut to `max_length` tokens."""
         sources = source_ids([row.text for row in rows], tokenizer, max_length, counts)
-        return PairExamples(sources, rows=rows, counts=counts)
+        return TranslationExamples(sources, rows=rows, counts=counts)
 
     def for_training(self, examples: Examples) -> Examples:
         """Without pairs of which a side was cut."""
-        if not isinstance(examples, PairExamples) or not bool(examples.is_too_long.any()):
+        if not isinstance(examples, TranslationExamples) or not bool(examples.is_too_long.any()):
             return examples
         num_cut = int(examples.is_too_long.sum())
         warn(f"{num_cut:,} of {len(examples):,} training pairs are longer than max_length and are left out.")
@@ -158,7 +158,7 @@ class Translation(Task):
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Pairs that are cut."""
-        cut = int(examples.is_too_long.sum()) if isinstance(examples, PairExamples) else 0
+        cut = int(examples.is_too_long.sum()) if isinstance(examples, TranslationExamples) else 0
         return [f"{cut:,} of {len(examples):,} {name} pairs are cut to {max_length} tokens a side."] if cut else []
 
     def _start(self, tokenizer: Tokenizer) -> int:

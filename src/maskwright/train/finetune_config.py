@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..core import registry
 from ..core.config import check, check_above_zero, check_at_least, check_not_negative, fit_types
 from ..tasks.long_texts import MAX_WINDOWS, LongTexts
+from ..tasks.regression import as_range
 from .optimizer import Schedule
 
 # What epochs and lr are where nobody gives them. A small network on features that stand still takes many quick steps.
@@ -29,6 +30,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 OF_ONE_TASK = {
     "classification": ("class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision"),
     "tagging": ("crf",),
+    "regression": ("score_range",),
     "anomaly": ("normal", "normal_quantile"),
     "generation": ("delimiter",),
     "translation": (
@@ -40,7 +42,8 @@ OF_ONE_TASK = {
         "average_checkpoints",
     ),
 }
-CUTS = ("anomaly", "similarity", "generation")  # tasks that read the beginning of a long text
+CUTS = ("generation", "translation")  # tasks whose long texts are cut
+IN_WINDOWS = ("tagging", "qa")  # tasks that read long texts in windows without being asked
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class FinetuneConfig:
     None decides by the data; metric: the dev metric that chooses the best epoch and seed, None for the task's own;
     focal: gamma of the focal loss; resample: draw rows of rare classes more often; threshold_for: a class whose
     threshold is chosen on the dev rows, for the best F1, or for threshold_precision with as much recall as that leaves;
+    score_range: of a regression (also contrastive), the least and the greatest score that a row may have;
     normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
     dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
     (DEFAULTS); delimiter: of a generation run, the token between source and target (None: that which closes a text);
@@ -104,6 +108,7 @@ class FinetuneConfig:
     resample: Literal["balanced", "sqrt"] | None = None
     threshold_for: str | None = None
     threshold_precision: float | None = None
+    score_range: tuple[float, ...] | None = None
     normal: str | None = None
     normal_quantile: float | None = None
     crf: bool = False
@@ -161,8 +166,10 @@ class FinetuneConfig:
         for task, settings in OF_ONE_TASK.items():
             for name in settings:
                 value = getattr(self, name)
-                is_free = value is None or value is False or self.task == task
+                is_own = self.task == task or (self.task, task) == ("similarity", "regression")
+                is_free = value is None or value is False or is_own
                 check(is_free, f"Setting '{name}' is for {task}, not {self.task}.")
+        as_range(self.score_range)
         check(
             not self.calibrate or self.task in ("classification", "tagging"),
             f"Setting 'calibrate' is for classification and tagging, not {self.task}.",
@@ -179,11 +186,18 @@ class FinetuneConfig:
             not self.both_orders or self.task in ("classification", "regression"),
             f"Setting 'both_orders' is for classification and regression, not {self.task}.",
         )
+        long = LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
         check(
-            LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders) is None
-            or self.task in ("classification", "regression", "choice"),
-            f"Setting 'long' is for classification, regression and choice; {self.task} "
-            f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",
+            long is None or self.task not in IN_WINDOWS,
+            f"Setting 'long' is not for {self.task}, which reads long texts in windows as it is.",
+        )
+        check(
+            long is None or self.task not in CUTS,
+            f"Setting 'long' is not for {self.task}, whose texts are cut.",
+        )
+        check(
+            self.pool == "mean" or self.task_name != "similarity",
+            "Setting 'pool' is for answers; the vectors of a text's windows are joined as the model pools its tokens.",
         )
 
     def _check_translation(self) -> None:

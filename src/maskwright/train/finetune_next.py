@@ -86,6 +86,8 @@ def command_of(recipe: dict[str, Any]) -> list[str]:
     ):
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    if "score_range" in recipe:
+        words += ["--score-range", *(f"{end:g}" for end in recipe["score_range"])]
     if recipe.get("long") == "windows":
         given = [name for name in LONG_SETTINGS if name in recipe and name != "both_orders"]
         words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]

@@ -19,6 +19,7 @@ from ..tasks.examples import Examples
 from ..tasks.generation import Generation
 from ..tasks.long_examples import LongExamples
 from ..tasks.qa import QuestionAnswering
+from ..tasks.similar_rows import PairExamples
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
 from ..tasks.translation import Translation
@@ -203,11 +204,13 @@ def data_blocks(bench: Bench) -> list[Block]:
         facts |= tagging_facts(bench.task, train, dev)
     elif isinstance(bench.task, QuestionAnswering):
         facts |= qa_facts(bench.task, train, dev)
-    elif isinstance(train, LongExamples) and isinstance(dev, LongExamples):
+    elif bench.config.long == "windows" and not isinstance(bench.task, Choice):
+        windows = train.texts if isinstance(train, PairExamples) else train
+        assert isinstance(windows, LongExamples)
         facts |= {
-            f"training windows of {bench.config.max_length} tokens": len(train.input_ids),
-            "training rows of more windows than are read": train.num_thinned,
-            "windows left out of them": train.num_left_out,
+            f"training windows of {bench.config.max_length} tokens": len(windows.input_ids),
+            "training texts of more windows than are read": windows.num_thinned,
+            "windows left out of them": windows.num_left_out,
             "dev windows": len(dev.input_ids),
         }
     else:

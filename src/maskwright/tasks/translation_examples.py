@@ -17,7 +17,7 @@ from .examples import TOKENIZE_ROWS, Examples
 
 
 @dataclass(frozen=True)
-class PairExamples(Examples):
+class TranslationExamples(Examples):
     """Rows of an encoder-decoder. input_ids: the sources; `targets`, where there are any: tokens of each target, the
     one that ends it among them: int64 [rows].
 
@@ -60,7 +60,7 @@ class PairExamples(Examples):
         batch = Batch.from_sequences([self.input_ids[row] for row in chosen], None, labels)
         return replace(batch, target=Batch.from_sequences([ids[:-1] for ids in targets]))
 
-    def fitting(self) -> PairExamples:
+    def fitting(self) -> TranslationExamples:
         """Those of which no side was cut: a text that lost its end teaches to stop early."""
         kept = np.flatnonzero(~self.is_too_long).tolist()
         if not kept or self.targets is None:
