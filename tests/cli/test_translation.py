@@ -93,7 +93,7 @@ def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
         (["generate", "MODEL", "a"], "a translator"),
         (
             ["pretrain", "--preset", "transformer-mini", "--objective", "mlm", "-o", "OUT", "BOTH"],
-            "an encoder is needed",
+            "finetune translation",
         ),
     ],
 )
