@@ -172,3 +172,8 @@ def test_the_plan_of_this_machine_is_timed_by_a_probe():
         )
     )
     assert "probe" in plan.timed_by and plan.seconds == pytest.approx(640 / plan.tokens_per_second)
+
+
+def test_an_encoder_decoder_is_refused_in_words():
+    with pytest.raises(ConfigError, match="plans are for the pre-training of encoders"):
+        make_plan(PlanConfig(preset="transformer-base", tokens=1e6))
