@@ -107,7 +107,7 @@ def test_the_engine_takes_graphs_where_there_are_any_and_new_ones_for_new_weight
     recording = Recording()
     monkeypatch.setattr(varlen, "flash", by_hand)
     monkeypatch.setattr(graphs, "USES", 1)
-    monkeypatch.setattr(graphs, "cuda_graph", recording)
+    monkeypatch.setattr(graphs, "CudaRecorder", lambda: recording)
     monkeypatch.setattr(engine_room, "why_no_graphs", lambda encoder, device: None)
     model = build(ModelConfig(**SMALL)).eval()
     batch = pack(3, 9)

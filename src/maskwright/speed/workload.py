@@ -46,6 +46,11 @@ class Flops:
         """All of them."""
         return self.linear + self.attention + self.head
 
+    @property
+    def recomputed(self) -> float:
+        """What activation checkpointing adds: the layers' forward pass once more."""
+        return (self.linear + self.attention) / flops.TRAINING_PASSES
+
 
 @dataclass(frozen=True)
 class Workload:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -48,13 +48,13 @@ class _Recorded:
 
 
 class Graphs:
-    """The recorded graphs of one fixed encoder. record: how; `cuda_graph` on a GPU.
+    """The recorded graphs of one fixed encoder. record: how; None for CudaRecorder.
 
     Only packs of few tokens are taken, of networks in which every layer attends to all, or to all before.
     """
 
     def __init__(self, encoder: FixedEncoder, record: Recorder | None = None) -> None:
-        self.encoder, self._record = encoder, record or cuda_graph
+        self.encoder, self._record = encoder, record or CudaRecorder()
         self._graphs: OrderedDict[tuple[int, int, bool], _Recorded] = OrderedDict()
         self._uses: dict[tuple[int, int, bool], int] = {}
         self._lock = Lock()  # two threads must not fill the same places
@@ -121,20 +121,29 @@ def why_no_graphs(encoder: FixedEncoder, device: torch.device) -> str | None:
     return missing(encoder.attention_dtype, device, config.head_dim)
 
 
-def cuda_graph(run: Callable[[], Tensor]) -> Replay:
-    """Record a function on the current GPU. It runs a few times before, beside the current stream, as torch asks."""
-    current, beside = torch.cuda.current_stream(), torch.cuda.Stream()
-    beside.wait_stream(current)
-    with torch.cuda.stream(beside):
-        for _ in range(2):
-            run()
-    current.wait_stream(beside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = run()
+class CudaRecorder:
+    """Records on the current GPU. Its graphs share their working memory: they are never replayed side by side, and what
+    one has found is copied before the next begins.
+    """
 
-    def replay() -> Tensor:
-        graph.replay()
-        return result
+    def __init__(self) -> None:
+        self._pool: Any = None
 
-    return replay
+    def __call__(self, run: Callable[[], Tensor]) -> Replay:
+        """See Recorder. The function runs a few times before, beside the current stream, as torch asks."""
+        current, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+        beside.wait_stream(current)
+        with torch.cuda.stream(beside):
+            for _ in range(2):
+                run()
+        current.wait_stream(beside)
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            result = run()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return result
+
+        return replay

@@ -1,0 +1,126 @@
+"""benchmarks/gpu.py, tried on the processor with a tiny network: figures that fit together, a page, reasons."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from conventions.sources import REPOSITORY
+from maskwright.models.presets import preset
+from maskwright.speed.utilisation import forward_flops
+
+SCRIPT = REPOSITORY / "benchmarks" / "gpu.py"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output folder of one run of everything."""
+    folder = tmp_path_factory.mktemp("gpu")
+    flags = "--device cpu --precision fp32 --sizes tiny --minutes 30 --limit 900 --seconds 0.05 --count 60 --tokens 256"
+    command = [sys.executable, str(SCRIPT), "--output", str(folder), "--threads", "1", "--quiet", *flags.split()]
+    source = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "TORCHDYNAMO_DISABLE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=source, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return folder
+
+
+def test_every_part_of_both_contenders_is_measured(run: Path):
+    found = json.loads((run / "gpu.json").read_text())
+    assert not found["cut"]
+    if find_spec("transformers") is None:
+        assert [one["name"] for one in found["failed"]] == ["transformers"]
+    else:
+        assert not found["failed"]
+    parts = {(one["part"], one["length"]) for one in found["measured"] if one["contender"] == "maskwright"}
+    assert parts == {("pretrain", 128), ("pretrain", 512), ("finetune", 0), ("embed", 0)}
+    for one in found["measured"]:
+        assert one["tokens_per_second"] > 0
+        assert one["flops_per_second"] == pytest.approx(one["tokens_per_second"] * one["flops_per_token"])
+
+
+def test_operations_of_a_token_are_those_of_the_network(run: Path):
+    found = json.loads((run / "gpu.json").read_text())
+    config = preset("bert-tiny", vocab_size=2000)
+    for one in found["measured"]:
+        if one["part"] == "pretrain":  # three passes over at most `length` tokens, a sixth of them scored at most
+            least, most = (3 * forward_flops(config, [length]) / length for length in (8, one["length"]))
+            head = 3 * 2 * (128 * 128 + 128 * 2000)
+            assert least < one["flops_per_token"] < most + head / 5
+        if one["part"] == "embed":
+            assert forward_flops(config, [3]) / 3 < one["flops_per_token"] < forward_flops(config, [512]) / 512
+
+
+def test_both_see_the_same_network_and_the_page_tells_it(run: Path):
+    page = (run / "gpu.md").read_text()
+    assert "Pre-training, masked LM, sequences of at most 128" in page and "small request" in page
+    if find_spec("transformers") is not None:
+        assert "lowest centred cosine 1.0000" in page or "lowest centred cosine 0.99" in page
+
+
+@pytest.fixture
+def rooms(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks" / "on_gpu"))
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
+    return importlib.import_module("gpu"), importlib.import_module("table")
+
+
+def test_utilisation_is_a_share_of_the_peak_and_empty_where_none_is_known(rooms):
+    _, table = rooms
+    assert table.utilisation(494.5e12, 989e12) == 0.5 and table.utilisation(1.0, None) is None
+    rate = {"part": "pretrain", "size": "base", "length": 128, "kind": "auto", "name": "x", "step_seconds": 0.04,
+            "tokens_of_a_step": 32768, "memory": 2e10}  # fmt: skip
+    rows = [
+        {**rate, "contender": "maskwright", "tokens_per_second": 8e5, "flops_per_second": 494.5e12},
+        {**rate, "contender": "transformers", "tokens_per_second": 4e5, "flops_per_second": 247.25e12},
+    ]
+    machine = {"name": "NVIDIA H100 80GB HBM3", "memory": 8e10, "peak": 989e12, "peak_source": "data sheet, not looked "
+               "up again", "precision": "bf16", "ceilings": {"base": 659e12}, "python": "3.12", "versions": {},
+               "commit": None}  # fmt: skip
+    found = {"machine": machine, "measured": rows, "cut": ["finetune base, maskwright"], "failed": [
+        {"name": "embed base, transformers", "why": "no memory"}]}  # fmt: skip
+    page = "\n".join(table.lines_of(found))
+    assert "| base | maskwright | 800,000 | 2.00 | 50.0% | 75.0% | 40.0 | 32,768 | 20.0 |" in page
+    assert "not looked up again" in page
+    assert "time was up: finetune base, maskwright." in page and "embed base, transformers: no memory" in page
+
+
+def test_the_most_wanted_comes_first_and_every_part_of_every_size_is_wanted(rooms):
+    gpu, _ = rooms
+    wanted = gpu.plan(["base", "large"])
+    assert [(one.part, one.length, one.size) for one in wanted[:2]] == [("pretrain", 128, "base")] * 2
+    assert len({one.name for one in wanted}) == len(wanted)
+    for size in ("base", "large"):
+        for who in (gpu.OURS, gpu.PEER):
+            parts = {(one.part, one.length) for one in wanted if one.size == size and one.contender == who}
+            assert parts == {("pretrain", 128), ("pretrain", 512), ("finetune", 0), ("embed", 0)}
+
+
+def test_a_batch_that_does_not_fit_is_halved(rooms, monkeypatch: pytest.MonkeyPatch):
+    gpu, _ = rooms
+    asked = []
+
+    class Full:
+        def __init__(self, *_: object) -> None: ...
+
+        def ask(self, part: str, **settings: object) -> dict:
+            asked.append(settings["sequences"])
+            if len(asked) < 3:
+                raise gpu.ContenderError("OutOfMemoryError: CUDA out of memory")
+            return {"fits": True}
+
+        def stop(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(gpu, "Contender", Full)
+    options = type("Options", (), {"output": Path("x"), "threads": None, "tokens": 1024})()
+    contest = gpu.Contest(options, "bf16", gpu.torch.device("cpu"))
+    assert contest.measure(gpu.Measurement("pretrain", "base", gpu.OURS, 128), 1.0, 60.0) == {"fits": True}
+    assert asked == [8, 4, 2]
