@@ -69,6 +69,7 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
             return _result(run, run.result, already_finished=True)
         workshop = Workshop(config, run, device)
         job = workshop.job()
+        workshop.compile(job.model)
         train(job, workshop.loop_settings(), run, name="pre-training")
         result = workshop.conclude(job)
         run.finish(result)
@@ -120,7 +121,6 @@ class Workshop:
             part.compute_dtype = DTYPES[config.precision]
             part.tokenizer = self.tokenizer
             part.encoder.recomputes = config.activation_checkpointing
-        self._compile(model)
         count = sum(parameter.numel() for parameter in model.parameters())
         note(
             f"{self.title}: {count:,} parameters, {config.precision} on {config.device}, "
@@ -141,7 +141,7 @@ class Workshop:
             probes=self._probes(),
         )
 
-    def _compile(self, model: nn.Module) -> None:
+    def compile(self, model: nn.Module) -> None:
         """Compile the layers where the recipe wants it, or leaves it to this machine and it is worth its time."""
         config = self.config
         choice = choose_compiling(config.compile, self.device, config.steps)
