@@ -83,3 +83,16 @@ def test_what_cannot_be_fitted_is_refused(folder):
     for wrong in (0.0, 0.9, "auto"):
         with pytest.raises(ConfigError, match="contamination"):
             mw.AnomalyDetector(folder, **{**QUICK, "contamination": wrong}).fit(NORMAL)
+
+
+def test_long_texts_are_read_to_their_end_in_windows(folder, tmp_path):
+    filler = " ".join(NORMAL[:6])
+    hidden = [f"{filler} {STRANGE[0]} {filler}"]
+    options = {**QUICK, "long": "windows", "pool": "max", "stride": 2, "contamination": 0.1}
+    found = mw.AnomalyDetector(folder, **options).fit([*NORMAL, filler])
+    assert found.predict(hidden)[0] == -1
+    found.save(tmp_path / "model")
+    loaded = mw.AnomalyDetector.load(tmp_path / "model")
+    assert loaded.get_params() | {"model": 0} == found.get_params() | {"model": 0}
+    assert np.array_equal(loaded.decision_function(hidden), found.decision_function(hidden))
+    assert mw.AnomalyDetector.load(tmp_path / "model", pool="mean").score_samples(hidden) > found.score_samples(hidden)

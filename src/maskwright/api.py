@@ -217,7 +217,7 @@ def open_embedder(
     pooling: str | None = None,
     normalize: bool | None = None,
     max_length: int | None = None,
-    long: str = "cut",
+    long: str | None = None,
     stride: int | None = None,
     device: str = "auto",
     precision: str = "auto",
@@ -226,11 +226,13 @@ def open_embedder(
     """Any model for text vectors. calibrate_on: typical texts, which precision "int8" needs.
 
     What is None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes; token
-    vectors (pooling "none") are as they come. long: "cut", or "windows" for longer texts, which share `stride` tokens.
+    vectors (pooling "none") are as they come. long: "cut", or "windows" for longer texts, which share `stride` tokens;
+    None for what an encoder of sentences was trained with (maskwright.json), else "cut".
     """
-    windows = LongTexts.of(long, stride)
+    LongTexts.of(long or "windows", stride)  # a wrong setting is told before anything is loaded
     model = open_model(name, None, device, precision)
-    declared = declared_by(find_folder(name)[0])
+    folder = find_folder(name)[0]
+    declared, windows = declared_by(folder), LongTexts.for_vectors(read_facts(folder), long, stride, pooling)
     encoder = TextEncoder(
         model,
         layers,

@@ -104,7 +104,7 @@ def test_a_text_too_long_is_cut_and_said(maskwright, models):
         code, out, err = maskwright(command, models / "tickets", "cat " * 200, "--json", "--quiet")
         assert code == 0
         assert len(lines_of(out)) == 1
-        assert "1 of 1 texts were cut" in err
+        assert "1 of 1 text was cut" in err
 
 
 def test_bad_rows_stop_a_prediction_or_are_left_out_when_asked(maskwright, models, tmp_path):

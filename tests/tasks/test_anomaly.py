@@ -15,8 +15,9 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.autoencoder import AutoencoderHead
 from maskwright.models.config import ModelConfig
 from maskwright.models.initialisation import initialise
-from maskwright.tasks import Anomaly, task_of_model
-from maskwright.tasks.anomaly import Featured
+from maskwright.tasks import Anomaly, task_from_json, task_of_model
+from maskwright.tasks.anomaly import Featured, FeaturedWindows
+from maskwright.tasks.long_texts import LongTexts
 from maskwright.train.finetune import fit
 from tasks.standins import row
 
@@ -189,3 +190,77 @@ def test_a_folder_brings_errors_and_threshold_back(tmp_path: Path):
 def test_labels_are_not_what_its_padded_call_takes():
     with pytest.raises(InputError, match="takes no labels"):
         tiny("anomaly")(input_ids=torch.tensor([[5, 6, 7]]), labels=torch.tensor([1]))
+
+
+# -- long texts ----------------------------------------------------------------------------------------------------
+
+LONG = " ".join(TEXTS)
+
+
+def long_rows():
+    return [row(LONG, "n"), row("the cat", "n"), row(LONG[20:90], "n"), row("rain fell", "n")]
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_the_error_of_a_long_text_is_pooled_from_its_windows_by_hand(pool):
+    task = Anomaly("n", long=LongTexts(stride=3, pool=pool))
+    model, other = tiny("anomaly"), [row("rain fell", "n"), row(LONG, "n", line=2)]
+    examples = task.examples(other, tokenizer(), 12)
+    model.head.fit_scale(task.features(model, examples))
+    alone = torch.cat(
+        [model.logits(examples.sequences.batch([index])) for index in range(len(examples.input_ids))]
+    ).detach()
+    by_hand = alone[1:].mean() if pool == "mean" else alone[1:].max()
+    known = task.prepare(model, examples)
+    assert isinstance(known, FeaturedWindows) and known.features.shape == (len(alone), model.config.hidden_size)
+    for way in (examples, known):
+        found = task.logits(model, way)
+        assert torch.allclose(found.flatten(), torch.stack([alone[0, 0], by_hand]), atol=1e-5)
+        answer = task.predict(model, way)[1]
+        loudest = answer["loudest"]
+        assert loudest["windows"] == len(alone) - 1 and loudest["window"] == int(alone[1:].argmax())
+        assert loudest["score"] == pytest.approx(float(alone[1:].max()), abs=1e-5)
+        assert answer["score"] == pytest.approx(float(by_hand), abs=1e-5)
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_a_batch_has_the_vectors_of_its_own_windows_and_counts_rows(pool):
+    task = Anomaly("n", long=LongTexts(stride=2, pool=pool, max_windows=3))
+    model = tiny("anomaly")
+    examples = task.for_training(task.examples(long_rows(), tokenizer(), 12))
+    known = task.prepare(model, examples)
+    task.prime(model, known)
+    assert torch.allclose(model.head.center, known.features.mean(0))
+    chosen = [2, 0, 3]
+    plain = task.outcome(model.eval(), examples.batch(chosen))
+    fast = task.outcome(model, known.batch(chosen))
+    assert plain.counts == fast.counts == {"anomaly": 3}
+    assert fast.losses["anomaly"].item() == pytest.approx(plain.losses["anomaly"].item(), rel=1e-4)
+    assert fast.losses["anomaly"].item() == pytest.approx(task.logits(model, known)[chosen].sum().item(), rel=1e-4)
+
+
+def test_texts_that_fit_are_learnt_as_without_windows():
+    rows = [row(text, "n") for text in TEXTS if text]
+    found = []
+    for task in (Anomaly("n"), Anomaly("n", long=LongTexts())):
+        model = tiny("anomaly")
+        examples = task.prepare(model, task.for_training(task.examples(rows, tokenizer(), 48)))
+        task.prime(model, examples)
+        fit(model, task, examples, epochs=3, lr=1e-2, batch_size=4, precision="fp32")
+        found.append(task.logits(model, examples))
+    assert torch.equal(*found)
+
+
+def test_windows_of_strange_words_stand_out_and_the_setting_is_kept(tmp_path: Path):
+    rows = [row(f"the {who} sat on the {where} . " * 6, "n") for who in ("cat", "dogs") for where in ("mat", "store")]
+    task = Anomaly.from_rows(rows, long="windows", pool="max", stride=2)
+    model = tiny("anomaly")
+    examples = task.prepare(model, task.for_training(task.examples(rows, tokenizer(), 12)))
+    task.prime(model, examples)
+    fit(model, task, examples, epochs=60, lr=1e-2, batch_size=4, precision="fp32")
+    strange = row(rows[0].text + "penguins flightless birds gallon milk penguins ! " + rows[0].text)
+    answer = task.predict(model, task.examples([strange], tokenizer(), 12))[0]
+    assert answer["score"] > 2 * float(task.logits(model, examples).max())
+    assert "penguins" in strange.text[answer["loudest"]["start"] : answer["loudest"]["end"]]
+    again = task_from_json(task.to_json())
+    assert again.long == LongTexts(2, "max") and again.to_json() == task.to_json()

@@ -172,7 +172,7 @@ def test_remarks_say_what_became_of_rows():
     task = QuestionAnswering()
     windows = task.examples([ask(CONTEXT, CONTEXT, question="old " * 80)], tokenizer(), 40)
     text = " ".join(task.remarks(windows, "train", 40))
-    assert "windows" in text and "1 train questions are cut" in text and "whole in no window" in text
+    assert "windows" in text and "1 train question is cut" in text and "whole in no window" in text
 
 
 def test_the_estimator_learns_answers_and_saves_them(tmp_path):

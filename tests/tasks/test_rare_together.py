@@ -178,7 +178,6 @@ def test_detectors_are_compared_by_how_they_rank():
     ("options", "words"),
     [
         ({"calibrate": True}, "'calibrate' is for classification and tagging, not anomaly"),
-        ({"long": "windows"}, "anomaly cuts long texts"),
         ({"threshold_for": "a"}, "'threshold_for' is for classification"),
         ({"multi_label": True}, "'multi_label' is for classification"),
     ],

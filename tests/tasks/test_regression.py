@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inference.samples import tiny, tokenizer
-from maskwright.core.errors import InputError, RowErrors
+from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks import Regression, task_from_json
 from maskwright.tasks.errors import worst_errors
 from tasks.standins import SumModel, Words, row
@@ -76,3 +76,39 @@ def test_the_largest_deviations_are_listed_first():
     examples = task.examples(rows_of("1", "2", "3"), Words())
     found = worst_errors(task, examples, torch.tensor([[1.0], [5.0], [3.5]]))
     assert [error["gold"] for error in found] == ["2", "3", "1"]
+
+
+# -- a range of scores ---------------------------------------------------------------------------------------------
+
+
+def test_scores_outside_the_range_are_bad_rows_of_their_own_column(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("text\tscore\na\t0\nb\t5.01\nc\t5\nd\t-0.5\ne\tx\nf\t2.5\n", encoding="utf-8")
+    with pytest.raises(RowErrors) as caught:
+        Regression.read(path, score_range=(0, 5))
+    assert [(bad.file, bad.line, bad.column) for bad in caught.value.rows] == [
+        (str(path), line, "score") for line in (3, 5, 6)
+    ]
+    assert caught.value.rows[0].reason == "5.01 is not between 0 and 5"
+    table = Regression(score_range=(0, 5)).read_known(path, skip_bad_rows=True)
+    assert [one.label for one in table.rows] == ["0", "5", "2.5"] and table.num_skipped == 3
+    assert len(Regression.read(path, skip_bad_rows=True)) == 5
+
+
+def test_the_range_holds_for_rows_of_any_source_and_not_for_answers():
+    with pytest.raises(RowErrors, match="7 is not between -1 and 1"):
+        Regression.from_rows(rows_of("1"), rows_of("7"), score_range=(-1.0, 1.0))
+    task = Regression.from_rows(rows_of("1", "-1"), score_range=(-1.0, 1.0))
+    with pytest.raises(RowErrors):
+        task.examples(rows_of("0", "1.5"), Words())
+    assert task.examples(rows_of("0", "1.5"), Words(), skip_bad_rows=True).num_skipped == 1
+    assert task.decode(torch.tensor([[3.5]])) == [{"score": 3.5}]
+
+
+def test_the_range_is_kept_and_one_that_is_none_is_refused():
+    task = Regression(score_range=(0, 5))
+    assert task.to_json() == {"task": "regression", "score_range": [0.0, 5.0]}
+    assert task_from_json(task.to_json()).score_range == (0.0, 5.0)
+    for wrong in ([0], "05", [5, 0], [0, float("nan")], [None, 5], 3):
+        with pytest.raises(ModelFolderError, match="score_range"):
+            task_from_json({"task": "regression", "score_range": wrong})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,7 +10,9 @@ import torch.nn.functional as F
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.sentence import Declared
-from maskwright.tasks import Similarity, task_from_json, task_of_model
+from maskwright.inference.embed import TextEncoder
+from maskwright.tasks import Similarity, long_examples, task_from_json, task_of_model
+from maskwright.tasks.long_texts import LongTexts
 from maskwright.tasks.similar_rows import kind_of, read_similar
 from tasks.standins import row
 
@@ -167,3 +170,106 @@ def test_a_folder_of_sentence_vectors_is_scored_without_training():
         task_of_model(model)
     model.sentence = Declared()
     assert task_of_model(model).name == "similarity"
+
+
+# -- long texts ----------------------------------------------------------------------------------------------------
+
+LONG = " ".join(TEXTS)
+LONG_PAIRS = [
+    row("the cat", "1", LONG, line=2),
+    row(LONG[:90], "5", "rain fell", line=3),
+    row("a", "2", "dogs", line=4),
+    row(LONG, "3", LONG[40:130], line=5),
+]
+
+
+def long_task(kind="scores", **options):
+    return Similarity(kind, scale=(1, 5), long=LongTexts(stride=2, **options))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_vectors_of_long_texts_are_those_that_embed_gives_in_training_and_in_answers(pooling):
+    model, task = tiny(), long_task()
+    model.sentence = Declared(pooling, normalize=True)
+    examples = task.examples(LONG_PAIRS, tokenizer(), 12)
+    assert examples.has_windows and len(examples) == 4
+    encoder = TextEncoder(model, pooling=pooling, normalize=True, max_length=12, long=task.long)
+    expected = torch.stack([torch.from_numpy(encoder.vectors([one.text, one.text_pair])) for one in LONG_PAIRS])
+    assert torch.allclose(task.logits(model, examples), expected, atol=1e-5)
+    assert torch.allclose(task.logits(model, examples, batch_tokens=13), expected, atol=1e-5)
+    chosen = [3, 0, 2]
+    with torch.no_grad():
+        assert torch.allclose(task.vectors(model, examples.batch(chosen)), expected[chosen], atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "form"), [("scores", None), ("pairs", None), ("texts", "single")])
+def test_texts_that_fit_are_bit_for_bit_as_without_windows(kind, form):
+    rows = [row(pair.text) for pair in PAIRS] if form else PAIRS
+    found = []
+    for task in (Similarity(kind, scale=(0, 3)), Similarity(kind, scale=(0, 3), long=LongTexts())):
+        model = tiny()
+        examples = task.for_training(task.examples(rows, tokenizer(), 60))
+        loss = task.outcome(model.eval(), examples.batch([2, 0, 3])).losses["similarity"]
+        loss.backward()
+        found.append([loss, model.encoder.embeddings.word.weight.grad.to_dense(), task.logits(model, examples)])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_training_reads_so_many_windows_of_each_text_and_gradients_pass_through_all_of_them():
+    task = long_task(max_windows=3)
+    whole = task.examples(LONG_PAIRS, tokenizer(), 12)
+    thin = task.for_training(whole)
+    assert thin.texts.num_windows.tolist() == [min(3, count) for count in whole.texts.num_windows.tolist()]
+    told = task.remarks(thin, "train", 12)
+    assert f"8 train texts make {len(whole.input_ids)} windows" in told[0]
+    assert "train texts have more than 3 windows" in told[1] and "--max-windows" in told[1]
+    model = tiny()
+    task.outcome(model.eval(), thin.batch([0])).losses["similarity"].backward()
+    grad = model.encoder.embeddings.word.weight.grad.to_dense().abs().sum(dim=1)
+    start, end = thin.texts.starts[4:6]  # the windows of the second text of row 0
+    seen = torch.from_numpy(np.concatenate(thin.input_ids[start:end])).long()
+    assert end - start == 3 and bool((grad[seen] > 0).all())
+    assert thin.twins.tolist() == [0, 1, 2, 3]
+
+
+def test_scored_rows_are_trained_in_portions_that_add_up_and_rows_set_against_each_other_are_not(monkeypatch):
+    monkeypatch.setattr(long_examples, "TRAIN_TOKENS", 100)
+    task, model = long_task(), tiny().eval()
+    examples = task.examples(LONG_PAIRS, tokenizer(), 12)
+    portions = examples.portions([3, 1, 0, 2])
+    assert len(portions) > 1 and sorted(number for part in portions for number in part) == [0, 1, 2, 3]
+    whole = task.outcome(model, examples.batch([3, 1, 0, 2])).losses["similarity"]
+    parts = sum(task.outcome(model, examples.batch(part)).losses["similarity"] for part in portions)
+    assert torch.isclose(whole, parts, rtol=1e-4)
+    belonging = long_task("pairs").examples([row(one.text, None, one.text_pair) for one in LONG_PAIRS], tokenizer(), 12)
+    assert len(belonging.portions([3, 1, 0, 2])) == 1
+
+
+def test_single_long_texts_are_their_own_partners():
+    task, model = long_task("texts"), tiny().eval()
+    examples = task.examples([row(LONG), row("the cat"), row(LONG[40:])], tokenizer(), 12)
+    vectors = task.logits(model, examples)
+    assert vectors.shape == (3, 2, 32) and torch.equal(vectors[:, 0], vectors[:, 1])
+    first, second = task.vectors(model.train(), examples.batch([2, 0])).unbind(1)
+    assert not torch.allclose(first, second, atol=1e-3)
+
+
+def test_long_texts_and_a_range_travel_with_the_task():
+    task = Similarity("scores", scale=(0, 5), long=LongTexts(3), score_range=(0, 5))
+    again = task_from_json(task.to_json())
+    assert again.to_json() == task.to_json() and again.long == LongTexts(3) and again.score_range == (0, 5)
+
+
+def test_scores_outside_a_range_are_bad_rows_and_the_range_is_the_scale(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t2.5\nc\td\t5.5\ne\tf\t1\n", encoding="utf-8")
+    with pytest.raises(RowErrors) as caught:
+        Similarity.read(path, score_range=(0, 5))
+    assert [(bad.line, bad.column) for bad in caught.value.rows] == [(3, "score")]
+    assert Similarity.read(path, score_range=(0, 5), skip_bad_rows=True).num_skipped == 1
+    task = Similarity.from_rows(scored("1", "3"), score_range=(0, 5))
+    assert task.scale == (0, 5)
+    with pytest.raises(RowErrors, match="6 is not between 0 and 5"):
+        task.examples(scored("6", "2"), tokenizer())
+    with pytest.raises(InputError, match="no scores"):
+        Similarity.from_rows(scored("1", "0"), score_range=(0, 5))

@@ -153,7 +153,7 @@ def test_cut_and_unknown_tokens_are_counted_and_said():
     counts = TextCounts()
     tokenizer.batch(["the old man zzz yyy", "zzz"], max_length=5, counts=counts)
     assert counts == TextCounts(texts=2, tokens=8, cut_texts=1, cut_tokens=2, unknown_tokens=1, special_tokens=4)
-    assert "1 of 2 texts were cut (2 tokens left out)" in counts.note() and "1 of 8 tokens" in counts.note()
+    assert "1 of 2 texts was cut (2 tokens left out)" in counts.note() and "1 of 8 tokens" in counts.note()
     assert TextCounts(texts=3, tokens=9).note() == ""
 
 

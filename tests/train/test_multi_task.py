@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,25 @@ def test_files_are_named_apart():
     assert names([Path("x/a.tsv"), Path("x/b.tsv"), Path("y/a.tsv")]) == ["x-a", "x-b", "y-a"]
     assert names([Path("x/y/a.tsv"), Path("z/y/a.tsv")]) == ["y-a-1", "y-a-2"]
     assert names([Path("x/a b/c.tsv"), Path("x/ä.é.tsv")]) == ["c", "ä"]
+    assert names([Path("x/Train.tsv"), Path("y/train.tsv")]) == ["x", "y"]  # one folder where case does not count
+    assert names([Path("../train.tsv"), Path("x/train.tsv")]) == [Path.cwd().parent.name, "x"]
+    assert names([Path("eval.tsv"), Path("b.tsv")]) == ["eval-task", "b"]
+
+
+def test_files_of_one_name_become_folders_and_figures_of_their_own(tmp_path: Path):
+    config = multi(tmp_path, epochs=1)
+    moved = []
+    for kind, part, folder in zip(("", "regression:"), config.parts().values(), "ab", strict=True):
+        (tmp_path / folder).mkdir()
+        shutil.copy(part.train, tmp_path / folder / "train.tsv")
+        moved.append(f"{kind}{tmp_path / folder / 'train.tsv'}")
+    result = finetune_tasks(multi(tmp_path, epochs=1, multi_task=tuple(moved), output=tmp_path / "again"))
+    assert sorted(path.name for path in result.model.iterdir()) == ["a", "b"]
+    assert {name: mw.load(folder).head_name for name, folder in result.models.items()} == {
+        "a": "classification",
+        "b": "regression",
+    }
+    assert "accuracy" in result.tasks["a"]["metrics"] and "pearson" in result.tasks["b"]["metrics"]
 
 
 @pytest.mark.parametrize(
@@ -235,6 +255,8 @@ def test_files_are_named_apart():
     [
         ({"multi_task": ("a.tsv",)}, "two files or more"),
         ({"multi_task": ("a.tsv", "a.tsv")}, "twice"),
+        ({"multi_task": ("a.tsv", "./a.tsv"), "dev": ()}, "twice"),
+        ({"multi_task": ("a.tsv", "x/../a.tsv"), "dev": ()}, "twice"),
         ({"multi_task": ("a.tsv", "b.tsv"), "dev": ("c.tsv",)}, "1 files for 2 tasks"),
         ({"multi_task": ("a.tsv", "regresion:b.tsv"), "dev": ()}, "Did you mean 'regression'"),
         ({"crf": True}, "no task is of that kind"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,46 @@ def test_single_texts_need_dev_pairs_and_train_on_dropout_alone(tmp_path: Path):
     assert (facts["task"], facts["trained_on"]) == ("similarity", "texts")
 
 
+def long_pairs(path: Path, rows: int, seed: int) -> Path:
+    """Pairs as those of `pairs`, whose first text begins with more words than the network takes."""
+    lines = pairs(path, rows, seed).read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([lines[0], *(f"{'was here ' * 9}{line}" for line in lines[1:]), ""]), encoding="utf-8")
+    return path
+
+
+def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_folder(tmp_path: Path, maskwright: Any):
+    train, dev = long_pairs(tmp_path / "long.tsv", 48, 7), long_pairs(tmp_path / "held.tsv", 24, 8)
+    windows = {"long": "windows", "stride": 2, "max_windows": 2}
+    result = finetune(contrastive(tmp_path, train=train, dev=dev, epochs=4, score_range=(0, 5), **windows))
+    facts = storage.read_json(result.model / "maskwright.json")
+    assert facts["long"] == {"stride": 2, "pool": "mean", "max_windows": 2} and facts["scale"] == [0.0, 5.0]
+    page = result.report.read_text(encoding="utf-8")
+    assert "training windows of 12 tokens" in page and "training texts of more windows than are read" in page
+    code, out, err = maskwright("evaluate", result.model, dev, "--json", "--precision", "fp32")
+    found = json.loads(out)
+    assert (code, found["truncated"], found["examples"]) == (0, 0, 24) and "held.tsv texts make" in err
+
+    end, other = "the old cat was here", "a river"
+    text = f"{'was here ' * 9}{end}"
+    code, out, _ = maskwright("predict", result.model, text, "--pair", other, "--json", "--precision", "fp32")
+    cosine = json.loads(out)["score"]
+    one, two, three = mw.Embedder(result.model, precision="fp32").transform([text, other, text.replace("cat", "tree")])
+    assert cosine == pytest.approx(float(one @ two), abs=1e-5) and not np.allclose(one, three, atol=1e-3)
+    code, out, err = maskwright("embed", result.model, text, "--json", "--precision", "fp32")
+    assert code == 0 and "cut" not in err and np.allclose(json.loads(out)["vector"], one, atol=1e-5)
+    asked = mw.Embedder(result.model, precision="fp32", long="windows", stride=2).transform([text])[0]
+    assert np.array_equal(asked, one)
+    cut, blind = mw.Embedder(result.model, precision="fp32", long="cut").transform([text, text.replace("cat", "tree")])
+    assert np.array_equal(cut, blind)
+    code, _, err = maskwright("embed", result.model, text, "--pooling", "none", "--json")
+    assert code == 0 and "cut" in err
+    assert open_embedder(result.model, stride=3).long.stride == 3
+    shutil.copytree(result.model, tmp_path / "copy")
+    code, out, _ = maskwright("ensemble", result.model, tmp_path / "copy", dev, "--json", "--precision", "fp32")
+    united = json.loads(out)
+    assert code == 0 and united["metrics"]["spearman"] == pytest.approx(found["metrics"]["spearman"], abs=1e-6)
+
+
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     finetune(contrastive(tmp_path, output=tmp_path / "whole", checkpoint_every=1))
     original, left = loop._leave_if_asked, {"steps": 5}
@@ -138,7 +179,11 @@ def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"task": "classification"}, "contrastive"), ({"freeze_encoder": True}, "nothing to train")],
+    [
+        ({"task": "classification"}, "contrastive"),
+        ({"freeze_encoder": True}, "nothing to train"),
+        ({"long": "windows", "pool": "max"}, "joined as the model pools"),
+    ],
 )
 def test_settings_that_do_not_go_together_are_refused(tmp_path: Path, changes: dict[str, Any], message: str):
     with pytest.raises(ConfigError, match=message):

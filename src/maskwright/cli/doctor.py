@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..core.errors import ConfigError
+from ..core.plural import plural
 from ..core.progress import note
 from .common import (
     ColumnsOption,
@@ -222,9 +223,10 @@ def _show(found: Diagnosis, result: dict[str, Any]) -> None:
     print_text(f"\n{found.seconds:.1f} s")
     if "fixed" in result:
         kinds = result["fixed"]
+        repeats = f"{plural(kinds['duplicates'], 'duplicate')}, {plural(kinds['leaks'], 'leak')}"
         print_text(
-            f"copy:   {kinds['file']} with {kinds['kept']:,} rows; left out: {kinds['duplicates']:,} duplicates, "
-            f"{kinds['leaks']:,} leaks, {kinds['conflicts']:,} in conflict, {kinds['bad_rows']:,} bad"
+            f"copy:   {kinds['file']} with {plural(kinds['kept'], 'row')}; left out: {repeats}, "
+            f"{kinds['conflicts']:,} in conflict, {kinds['bad_rows']:,} bad"
         )
     if "report" in result:
         print_text(f"report: {result['report']}")
@@ -254,7 +256,7 @@ def _mislabelled(
         check_output(output)
     table = read_table(train, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
     encoder = open_embedder(model, device=device, precision=precision)
-    note(f"features of {len(table):,} rows")
+    note(f"features of {plural(len(table), 'row')}")
     texts = [content_of(row) for row in table.rows]
     rows = suspect_rows(table.rows, encoder.vectors(texts), seed=seed)
     if output is not None:
@@ -269,5 +271,6 @@ def _mislabelled(
         for row in rows[:WORST]
     ]
     print_table(("line", "label", "likely", "margin", "text"), shown, right=("line", "margin"))
-    print_text(f"{len(rows):,} of {len(table):,} rows have a label that the others do not bear out.")
+    have = "has" if len(rows) == 1 else "have"
+    print_text(f"{len(rows):,} of {plural(len(table), 'row')} {have} a label that the others do not bear out.")
     print_text(f"all of them, worst first: {output}" if output is not None else "next:   the same with -o doubtful.tsv")

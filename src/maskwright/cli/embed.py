@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..core.errors import ConfigError
+from ..core.plural import plural
 from ..core.progress import note, track
 from .common import (
     ColumnsOption,
@@ -24,7 +25,7 @@ from .common import (
     print_text,
     set_threads,
 )
-from .long_options import LongOption, StrideOption
+from .long_options import LongVectorsOption, StrideOption
 from .using import (
     BatchTokensOption,
     CalibrateOption,
@@ -87,7 +88,7 @@ def embed(
     ] = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
-    long: LongOption = None,
+    long: LongVectorsOption = None,
     stride: StrideOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
@@ -126,7 +127,7 @@ def embed(
         pooling=pooling,
         normalize=normalize,
         max_length=max_length,
-        long=long or "cut",
+        long=long,
         stride=stride,
         device=device,
         precision=precision,
@@ -198,7 +199,7 @@ def _write_npy(
             count = write_token_vectors(output, names, found, encoder.size)
         else:
             count = write_npy(output, _watched(encoder.stream(texts, batch_tokens), len, progress), encoder.size)
-    note(f"{count:,} vectors of {encoder.size} in {output}")
+    note(f"{plural(count, 'vector')} of {encoder.size} in {output}")
     if encoder.pooling == "none":
         note(f"{names} names the token of each")
 
@@ -216,7 +217,7 @@ def _write_lines(found: Iterator[dict[str, Any]], output: Path | None, json: boo
     if output is not None:
         from ..inference.answers_file import write_answers
 
-        note(f"{write_answers(output, found):,} texts in {output}")
+        note(f"{plural(write_answers(output, found), 'text')} in {output}")
         return
     for entry in found:
         if json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
+from ..core.plural import plural
 from ..core.progress import note, warn
 from .common import (
     ColumnsOption,
@@ -81,13 +82,13 @@ def ensemble(
             return list(read_any_rows(file, columns, skip_bad_rows))
         table = task.read_known(file, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
         if table.num_skipped:
-            warn(f"{table.num_skipped:,} bad rows are left out.")
+            warn(f"{plural(table.num_skipped, 'bad row is', 'bad rows are')} left out.")
         return table.rows
 
     members = open_ensemble(models, max_length=max_length, device=device, precision=precision)
     united = members.run(read, is_scored=not no_score, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
     if output is not None:
-        note(f"{write_answers(output, united.answers()):,} answers in {output}")
+        note(f"{plural(write_answers(output, united.answers()), 'answer')} in {output}")
     warn_of_cuts(united.counts)
     result = _result(united, output)
     if json:
@@ -118,7 +119,7 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
     rows = [(name, one["metrics"]) for name, one in zip(members, result["members"], strict=True)]
     rows += [("mean of the members", result["mean"]), ("ensemble", result["metrics"])]
     cells = [(name, *(f"{scores[metric]:.4f}" for metric in names)) for name, scores in rows]
-    title = f"{result['task']} on {result['examples']:,} examples of {file}"
+    title = f"{result['task']} on {plural(result['examples'], 'example')} of {file}"
     print_table(("model", *names), cells, title=title, right=names)
     metric = names[0]
     gain = result["metrics"][metric] - result["mean"][metric]

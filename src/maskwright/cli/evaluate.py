@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError, InputError
+from ..core.plural import plural
 from ..core.progress import warn
 from .common import (
     ColumnsOption,
@@ -155,7 +156,7 @@ def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str
 
 
 def _show(result: dict[str, Any], file: Path) -> None:
-    print_text(f"{result['task']} on {result['examples']:,} examples of {file}")
+    print_text(f"{result['task']} on {plural(result['examples'], 'example')} of {file}")
     print_metrics(result["metrics"])
     if "int8" in result:
         exact = result["int8"]["fp32_metrics"]
@@ -284,7 +285,7 @@ def _score_rows(
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
     num_skipped = table.num_skipped + examples.num_skipped
     if num_skipped:
-        warn(f"{num_skipped:,} bad rows are left out.")
+        warn(f"{plural(num_skipped, 'bad row is', 'bad rows are')} left out.")
     if not examples.num_truncated:
         for remark in task.remarks(examples, file.name, predictor.max_length):
             warn(remark)

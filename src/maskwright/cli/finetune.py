@@ -44,6 +44,7 @@ from .finetune_options import (
     PatienceOption,
     PresetOption,
     ResampleOption,
+    ScoreRangeOption,
     SeedsOption,
     TaskArgument,
     ThresholdForOption,
@@ -103,6 +104,7 @@ def finetune(
     resample: ResampleOption = None,
     threshold_for: ThresholdForOption = None,
     threshold_precision: ThresholdPrecisionOption = None,
+    score_range: ScoreRangeOption = None,
     normal: NormalOption = None,
     normal_quantile: NormalQuantileOption = None,
     multi_label: MultiLabelFlag = False,
@@ -136,6 +138,8 @@ def finetune(
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
+
+        maskwright finetune regression --model runs/a/model --train stsb.tsv --score-range 0 5 -o runs/sts
 
         maskwright finetune regression --contrastive --model runs/a/model --train pairs.tsv --dev dev.tsv -o runs/s
 

@@ -48,6 +48,10 @@ ThresholdForOption = Annotated[
 ThresholdPrecisionOption = Annotated[
     float | None, typer.Option(help="Choose it for this precision instead, with the most recall.")
 ]
+ScoreRangeOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Regression: rows whose score is not between these are bad rows."),
+]
 NormalOption = Annotated[
     str | None, typer.Option(metavar="CLASS", help="Anomaly: the class to learn.  [default: the commonest]")
 ]

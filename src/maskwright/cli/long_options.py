@@ -10,6 +10,13 @@ LongOption = Annotated[
     Literal["cut", "windows"] | None,
     typer.Option("--long", help="Longer texts are cut, or read in windows that overlap.  [default: cut]"),
 ]
+LongVectorsOption = Annotated[
+    Literal["cut", "windows"] | None,
+    typer.Option(
+        "--long",
+        help="Longer texts are cut, or read in windows that overlap.  [default: as the model was trained, else cut]",
+    ),
+]
 StrideOption = Annotated[
     int | None,
     typer.Option(

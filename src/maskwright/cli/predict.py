@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import ConfigError
+from ..core.plural import plural
 from ..core.progress import note, track
 from .common import (
     ColumnsOption,
@@ -130,13 +131,14 @@ def predict(
             _show_trace(predictor, row, json)
     elif output is not None:
         count = write_answers(output, _answers(predictor, rows, batch_tokens))
-        note(f"{count:,} answers in {output}")
+        note(f"{plural(count, 'answer')} in {output}")
     else:
         _show(_answers(predictor, rows, batch_tokens), json)
     if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
     if min_confidence is not None:
-        note(f"{predictor.num_abstained:,} texts have no label: the model is less sure than {min_confidence:g}.")
+        many = plural(predictor.num_abstained, "text has", "texts have")
+        note(f"{many} no label: the model is less sure than {min_confidence:g}.")
     warn_of_cuts(predictor.counts)
 
 
@@ -154,7 +156,8 @@ def _check_sources(
 
 def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     if pairs and len(pairs) != len(texts):
-        raise ConfigError(f"--pair is given {len(pairs)} times for {len(texts)} texts: give one for each.")
+        given, wanted = plural(len(pairs), "time"), plural(len(texts), "text")
+        raise ConfigError(f"--pair is given {given} for {wanted}: give one for each.")
     from ..tasks.examples import rows_of
 
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)

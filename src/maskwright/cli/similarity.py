@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..core.errors import ConfigError
+from ..core.plural import plural
 from ..core.progress import note, warn
 from .common import (
     ColumnsOption,
@@ -84,7 +85,7 @@ def similarity(
         raise ConfigError(f"{input} holds pairs; similarity compares single texts: name one column with --columns.")
     found = _compare(model, rows, word, layers, max_length, batch_tokens, device, precision, skip_bad_rows)
     if found.skipped:
-        warn(f"{found.skipped:,} texts without the word are left out.")
+        warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} left out.")
     if output is not None:
         write_similarity(output, found, Path(model).name)
     if json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..core.errors import ConfigError
+from ..core.plural import plural
 from ..core.progress import note, warn
 from .common import parse_columns
 
@@ -47,8 +48,7 @@ def read_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = Fals
     from ..text.tables import read_texts
 
     table = read_texts(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
-    if table.num_skipped:
-        warn(f"{table.num_skipped:,} bad rows are left out.")
+    warn_of_skipped(table)
     return table.rows
 
 
@@ -78,8 +78,7 @@ def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = 
         table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
     else:
         return stream_rows(path, columns, skip_bad_rows)
-    if table.num_skipped:
-        warn(f"{table.num_skipped:,} bad rows are left out.")
+    warn_of_skipped(table)
     return table.rows
 
 
@@ -89,10 +88,10 @@ def refuse_same_file(input: Path | None, output: Path | None) -> None:
         raise ConfigError(f"--output is the file that --input reads, {input}: choose another name for the results.")
 
 
-def warn_of_skipped(rows: RowStream) -> None:
+def warn_of_skipped(rows: AnyTable | RowStream) -> None:
     """Tell how many bad rows were left out, after the last one was read."""
     if rows.num_skipped:
-        warn(f"{rows.num_skipped:,} bad rows are left out.")
+        warn(f"{plural(rows.num_skipped, 'bad row is', 'bad rows are')} left out.")
 
 
 def warn_of_cuts(counts: TextCounts) -> None:

@@ -41,7 +41,7 @@ class ChoiceFacts:
         from scipy.stats import binomtest, chisquare
 
         found = self.same.finding(
-            "same-choices", "problem", "{count} rows have a choice twice, so one is right and wrong."
+            "same-choices", "problem", "{count:row has|rows have} a choice twice, so one is right and wrong."
         )
         counts = [self.positions[place] for place in range(self.num_choices)]
         if sum(counts) and chisquare(counts).pvalue < _SURE:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ..core.errors import RowError
+from ..core.plural import plural
 
 Severity = Literal["problem", "warning", "note"]
 ORDER: tuple[Severity, ...] = ("problem", "warning", "note")
@@ -41,6 +42,14 @@ class Finding:
         return asdict(self) | {"places": [place._asdict() for place in self.places]}
 
 
+class _Count(int):
+    """A number that a sentence may ask for with its words, see `Tally.finding`."""
+
+    def __format__(self, words: str) -> str:
+        one, _, many = words.partition("|")
+        return plural(int(self), one, many)
+
+
 class Tally:
     """Counts places of one kind and keeps the first few."""
 
@@ -55,10 +64,13 @@ class Tally:
             self.places.append(Place(file, line, detail))
 
     def finding(self, name: str, severity: Severity, sentence: str, advice: str = "") -> list[Finding]:
-        """The finding, or none where nothing was counted. `{count}` in the sentence becomes the number."""
+        """The finding, or none where nothing was counted.
+
+        `{count:row is|rows are}` in the sentence becomes the number and the words for one or for several.
+        """
         if not self.count:
             return []
-        return [Finding(name, severity, sentence.format(count=f"{self.count:,}"), self.count, advice, self.places)]
+        return [Finding(name, severity, sentence.format(count=_Count(self.count)), self.count, advice, self.places)]
 
 
 class Faults(list[RowError]):
@@ -89,26 +101,26 @@ class Faults(list[RowError]):
             for finding in tally.finding(
                 "unreadable-rows",
                 "problem",
-                f"{{count}} rows cannot be used: {reason.replace('{', '(').replace('}', ')')}.",
+                f"{{count:row|rows}} cannot be used: {reason.replace('{', '(').replace('}', ')')}.",
                 "Mend them, or train with --skip-bad-rows.",
             )
         ]
 
 
 _REASONS: Mapping[str, str] = {
-    "valid UTF-8": "they hold bytes that are not UTF-8 (another encoding in the file)",
-    "NUL": "they hold a NUL character",
+    "valid UTF-8": "bytes that are not UTF-8 (another encoding in the file)",
+    "NUL": "a NUL character",
     "text is empty": "the text is empty",
     "question is empty": "the question is empty",
     "context is empty": "the context is empty",
     "line is blank": "the line is blank",
     "is not in its context": "an answer is not in its context where it is said to be",
     "beyond the end of its context": "an answer is not in its context where it is said to be",
-    "not valid JSON": "they are no valid JSON",
+    "not valid JSON": "no valid JSON",
     "was used before": "an id was used before",
-    "choices, and": "they have another number of choices than the others",
-    "columns, not": "they have another number of columns than the first row",
-    "column, not": "they have another number of columns than the first row",
+    "choices, and": "another number of choices than the others",
+    "columns, not": "another number of columns than the first row",
+    "column, not": "another number of columns than the first row",
     "is missing": "a part is missing",
     "are missing": "a part is missing",
     "none of the": "the label is none of the choices",

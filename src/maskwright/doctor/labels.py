@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from ..core.plural import plural
 from ..text.cells import LABEL_SEPARATOR
 from .findings import Finding, Place, Tally
 from .rows import Item
@@ -61,14 +62,19 @@ class Labels:
     def findings(self, is_regression: bool) -> list[Finding]:
         """In words."""
         found = self.missing.finding(
-            "no-label", "problem", "{count} rows have no label.", "Label them, or leave them out with --skip-bad-rows."
+            "no-label",
+            "problem",
+            "{count:row has|rows have} no label.",
+            "Label them, or leave them out with --skip-bad-rows.",
         )
         if not self.num_rows or self.missing.count == self.num_rows:
             return found
         return found + (self._of_numbers() if is_regression else self._of_classes())
 
     def _of_numbers(self) -> list[Finding]:
-        found = self.no_numbers.finding("no-number", "problem", "{count} labels are no finite numbers.")
+        found = self.no_numbers.finding(
+            "no-number", "problem", "{count:label is no finite number|labels are no finite numbers}."
+        )
         if self.num_numbers > 1 and self.low == self.high:
             sentence = f"Every label is {self.low:g}: there is nothing to learn."
             found.append(Finding("constant-label", "problem", sentence, self.num_numbers))
@@ -95,14 +101,15 @@ class Labels:
         few = {label: count for label, count in self.counts.items() if count < FEW}
         if few:
             places = [
-                Place(self.file, self.where[label], f"'{label[:40]}': {count} rows")
+                Place(self.file, self.where[label], f"'{label[:40]}': {plural(count, 'row')}")
                 for label, count in list(few.items())[:5]
             ]
-            sentence = f"{len(few):,} of {len(self.counts):,} classes have fewer than {FEW} rows."
+            have = "has" if len(few) == 1 else "have"
+            sentence = f"{len(few):,} of {len(self.counts):,} classes {have} fewer than {FEW} rows."
             found.append(Finding("few-rows", "warning", sentence, len(few), "Add rows, or join classes.", places))
         most, least = max(self.counts.values()), min(self.counts.values())
         if most >= _UNEVEN * least:
-            sentence = f"The commonest class has {most:,} rows and the rarest {least:,}."
+            sentence = f"The commonest class has {plural(most, 'row')} and the rarest {least:,}."
             found.append(Finding("uneven-classes", "note", sentence, most, "See --class-weight balanced."))
         return found + self._alike()
 
@@ -117,7 +124,7 @@ class Labels:
         ]
         if not same:
             return []
-        sentence = f"{len(same):,} classes are spelt in several ways."
+        sentence = f"{plural(len(same), 'class is', 'classes are')} spelt in several ways."
         return [Finding("labels-alike", "problem", sentence, len(same), "Spell each label in one way.", places)]
 
 
@@ -129,10 +136,10 @@ def against(train: Labels, dev: Labels) -> list[Finding]:
     if unknown:
         places = [Place(dev.file, dev.where[label], f"'{label[:40]}'") for label in unknown[:5]]
         count = sum(dev.counts[label] for label in unknown)
-        sentence = f"{count:,} dev rows have a label that training does not have."
+        sentence = f"{plural(count, 'dev row has', 'dev rows have')} a label that training does not have."
         found.append(Finding("unknown-dev-labels", "problem", sentence, count, "Mend them, or move such rows.", places))
     if unseen:
         named = ", ".join(f"'{label[:30]}'" for label in unseen[:5])
-        sentence = f"{len(unseen):,} classes of training have no dev row: {named}."
+        sentence = f"{plural(len(unseen), 'class of training has', 'classes of training have')} no dev row: {named}."
         found.append(Finding("unseen-classes", "note", sentence, len(unseen)))
     return found

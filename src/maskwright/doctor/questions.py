@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ..core.plural import plural
 from ..text.squad import Question
 from .findings import Finding, Place
 from .prints import short_name
@@ -42,9 +43,8 @@ class QuestionFacts:
         """In words."""
         found = []
         if self.num_long:
-            sentence = (
-                f"{self.num_long:,} questions have an answer of more than {_LONG_WORDS} words; none so long is found."
-            )
+            many = plural(self.num_long, "question has", "questions have")
+            sentence = f"{many} an answer of more than {_LONG_WORDS} words; none so long is found."
             found.append(Finding("long-answers", "warning", sentence, self.num_long, "", self.long_places))
         if self.num_rows and not self.kinds["with an answer"]:
             sentence = "No question has an answer: there is nothing to learn."
@@ -60,10 +60,14 @@ def against(train: QuestionFacts, dev: QuestionFacts) -> list[Finding]:
         places = [
             Place(dev.file, dev.contexts[name], f"as in train, question {train.contexts[name]}") for name in shared[:5]
         ]
-        sentence = f"{len(shared):,} dev contexts are in training too, so dev scores flatter."
+        sentence = (
+            f"{plural(len(shared), 'dev context is', 'dev contexts are')} in training too, so dev scores flatter."
+        )
         found.append(Finding("shared-contexts", "warning", sentence, len(shared), "Split by text.", places))
     if dev.kinds["without an answer"] and not train.kinds["without an answer"]:
         count = dev.kinds["without an answer"]
-        sentence = f"{count:,} dev questions have no answer, and training has none of that kind."
+        sentence = (
+            f"{plural(count, 'dev question has', 'dev questions have')} no answer, and training has none of that kind."
+        )
         found.append(Finding("unknown-dev-labels", "problem", sentence, count))
     return found

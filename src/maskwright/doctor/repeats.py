@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.plural import plural
 from .findings import Finding, Severity, Tally
 from .prints import BANDS, NEAR, Prints, overlap
 from .rows import Item
@@ -104,34 +105,42 @@ def repeat_findings(
         "leaks",
         "problem",
         kinds["leak"],
-        "{count} training rows stand in the dev file too, so dev scores flatter.",
+        "{count:training row stands|training rows stand} in the dev file too, so dev scores flatter.",
         own,
         in_dev,
     )
     result += report(
         "leaks-but-for-spelling", "problem", kinds["loose-leak"],
-        "{count} training rows stand in the dev file but for case, spacing or punctuation.", own, in_dev,
+        "{count:training row stands|training rows stand} in the dev file but for case, spacing or punctuation.",
+        own, in_dev,
     )  # fmt: skip
     result += report(
-        "label-conflicts", "problem", found.conflicts, "{count} rows have a text that has another label elsewhere.",
+        "label-conflicts", "problem", found.conflicts,
+        "{count:row has|rows have} a text that has another label elsewhere.",
         "Decide which label is right; --fix OUT leaves all of them out.", same_as,
     )  # fmt: skip
     result += report(
         "label-conflicts-but-for-spelling", "warning", kinds["loose-conflict"],
-        "{count} rows have another label than a text that differs in case, spacing or punctuation alone.",
+        "{count:row has|rows have} another label than a text that differs in case, spacing or punctuation alone.",
         "Look at them: one of the labels may be wrong.", same_as,
     )  # fmt: skip
     result += report(
-        "duplicates", "warning", found.duplicates, "{count} rows repeat an earlier row, label and all.", own, same_as
+        "duplicates",
+        "warning",
+        found.duplicates,
+        "{count:row repeats|rows repeat} an earlier row, label and all.",
+        own,
+        same_as,
     )
     result += report(
         "duplicates-but-for-spelling", "note", kinds["loose"],
-        "{count} rows repeat an earlier row but for case, spacing or punctuation.", "", same_as,
+        "{count:row repeats|rows repeat} an earlier row but for case, spacing or punctuation.", "", same_as,
     )  # fmt: skip
     if dev is not None:
         repeated = len(dev) - len(np.unique(dev.exact))
         if repeated:
-            sentence = f"{repeated:,} dev rows repeat an earlier dev row; they count twice in every score."
+            rows = plural(repeated, "dev row repeats", "dev rows repeat")
+            sentence = f"{rows} an earlier dev row: counted twice in every score."
             result.append(Finding("dev-duplicates", "note", sentence, repeated))
     return result
 
@@ -182,11 +191,13 @@ def near_findings(
     shared = f"{NEAR:.0%} of their pairs of neighbouring words"
     return [
         *leaks.finding(
-            "near-leaks", "warning", f"{{count}} dev rows nearly repeat a training row: {shared} are the same{more}.",
+            "near-leaks", "warning",
+            f"{{count:dev row nearly repeats|dev rows nearly repeat}} a training row: {shared} are the same{more}.",
             "Look at them: dev scores may flatter.",
         ),
         *repeats.finding(
-            "near-duplicates", "note", f"{{count}} rows nearly repeat an earlier row: {shared} are the same{more}."
+            "near-duplicates", "note",
+            f"{{count:row nearly repeats|rows nearly repeat}} an earlier row: {shared} are the same{more}.",
         ),
     ]  # fmt: skip
 

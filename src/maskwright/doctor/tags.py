@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ..core.plural import plural
 from ..tasks.schemes import OUTSIDE, find_scheme, repair, spans, split_tag
 from ..text.tagged import Sentence
 from .findings import Finding, Place, Tally
@@ -48,13 +49,14 @@ class Tags:
         rare = {name: count for name, count in self.shown().items() if count < FEW}
         if rare:
             listed = ", ".join(f"{name} {count}" for name, count in sorted(rare.items(), key=lambda pair: pair[1])[:8])
-            what = "tags" if self.scheme is None else "types of entity"
-            sentence = f"{len(rare):,} {what} occur fewer than {FEW} times: {listed}."
+            one, many = ("tag", "tags") if self.scheme is None else ("type of entity", "types of entity")
+            sentence = f"{plural(len(rare), f'{one} occurs', f'{many} occur')} fewer than {FEW} times: {listed}."
             found.append(Finding("few-rows", "warning", sentence, len(rare), "Add sentences, or join types."))
         empty = sum(all(tag == OUTSIDE for tag in row.tags or ()) for row in self.rows)
         if self.scheme is not None and empty:
             share = empty / len(self.rows)
-            sentence = f"{empty:,} sentences ({share:.0%}) have no entity."
+            have = "has" if empty == 1 else "have"
+            sentence = f"{plural(empty, 'sentence')} ({share:.0%}) {have} no entity."
             found.append(Finding("empty-sentences", "warning" if share > 0.9 else "note", sentence, empty))
         return found
 
@@ -73,10 +75,13 @@ class Tags:
                     faults.add(self.file, row.line_of(word), f"'{tag}' where {scheme} has '{right}'")
         return [
             *strange.finding(
-                "tags-outside-scheme", "problem", f"{{count}} tags have no form of {scheme}.", "Mend them."
+                "tags-outside-scheme", "problem", f"{{count:tag has|tags have}} no form of {scheme}.", "Mend them."
             ),
             *faults.finding(
-                "tag-spelling", "warning", f"{{count}} tags are not spelt as {scheme} says.", "Training repairs them."
+                "tag-spelling",
+                "warning",
+                f"{{count:tag is|tags are}} not spelt as {scheme} says.",
+                "Training repairs them.",
             ),
         ]
 
@@ -92,5 +97,5 @@ def against(train: Tags, dev: Tags) -> list[Finding]:
         return []
     places = [Place(dev.file, dev.where[tag], f"'{tag}'") for tag in unknown[:5]]
     count = sum(dev.counts[tag] for tag in unknown)
-    sentence = f"{count:,} dev words have a tag that training does not have."
+    sentence = f"{plural(count, 'dev word has', 'dev words have')} a tag that training does not have."
     return [Finding("unknown-dev-labels", "problem", sentence, count, "Mend them, or move such sentences.", places)]

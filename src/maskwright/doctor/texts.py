@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core.plural import plural
 from .findings import Finding, Place, Tally
 from .rows import Item
 
@@ -59,18 +60,21 @@ class Characters:
         """In words."""
         return [
             *self.mojibake.finding(
-                "mojibake", "warning", "{count} texts look like UTF-8 that was read in another encoding.",
+                "mojibake", "warning", "{count:text looks|texts look} like UTF-8 that was read in another encoding.",
                 "Write the file again from its source as UTF-8.",
             ),
             *self.lost.finding(
-                "lost-characters", "warning", "{count} texts hold U+FFFD, where characters were lost.",
+                "lost-characters", "warning", "{count:text holds|texts hold} U+FFFD, where characters were lost.",
                 "Write the file again from its source as UTF-8.",
             ),
-            *self.control.finding("control-characters", "warning", "{count} texts hold control characters."),
-            *self.hidden.finding("hidden-characters", "note", "{count} texts hold characters that are not seen."),
-            *self.markup.finding("markup", "note", "{count} texts hold markup of web pages."),
+            *self.control.finding("control-characters", "warning", "{count:text holds|texts hold} control characters."),
+            *self.hidden.finding(
+                "hidden-characters", "note", "{count:text holds|texts hold} characters that are not seen."
+            ),
+            *self.markup.finding("markup", "note", "{count:text holds|texts hold} markup of web pages."),
             *self.unnormal.finding(
-                "unicode-forms", "note", "{count} texts spell accents as characters of their own (not NFC).",
+                "unicode-forms", "note",
+                "{count:text spells|texts spell} accents as characters of their own (not NFC).",
             ),
         ]  # fmt: skip
 
@@ -133,7 +137,7 @@ class Lengths:
         if not len(rows):
             return []
         places = [Place(self.file, int(self.lines[row]), f"{int(lengths[row]):,} {unit}") for row in rows[:5].tolist()]
-        sentence = f"{len(rows):,} rows are longer than {limit:,} {unit}; most models cut them."
+        sentence = f"{plural(len(rows), 'row is', 'rows are')} longer than {limit:,} {unit}; most models cut them."
         return [Finding("long-rows", "warning", sentence, len(rows), "Split them, or see --max-length.", places)]
 
     def _unit(self) -> tuple[str, np.ndarray]:

@@ -13,6 +13,7 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..inference.texts import as_texts
 from ..tasks.anomaly import QUANTILE, Anomaly
+from ..tasks.long_texts import MAX_WINDOWS
 from ..tasks.thresholds import Threshold
 from .fine_tuned import ModelSource, own_facts
 from .whole_text import WholeText
@@ -21,7 +22,8 @@ from .whole_text import WholeText
 class AnomalyDetector(OutlierMixin, WholeText):
     """An autoencoder over the vectors of a frozen encoder that learns what its texts have in common.
 
-    Parameters as those of FineTuned, and contamination: the part of the texts of `fit` that lies beyond the threshold.
+    Parameters as those of WholeText, but for freeze_encoder, and contamination: the part of the texts of `fit` that
+    lies beyond the threshold. Of a text in windows the error is the mean, or the largest, of that of its windows.
     `fit` takes normal texts alone; y is not used. As in scikit-learn `score_samples` is higher for normal texts (the
     negative error), `decision_function` is below 0 for outliers, `predict` gives 1 for normal texts and -1 for others.
     After fit: offset_, model_, task_.
@@ -38,6 +40,10 @@ class AnomalyDetector(OutlierMixin, WholeText):
         lr: float = 1e-3,
         batch_size: int = 32,
         max_length: int | None = None,
+        long: str = "cut",
+        stride: int | None = None,
+        pool: str = "mean",
+        max_windows: int = MAX_WINDOWS,
         contamination: float = 1 - QUANTILE,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
@@ -51,6 +57,10 @@ class AnomalyDetector(OutlierMixin, WholeText):
             lr=lr,
             batch_size=batch_size,
             max_length=max_length,
+            long=long,
+            stride=stride,
+            pool=pool,
+            max_windows=max_windows,
             warmup=warmup,
             weight_decay=weight_decay,
             random_state=random_state,

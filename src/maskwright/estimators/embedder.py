@@ -25,7 +25,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4" or numbers; pooling: "cls", "mean", "max", or
     "none" for a matrix of token vectors for each text; normalize: vectors of length 1; max_length: tokens; long: "cut",
     or "windows" for longer texts, which share `stride` tokens and are averaged by their tokens. What is None is as the
-    folder declares it (modules.json), else mean, not normalised, all that the model takes.
+    folder declares it (modules.json, maskwright.json), else mean, not normalised, all that the model takes, cut.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         pooling: str | None = None,
         normalize: bool | None = None,
         max_length: int | None = None,
-        long: str = "cut",
+        long: str | None = None,
         stride: int | None = None,
         device: str = "auto",
         precision: str = "auto",
@@ -57,7 +57,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if isinstance(self.model, Model):
             model = place(deepcopy(self.model), self.device, self.precision)
             pooling, normalize = self.pooling or "mean", bool(self.normalize)
-            windows = LongTexts.of(self.long, self.stride)
+            windows = LongTexts.of(self.long or "cut", self.stride)
             self.encoder_ = TextEncoder(model, self.layers, pooling, normalize, self.max_length, windows)
             make_int8(model, typical, self.encoder_.max_length)
         else:

@@ -15,7 +15,7 @@ from ..core.errors import ConfigError
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.model import Model
-from ..models.pooling import pool
+from ..models.pooling import join_windows, pool
 from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
 from ..tasks.long_examples import LongExamples, window_rows
 from ..tasks.long_texts import LongTexts
@@ -197,13 +197,8 @@ class TextEncoder:
 
     def _joined(self, vectors: Tensor, examples: LongExamples) -> Tensor:
         """One vector for each text, float32 [texts, size], from those of its windows: float32 [windows, size]."""
-        counts = examples.num_windows.tolist()
-        tokens = torch.from_numpy(examples.sequences.lengths).split(counts)
-        found = [
-            own.amax(dim=0) if self.pooling == "max" else (own * (sizes / sizes.sum())[:, None].float()).sum(dim=0)
-            for own, sizes in zip(vectors.split(counts), tokens, strict=True)
-        ]
-        joined = torch.stack(found)  # [texts, size]
+        lengths = torch.from_numpy(examples.sequences.lengths)
+        joined = join_windows(vectors, lengths, examples.num_windows.tolist(), self.pooling)  # [texts, size]
         return F.normalize(joined, dim=-1) if self.normalize else joined
 
 

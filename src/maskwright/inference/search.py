@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core import storage
 from ..core.errors import ConfigError, InputError, RowErrors
+from ..core.plural import plural
 from ..core.progress import note, track, warn
 from ..text.corpus import Source, corpus_files, file_size
 from ..text.files import HUB, STDIN
@@ -132,7 +133,7 @@ class Searcher:
         if bad and not self.skip_bad_rows:
             raise RowErrors(bad)
         if bad:
-            warn(f"{len(bad):,} bad rows are left out.")
+            warn(f"{plural(len(bad), 'bad row is', 'bad rows are')} left out.")
 
     def _embed(self, names: Sequence[str]) -> Iterator[tuple[list[Named], np.ndarray]]:
         """Passages in blocks, with their unit vectors, float32 [block, size]; progress is told."""

@@ -1,6 +1,8 @@
-"""One vector for each sequence of a pack."""
+"""One vector for each sequence of a pack, and for each text of several sequences."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -29,3 +31,19 @@ def pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
         block = vectors[start : start + count * length].view(count, length, -1)  # [count, length, size]
         parts.append(block.mean(dim=1) if pooling == "mean" else block.amax(dim=1))
     return torch.cat(parts)  # [sequences, size]
+
+
+def join_windows(vectors: Tensor, lengths: Tensor, counts: Sequence[int], pooling: str) -> Tensor:
+    """One vector for each text from those of its windows: their mean, weighted by tokens, or for "max" the largest.
+
+    vectors: float [windows, size], text by text; lengths: int64 [windows], tokens of each; counts: windows of each
+    text, all 1 or more; pooling: how each window's vector was made. Returns float [texts, size]; a text of one window
+    has the vector of that window, bit for bit.
+    """
+    if len(vectors) == len(counts):
+        return vectors
+    found = [
+        own.amax(dim=0) if pooling == "max" else (own * (sizes / sizes.sum())[:, None].to(own.dtype)).sum(dim=0)
+        for own, sizes in zip(vectors.split(list(counts)), lengths.to(vectors.device).split(list(counts)), strict=True)
+    ]
+    return torch.stack(found)  # [texts, size]

@@ -4,6 +4,7 @@ The encoder stays as it is, so the vector of every text is computed once. The ro
 from; `models.autoencoder` gives each text its error, and a text is rare when that is above a threshold. The threshold
 is chosen on the dev rows after training: for the best F1 where they hold both kinds, else so that a part of the normal
 ones lies below it. Scores of rows that chose it are those of a threshold of other rows (`rare.RareClass.cuts`).
+Where long texts are read in windows, each window has a vector and an error, and a text the mean or the largest of them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from ..objectives.outcome import Outcome
 from ..text.tables import Row, Table, read_texts
 from .base import Evaluation
 from .examples import Examples, map_batches
+from .long_examples import LongExamples
+from .long_texts import LONG_SETTINGS, LongTexts
 from .rare import RareClass, choose_threshold, rare_metrics
 from .sequence import SequenceTask, labelled
 from .thresholds import Threshold, row_key
@@ -46,22 +49,36 @@ class Featured(Examples):
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """As `Examples.batch`, with the label "features" float32 [sequences, hidden]."""
-        batch = super().batch(indices)
-        if self.features is None:
-            return batch
-        return batch.with_labels(**{FEATURES: self.features[batch.labels["example"]]})
+        return _with_features(super().batch(indices), self.features, "example")
+
+
+@dataclass(frozen=True)
+class FeaturedWindows(LongExamples):
+    """Windows whose vectors are known. features: float32 [windows, hidden]."""
+
+    features: Tensor | None = None
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """As `LongExamples.batch`, with the label "features" float32 [sequences, hidden]."""
+        return _with_features(super().batch(indices), self.features, "window")
+
+
+def _with_features(batch: Batch, features: Tensor | None, which: str) -> Batch:
+    """A batch with the vectors of its sequences. which: the label that says which of `features` is that of each."""
+    return batch if features is None else batch.with_labels(**{FEATURES: features[batch.labels[which]]})
 
 
 class Anomaly(SequenceTask):
     """Whether a text is unlike those of the normal class.
 
     normal: the class that is learnt, None where rows have no classes; quantile: the part of normal dev rows below the
-    threshold, where dev has no others; threshold: the error above which a text is rare, None until it is chosen.
+    threshold, where dev has no others; threshold: the error above which a text is rare, None until it is chosen; long:
+    how long texts are read, None where they are cut.
     """
 
     name: ClassVar[str] = "anomaly"
     head = "anomaly"
-    settings: ClassVar[tuple[str, ...]] = ("normal", "normal_quantile")
+    settings: ClassVar[tuple[str, ...]] = ("normal", "normal_quantile", *LONG_SETTINGS)
     freezes_encoder = True
     num_labels = 0  # its one output has no name
     problem_type = None
@@ -72,9 +89,11 @@ class Anomaly(SequenceTask):
         quantile: float = QUANTILE,
         threshold: Threshold | None = None,
         main_metric: str = "explained_variance",
+        long: LongTexts | None = None,
     ) -> None:
         self.labels: list[str] = []
         self.normal, self.quantile, self.threshold, self.main_metric = normal, quantile, threshold, main_metric
+        self.long = long
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -100,9 +119,11 @@ class Anomaly(SequenceTask):
         normal_quantile: float | None = None,
         train_file: str | None = None,
         dev_file: str | None = None,
+        **long: Any,
     ) -> Anomaly:
         """The commonest class of the training rows is normal, if `normal` names no other (of equals the first by name).
 
+        long, stride, pool, max_windows: see `LongTexts.of`.
         pr_auc leads where dev has rows of both kinds, else the explained variance of normal rows. Raises RowErrors
         where only some training rows have a class, InputError where there is nothing normal to learn.
         """
@@ -120,7 +141,8 @@ class Anomaly(SequenceTask):
             normal = min(counts, key=lambda label: (-counts[label], label))
         kinds = {normal is None or row.label in (None, normal) for row in dev_rows}
         main_metric = "pr_auc" if len(kinds) == 2 else "explained_variance"
-        return cls(normal, QUANTILE if normal_quantile is None else normal_quantile, main_metric=main_metric)
+        quantile = QUANTILE if normal_quantile is None else normal_quantile
+        return cls(normal, quantile, main_metric=main_metric, long=LongTexts.of(**long))
 
     @classmethod
     def strata(cls, rows: Sequence[Row]) -> list[str]:
@@ -139,23 +161,25 @@ class Anomaly(SequenceTask):
         """int64 [rows]."""
         return torch.tensor(values, dtype=torch.int64)
 
-    def prepare(self, model: Model, examples: Examples) -> Featured:
-        """The examples with the vectors that the frozen encoder gives them."""
-        own = {field.name: getattr(examples, field.name) for field in fields(Examples)}
-        return Featured(**own, features=self.features(model, examples))
+    def prepare(self, model: Model, examples: Examples) -> Featured | FeaturedWindows:
+        """The examples with the vectors that the frozen encoder gives them, or their windows."""
+        base, kind = (LongExamples, FeaturedWindows) if isinstance(examples, LongExamples) else (Examples, Featured)
+        own = {field.name: getattr(examples, field.name) for field in fields(base)}
+        return kind(**own, features=self.features(model, examples))
 
     def features(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
-        """The mean of the last hidden states of each text: float32 [rows, hidden], on the CPU."""
+        """The mean of the last hidden states of each text or window: float32 [sequences, hidden], on the CPU."""
+
+        def vectors(batch: Batch) -> Tensor:
+            return model.first(model.encode(batch).hidden, batch)
+
         was_training = model.training
         model.eval()
         try:
             device = next(model.parameters()).device
-            return map_batches(
-                examples,
-                lambda batch: model.first(model.encode(batch).hidden, batch),
-                device=device,
-                batch_tokens=batch_tokens,
-            )
+            if isinstance(examples, LongExamples):
+                return examples.map(vectors, device, batch_tokens)
+            return map_batches(examples, vectors, device=device, batch_tokens=batch_tokens)
         finally:
             model.train(was_training)
 
@@ -163,7 +187,7 @@ class Anomaly(SequenceTask):
 
     def prime(self, model: Model, examples: Examples) -> None:
         """Give the new head the mean and the spread of the vectors that it is to learn."""
-        features = examples.features if isinstance(examples, Featured) else None
+        features = _known(examples)
         head = _head(model)
         head.fit_scale((self.features(model, examples) if features is None else features).to(head.center.device))
 
@@ -173,7 +197,7 @@ class Anomaly(SequenceTask):
 
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Summed errors of a batch."""
-        errors = _errors(model, batch).float()  # [sequences, 1]
+        errors = self.pooled(_errors(model, batch), batch)  # [rows, 1]
         return Outcome({self.name: errors.sum()}, self.counts(batch))
 
     def settle(self, logits: Tensor, examples: Examples) -> None:
@@ -186,14 +210,14 @@ class Anomaly(SequenceTask):
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """float32 [rows, 1]: the errors."""
-        device = next(model.parameters()).device
-        if isinstance(examples, Featured) and examples.features is not None:
-            with torch.inference_mode():
-                found = _head(model)(examples.features.to(device)).float().cpu()
-            return found.clone()
-        return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
+    def heard(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """float32 [sequences, 1]: the errors, from vectors that are known where they are."""
+        features = _known(examples)
+        if features is None:
+            return super().heard(model, examples, batch_tokens)
+        with torch.inference_mode():
+            found = _head(model)(features.to(next(model.parameters()).device)).float().cpu()
+        return found.clone()
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
         """{"score", "is_rare", "threshold"} for each row: its error, and whether that is above the threshold.
@@ -269,9 +293,10 @@ class Anomaly(SequenceTask):
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "normal", "quantile", "threshold"}."""
+        """{"task", "normal", "quantile", "threshold"}, and "long" where texts are read in windows."""
         threshold = None if self.threshold is None else self.threshold.to_json()
-        return {"task": self.name, "normal": self.normal, "quantile": self.quantile, "threshold": threshold}
+        facts = {"task": self.name, "normal": self.normal, "quantile": self.quantile, "threshold": threshold}
+        return facts if self.long is None else {**facts, "long": self.long.to_json()}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Anomaly:
@@ -280,12 +305,18 @@ class Anomaly(SequenceTask):
         fits = isinstance(normal, str | None) and isinstance(threshold, Mapping | None)
         if not fits or not isinstance(quantile, float) or not 0 < quantile < 1:
             raise ModelFolderError("The model's maskwright.json does not describe a detector of anomalies.")
-        return cls(normal, quantile, None if threshold is None else Threshold.from_json(threshold))
+        known = None if threshold is None else Threshold.from_json(threshold)
+        return cls(normal, quantile, known, long=LongTexts.from_json(facts))
 
 
 def _head(model: Model) -> AutoencoderHead:
     assert isinstance(model.head, AutoencoderHead)
     return model.head
+
+
+def _known(examples: Examples) -> Tensor | None:
+    """The vectors of the sequences, float32 [sequences, hidden], where they have been computed."""
+    return examples.features if isinstance(examples, Featured | FeaturedWindows) else None
 
 
 def _errors(model: Model, batch: Batch) -> Tensor:

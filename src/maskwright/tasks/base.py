@@ -77,14 +77,15 @@ class Task(ABC):
     """What a fine-tuned model is asked.
 
     name: as in the registry; head: the model head it needs, or None for the bare encoder; settings: those of a
-    fine-tuning recipe that `from_rows` takes; main_metric: the one that early stopping watches and reports lead with
-    (higher is better); labels: names of the outputs, [] where they have none; temperature: what logits are divided by
-    before they become probabilities, None until it is fitted.
+    fine-tuning recipe that `from_rows` takes; read_settings: those that `read` takes; main_metric: the one that early
+    stopping watches and reports lead with (higher is better); labels: names of the outputs, [] where they have none;
+    temperature: what logits are divided by before they become probabilities, None until it is fitted.
     """
 
     name: ClassVar[str]
     head: str | None
     settings: ClassVar[tuple[str, ...]] = ()
+    read_settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
     temperature: Temperature | None = None

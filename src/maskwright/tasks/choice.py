@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, from_numpy, tensor
 
 from ..core.errors import InputError, RowError, RowErrors
+from ..core.plural import plural
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
 from ..text.choices import ChoiceRow, ChoiceTable, read_choices
@@ -142,17 +143,16 @@ class Choice(Task):
         found, windows = [], examples.windows
         if windows is not None and len(windows.input_ids) + windows.num_left_out > len(windows):
             found.append(
-                f"{len(windows):,} choices of {len(examples):,} {name} rows make "
+                f"{len(windows):,} choices of {plural(len(examples), f'{name} row')} make "
                 f"{len(windows.input_ids) + windows.num_left_out:,} windows of at most {max_length} tokens."
             )
             if windows.num_thinned:
                 found.append(f"{windows.num_left_out:,} of them are left out in training (--max-windows).")
         if examples.num_truncated:
             whole = "the longer of context and choice first" if windows is None else "beside its context"
-            found.append(
-                f"{examples.num_truncated:,} of {len(examples):,} {name} rows have a choice that is cut to "
-                f"{max_length} tokens, {whole}."
-            )
+            have = "has" if examples.num_truncated == 1 else "have"
+            rows = f"{examples.num_truncated:,} of {plural(len(examples), f'{name} row')}"
+            found.append(f"{rows} {have} a choice that is cut to {max_length} tokens, {whole}.")
         return found
 
     # -- training --------------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..data.batch import Batch, order_by_length
 from ..text.choices import ChoiceRow
 from ..text.encoding import TextCounts
 from ..text.tables import Row
 from .examples import TOKENIZE_ROWS, Examples
-from .long_examples import FIRST, TRAIN_TOKENS, LongExamples, window_rows
+from .long_examples import FIRST, LongExamples, portions_by_tokens, window_rows
 from .long_texts import LongTexts
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ class ChoiceExamples(Examples):
         """With windows, rows in portions of at most TRAIN_TOKENS tokens (a longer row stands alone)."""
         if self.windows is None:
             return super().portions(indices)
-        chunks = chunks_by_tokens(indices, self.lengths.tolist(), TRAIN_TOKENS)
-        return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
+        return portions_by_tokens(indices, self.lengths)
 
     def thinned(self, max_windows: int) -> ChoiceExamples:
         """The same with at most `max_windows` windows of each choice, spread evenly from the first to the last."""

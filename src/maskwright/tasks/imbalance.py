@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.plural import plural
+
 RARE_SHARE = 0.1
 RARE_PART = 0.5  # of an even share: with 77 classes of one size none is rare
 BETA = 0.999
@@ -50,7 +52,7 @@ class Imbalance:
         order = sorted(range(len(self.labels)), key=lambda place: self.counts[place])
         numbers = self.effective_numbers
         lines = [
-            f"  {self.labels[place]}: {self.counts[place]:,} rows, {100 * self.shares[place]:.1f} %, "
+            f"  {self.labels[place]}: {plural(self.counts[place], 'row')}, {100 * self.shares[place]:.1f} %, "
             f"effective number {numbers[place]:,.0f}"
             for place in order[:SHOWN]
         ]

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.plural import plural
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
 from ..text.encoding import Cut, Encoding, TextCounts, all_windows
 from ..text.tables import Row
@@ -67,9 +68,9 @@ class LongExamples(Examples):
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Pack all windows of the rows `indices`, shortest first.
 
-        Labels: "example" int64 [sequences], the row that each sequence is of; "order" int64 [sequences], which puts
-        sequences row by row; "windows" int64 [rows], how many each row then has; "sequence" [rows, ...], targets in
-        that order of rows, where there are targets.
+        Labels: "example" int64 [sequences], the row that each sequence is of; "window" int64 [sequences], which of all
+        windows it is; "order" int64 [sequences], which puts sequences row by row; "windows" int64 [rows], how many each
+        row then has; "sequence" [rows, ...], targets in that order of rows, where there are targets.
         """
         chosen = np.asarray(indices, dtype=np.int64)
         chosen = chosen[order_by_length(self.lengths[chosen])]
@@ -78,6 +79,7 @@ class LongExamples(Examples):
         order = order_by_length(self.sequences.lengths[windows])
         labels = {
             "example": torch.from_numpy(np.repeat(chosen, counts)[order]),
+            "window": torch.from_numpy(windows[order]),
             "order": torch.from_numpy(np.argsort(order, kind="stable")),
             "windows": torch.from_numpy(counts),
         }
@@ -86,9 +88,8 @@ class LongExamples(Examples):
         return replace(_subset(self.sequences, windows).batch(np.arange(len(windows))), labels=labels)
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """The rows in portions of at most TRAIN_TOKENS tokens (a longer row stands alone)."""
-        chunks = chunks_by_tokens(indices, self.lengths.tolist(), TRAIN_TOKENS)
-        return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
+        """The rows in portions; see `portions_by_tokens`."""
+        return portions_by_tokens(indices, self.lengths)
 
     def thinned(self, max_windows: int) -> LongExamples:
         """The same with at most `max_windows` windows of each row, spread evenly from the first to the last."""
@@ -126,6 +127,33 @@ class LongExamples(Examples):
             result[torch.from_numpy(chosen)] = part
         assert result is not None, "map needs at least one row"
         return result
+
+
+def portions_by_tokens(indices: Sequence[int] | np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """Rows in portions of at most TRAIN_TOKENS tokens (a longer row stands alone). lengths: int64 [rows], of all."""
+    chunks = chunks_by_tokens(indices, lengths.tolist(), TRAIN_TOKENS)
+    return [np.asarray(chunk, dtype=np.int64) for chunk in chunks]
+
+
+def window_remarks(examples: LongExamples, name: str, max_length: int, noun: str = "row") -> list[str]:
+    """What should be told of rows (or other things, of which one is a `noun`): how many windows they are, what training
+    leaves out of them, and first texts of pairs that are cut."""
+    num_windows, found = len(examples.input_ids) + examples.num_left_out, []
+    if num_windows > len(examples):
+        make = plural(len(examples), f"{name} {noun} makes", f"{name} {noun}s make")
+        found.append(f"{make} {num_windows:,} windows of at most {max_length} tokens.")
+    if examples.num_thinned:
+        have = plural(examples.num_thinned, f"{name} {noun} has", f"{name} {noun}s have")
+        most = plural(int(examples.num_windows.max()), "window")
+        left_out = plural(examples.num_left_out, "is", "are")
+        found.append(
+            f"{have} more than {most}; so many, spread evenly, are read in training, and {left_out} left out "
+            "(--max-windows)."
+        )
+    if examples.num_truncated:
+        rows = plural(examples.num_truncated, f"{name} row")
+        found.append(f"The first text of {rows} is cut; only the second one is read in windows.")
+    return found
 
 
 def window_rows(

@@ -8,7 +8,7 @@ largest, of those of its windows. A text of one window has the logits of that wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -62,6 +62,20 @@ class LongTexts:
         strange = [name for name, value in vars(cls()).items() if getattr(found, name) != value]
         check(not strange, f"Setting '{', '.join(strange)}' goes with long = windows: give --long windows too.")
         return None
+
+    @classmethod
+    def for_vectors(
+        cls, facts: Mapping[str, Any], long: str | None = None, stride: int | None = None, pooling: str | None = None
+    ) -> LongTexts | None:
+        """How texts become vectors: as is asked for, else as an encoder of sentences was trained (its maskwright.json).
+
+        long: a name of WAYS, or None; vectors of tokens (pooling "none") are of texts that are cut. Raises ConfigError.
+        """
+        if long is None and pooling != "none" and facts.get("task") == "similarity":
+            found = cls.from_json(facts)
+            if found is not None:
+                return found if stride is None else replace(found, stride=stride)
+        return cls.of(long or "cut", stride)
 
     def shared(self, size: int, max_length: int) -> int:
         """Tokens that neighbours share, where a window shows `size` tokens of the text."""

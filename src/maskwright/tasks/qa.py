@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.plural import plural
 from ..data.batch import Batch
 from ..models.losses import span_loss
 from ..objectives.outcome import Outcome
@@ -125,11 +126,14 @@ class QuestionAnswering(Task):
         windows = _windows(examples)
         found = []
         if len(windows) > windows.num_rows:
-            found.append(f"{windows.num_rows:,} {name} questions make {len(windows):,} windows of {max_length} tokens.")
+            make = plural(windows.num_rows, f"{name} question makes", f"{name} questions make")
+            found.append(f"{make} {len(windows):,} windows of {max_length} tokens.")
         if windows.counts.cut_texts:
-            found.append(f"{windows.counts.cut_texts:,} {name} questions are cut: they take most of a window.")
+            one, many = f"{name} question is cut: it takes", f"{name} questions are cut: they take"
+            found.append(f"{plural(windows.counts.cut_texts, one, many)} most of a window.")
         if windows.unreachable:
-            found.append(f"{len(windows.unreachable):,} {name} answers are whole in no window: raise --max-length.")
+            answers = plural(len(windows.unreachable), f"{name} answer is", f"{name} answers are")
+            found.append(f"{answers} whole in no window: raise --max-length.")
         return found
 
     # -- training --------------------------------------------------------------------------------------------

@@ -11,9 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError
+from ..core.config import check
+from ..core.errors import ConfigError, InputError, ModelFolderError
 from ..models.heads import SequenceClassificationHead
 from ..models.model import Model
+from ..text.cells import number_fault
 from ..text.tables import Row, Table, read_table
 from . import metrics as scores
 from .examples import Examples
@@ -24,17 +26,19 @@ from .sequence import SequenceTask
 class Regression(SequenceTask):
     """One number for each row, in the unit of the targets: they are neither shifted nor scaled.
 
-    long: how long texts are read, None where they are cut.
+    long: how long texts are read, None where they are cut; score_range: the least and the greatest target that a row
+    may have (None: any). Answers are as the network gives them, also beyond it.
     """
 
     name: ClassVar[str] = "regression"
     head = "regression"
-    settings: ClassVar[tuple[str, ...]] = LONG_SETTINGS
+    settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
+    read_settings: ClassVar[tuple[str, ...]] = ("score_range",)
     main_metric = "pearson"
 
-    def __init__(self, long: LongTexts | None = None) -> None:
+    def __init__(self, long: LongTexts | None = None, score_range: Sequence[float] | None = None) -> None:
         self.labels: list[str] = []
-        self.long = long
+        self.long, self.score_range = long, as_range(score_range)
 
     @classmethod
     def from_rows(
@@ -44,13 +48,14 @@ class Regression(SequenceTask):
         *,
         train_file: str | None = None,
         dev_file: str | None = None,
+        score_range: Sequence[float] | None = None,
         **long: Any,
     ) -> Regression:
-        """Check the targets. Raises RowErrors for any that is no finite number, InputError for no rows.
+        """Check the targets. Raises RowErrors for any that is no finite number in the range, InputError for no rows.
 
         long, stride, pool, max_windows: see `LongTexts.of`.
         """
-        task = cls(LongTexts.of(**long))
+        task = cls(LongTexts.of(**long), score_range)
         if not train_rows:
             raise InputError(f"{train_file or 'The training data'} has no row: a regression needs texts with numbers.")
         task.check(train_rows, train_file)
@@ -65,9 +70,17 @@ class Regression(SequenceTask):
         columns: Mapping[str, str] | None = None,
         multi_label: bool | None = None,
         skip_bad_rows: bool = False,
+        score_range: Sequence[float] | None = None,
     ) -> Table:
-        """Texts or pairs with a number each; see `text.tables.read_table`."""
-        return read_table(path, columns=columns, numeric=True, skip_bad_rows=skip_bad_rows)
+        """Texts or pairs with a number each, in the range where one is given; see `text.tables.read_table`."""
+        span = as_range(score_range)
+        return read_table(path, columns=columns, numeric=True, span=span, skip_bad_rows=skip_bad_rows)
+
+    def read_known(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> Table:
+        """The same for scoring, in the range of training."""
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
 
     @property
     def deciding_metrics(self) -> tuple[str, ...]:
@@ -85,16 +98,15 @@ class Regression(SequenceTask):
         return "regression"
 
     def target(self, label: str | None) -> float:
-        """The number of a cell. Raises ValueError when it is missing, no number, or not finite."""
+        """The number of a cell. Raises ValueError when it is missing, no number, not finite, or out of the range."""
         if label is None:
             raise ValueError("is missing")
-        try:
-            value = float(label)
-        except ValueError:
-            raise ValueError(f"'{label}' is not a number") from None
-        if not math.isfinite(value) or abs(value) > torch.finfo(torch.float32).max:
+        fault = number_fault(label, self.score_range)
+        if fault is not None:
+            raise ValueError(fault)
+        if abs(float(label)) > torch.finfo(torch.float32).max:
             raise ValueError(f"'{label}' is not a finite number")
-        return value
+        return float(label)
 
     def as_targets(self, values: Sequence[Any]) -> Tensor:
         """float32 [rows]."""
@@ -129,10 +141,30 @@ class Regression(SequenceTask):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """{"task": "regression"}, and "long" where texts are read in windows."""
-        return {"task": self.name} if self.long is None else {"task": self.name, "long": self.long.to_json()}
+        """{"task": "regression"}, "long" where texts are read in windows, and "score_range" where it is given."""
+        facts: dict[str, Any] = {"task": self.name}
+        facts |= {} if self.long is None else {"long": self.long.to_json()}
+        return facts if self.score_range is None else {**facts, "score_range": list(self.score_range)}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Regression:
         """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
-        return cls(LongTexts.from_json(facts))
+        return cls(LongTexts.from_json(facts), stored_range(facts))
+
+
+def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    """The least and the greatest score; None where any number is one. Raises ConfigError for what is no range."""
+    if ends is None:
+        return None
+    is_pair = isinstance(ends, Sequence) and not isinstance(ends, str) and len(ends) == 2
+    fits = is_pair and all(isinstance(end, (int, float)) and math.isfinite(end) for end in ends) and ends[0] < ends[1]
+    check(fits, f"Setting 'score_range' is {ends!r}; it takes the least and the greatest score, as in 0 5.")
+    return float(ends[0]), float(ends[1])
+
+
+def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:
+    """What `facts["score_range"]` says. Raises ModelFolderError when it is no range."""
+    try:
+        return as_range(facts.get("score_range"))
+    except ConfigError as error:
+        raise ModelFolderError(f"The model's maskwright.json says of its scores: {error}") from None

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError, RowError, RowErrors
+from ..core.plural import plural
 from ..data.batch import Batch
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
 from ..text.tables import Row
 from .base import Evaluation, Task
 from .examples import Examples, map_batches, tokenize_rows
-from .long_examples import LongExamples, window_rows
+from .long_examples import LongExamples, window_remarks, window_rows
 from .long_texts import LongTexts
 
 if TYPE_CHECKING:
@@ -125,9 +126,11 @@ class SequenceTask(Task):
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Rows that are cut or become windows, and dev rows that all have one label."""
-        found = _window_remarks(examples, name, max_length) if isinstance(examples, LongExamples) else []
+        found = window_remarks(examples, name, max_length) if isinstance(examples, LongExamples) else []
         if examples.num_truncated and not found:
-            found.append(f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {max_length} tokens.")
+            are = "is" if examples.num_truncated == 1 else "are"
+            rows = f"{examples.num_truncated:,} of {plural(len(examples), f'{name} row')}"
+            found.append(f"{rows} {are} cut to {max_length} tokens.")
         labels = {row.label for row in examples.rows}
         if name == "dev" and len(labels) == 1:
             found.append(f"All dev rows have the label '{labels.pop()}', so the dev scores say little.")
@@ -155,12 +158,18 @@ class SequenceTask(Task):
         correct = self.num_correct(logits.detach(), targets)
         return Outcome({self.name: total}, counts, {} if correct is None else {self.name: correct})
 
+    def heard(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """Logits of every sequence: float32 [rows, labels], or [windows, labels] where rows are read in windows."""
+        device = next(model.parameters()).device
+        if isinstance(examples, LongExamples):
+            return examples.map(model.logits, device, batch_tokens)
+        return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
+
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
         """float32 [rows, labels]."""
-        device = next(model.parameters()).device
+        heard = self.heard(model, examples, batch_tokens)
         if self.long is None or not isinstance(examples, LongExamples):
-            return map_batches(examples, model.logits, device=device, batch_tokens=batch_tokens)
-        heard = examples.map(model.logits, device, batch_tokens)
+            return heard
         return self.long.pooled(heard, examples.num_windows.tolist())
 
     def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
@@ -171,8 +180,7 @@ class SequenceTask(Task):
         """
         if self.long is None or not isinstance(examples, LongExamples) or len(examples) == 0:
             return super().predict(model, examples, batch_tokens)
-        device = next(model.parameters()).device
-        heard = self.in_evaluation(model, lambda: examples.map(model.logits, device, batch_tokens))  # [windows, labels]
+        heard = self.in_evaluation(model, lambda: self.heard(model, examples, batch_tokens))  # [windows, labels]
         counts = examples.num_windows.tolist()
         answers = self.answers(self.long.pooled(heard, counts), examples)
         for start, own, answer in zip(examples.starts.tolist(), heard.split(counts), answers, strict=False):
@@ -212,23 +220,6 @@ class SequenceTask(Task):
             chosen = set(answer["labels"])
             return all((label in chosen) == bool(value) for label, value in zip(self.labels, target, strict=True))
         return "label" in answer and self.labels[int(target)] == answer["label"]
-
-
-def _window_remarks(examples: LongExamples, name: str, max_length: int) -> list[str]:
-    """Rows that became windows, what training leaves out of them, and first texts that are cut."""
-    num_windows, found = len(examples.input_ids) + examples.num_left_out, []
-    if num_windows > len(examples):
-        found.append(f"{len(examples):,} {name} rows make {num_windows:,} windows of at most {max_length} tokens.")
-    if examples.num_thinned:
-        found.append(
-            f"{examples.num_thinned:,} {name} rows have more than {int(examples.num_windows.max())} windows; so many, "
-            f"spread evenly, are read in training, and {examples.num_left_out:,} are left out (--max-windows)."
-        )
-    if examples.num_truncated:
-        found.append(
-            f"The first text of {examples.num_truncated:,} {name} rows is cut; only the second one is read in windows."
-        )
-    return found
 
 
 def labelled(examples: Examples) -> Tensor:

@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.plural import plural
 from ..data.batch import Batch
-from ..models.pooling import pool
+from ..models.pooling import join_windows, pool
 from ..objectives.contrastive import cosine_loss, in_batch_logits, in_batch_loss
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
@@ -24,6 +25,9 @@ from ..text.tables import Row, Table
 from . import metrics as scores
 from .base import Evaluation, Task
 from .examples import Examples, map_batches
+from .long_examples import window_remarks
+from .long_texts import LONG_SETTINGS, LongTexts
+from .regression import as_range, stored_range
 from .similar_rows import KINDS, PairExamples, kind_of, read_similar, target_of, tokenize_pairs
 
 if TYPE_CHECKING:
@@ -39,19 +43,28 @@ class Similarity(Task):
     """Cosines of pairs against their gold scores. Its logits are the unit vectors of both texts: [rows, 2, size].
 
     trained_on: "scores", "pairs" or "texts", what the training rows are; scale: the scores that mean cosine 0 and
-    cosine 1, the lowest and the highest of training (None: of the rows that are scored). Pooling is the model's
-    (`model.sentence`), mean by default.
+    cosine 1, the lowest and the highest of training (None: of the rows that are scored); score_range: the least and the
+    greatest score that a row may have, and then the scale (None: any); long: how long texts are read, None where they
+    are cut. Pooling is the model's (`model.sentence`), mean by default; it also joins the windows of a text.
     """
 
     name: ClassVar[str] = "similarity"
     head = None
+    settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
+    read_settings: ClassVar[tuple[str, ...]] = ("score_range",)
 
     def __init__(
-        self, trained_on: str = "scores", main_metric: str = "spearman", scale: Sequence[float] | None = None
+        self,
+        trained_on: str = "scores",
+        main_metric: str = "spearman",
+        scale: Sequence[float] | None = None,
+        long: LongTexts | None = None,
+        score_range: Sequence[float] | None = None,
     ) -> None:
         self.labels: list[str] = []
         self.trained_on, self.main_metric = trained_on, main_metric
         self.scale = None if scale is None else (float(scale[0]), float(scale[1]))
+        self.long, self.score_range = long, as_range(score_range)
 
     @property
     def num_labels(self) -> int:
@@ -73,9 +86,16 @@ class Similarity(Task):
         columns: Mapping[str, str] | None = None,
         multi_label: bool | None = None,
         skip_bad_rows: bool = False,
+        score_range: Sequence[float] | None = None,
     ) -> Table:
         """Scored pairs, pairs, or texts; see `similar_rows.read_similar`."""
-        return read_similar(path, columns=columns, skip_bad_rows=skip_bad_rows)
+        return read_similar(path, columns=columns, span=as_range(score_range), skip_bad_rows=skip_bad_rows)
+
+    def read_known(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> Table:
+        """The same for scoring, in the range of training."""
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
 
     @classmethod
     def from_rows(
@@ -85,14 +105,22 @@ class Similarity(Task):
         *,
         train_file: str | None = None,
         dev_file: str | None = None,
+        score_range: Sequence[float] | None = None,
+        **long: Any,
     ) -> Similarity:
-        """What the rows pose. Raises InputError for rows that teach nothing, or dev rows that can judge nothing."""
+        """What the rows pose. Raises InputError for rows that teach nothing, or dev rows that can judge nothing.
+
+        long, stride, pool, max_windows: see `LongTexts.of`.
+        """
         kind = kind_of(train_rows)
-        task = cls(kind)
+        task = cls(kind, long=LongTexts.of(**long), score_range=score_range)
+        if kind != "scores" and task.score_range is not None:
+            raise InputError(f"{train_file or 'The training data'} has no scores, which --score-range is for.")
         if len(train_rows) < 2:
-            raise InputError(f"{train_file or 'The training data'} has {len(train_rows)} rows; contrast needs two.")
+            rows = plural(len(train_rows), "row")
+            raise InputError(f"{train_file or 'The training data'} has {rows}; contrast needs two.")
         golds = {target_of(row, kind) for row in task.check(train_rows, kind, train_file)}
-        task.scale = (min(golds), max(golds)) if kind == "scores" else None
+        task.scale = task.score_range or ((min(golds), max(golds)) if kind == "scores" else None)
         if kind == "scores" and len(golds) == 1:
             raise InputError(f"{train_file or 'The training data'} has one score for all pairs: no order to learn.")
         if kind == "pairs" and 1.0 not in golds:
@@ -129,6 +157,7 @@ class Similarity(Task):
             targets=[target_of(row, kind) for row in good],
             is_scored=kind == "scores",
             num_skipped=len(rows) - len(good),
+            long=self.long,
         )
 
     def unlabelled(
@@ -140,7 +169,13 @@ class Similarity(Task):
                 "This model compares two texts: give pairs (--pair, or a column text_pair); for the vector of one "
                 "text use maskwright embed."
             )
-        return tokenize_pairs(rows, tokenizer, max_length, counts=counts)
+        return tokenize_pairs(rows, tokenizer, max_length, counts=counts, long=self.long)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """With at most as many windows of each text as training may read."""
+        if self.long is None or not isinstance(examples, PairExamples):
+            return examples
+        return examples.thinned(self.long.max_windows)
 
     def check(
         self, rows: Sequence[Row], kind: str, file: str | None = None, *, skip_bad_rows: bool = False
@@ -149,7 +184,7 @@ class Similarity(Task):
         good, bad = [], []
         for row in rows:
             try:
-                target_of(row, kind)
+                target_of(row, kind, self.score_range)
             except ValueError as error:
                 bad.append(RowError(file or row.file, row.line, "label", str(error)))
             else:
@@ -159,10 +194,14 @@ class Similarity(Task):
         return good
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Texts that are cut."""
+        """Texts that are cut or become windows."""
+        if isinstance(examples, PairExamples) and examples.has_windows:
+            return window_remarks(examples.texts, name, max_length, "text")
         if not examples.num_truncated:
             return []
-        return [f"{examples.num_truncated:,} of {examples.counts.texts:,} {name} texts are cut to {max_length} tokens."]
+        are = "is" if examples.num_truncated == 1 else "are"
+        texts = f"{examples.num_truncated:,} of {plural(examples.counts.texts, f'{name} text')}"
+        return [f"{texts} {are} cut to {max_length} tokens."]
 
     # -- training --------------------------------------------------------------------------------------------
 
@@ -198,8 +237,15 @@ class Similarity(Task):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """float32 [rows, 2, size]."""
+        """float32 [rows, 2, size]. Windows go through the model by themselves, so a row may be of any length."""
         device = next(model.parameters()).device
+        if isinstance(examples, PairExamples) and examples.has_windows:
+            texts, pooling = examples.texts, _pooling(model)
+            heard = texts.map(lambda batch: _pooled(model, batch), device, batch_tokens)  # [windows, size]
+            lengths = torch.from_numpy(texts.sequences.lengths)
+            vectors = F.normalize(join_windows(heard, lengths, texts.num_windows.tolist(), pooling), dim=-1)
+            sides = vectors.view(examples.num_sides, len(examples), -1)  # [1 or 2, rows, size]
+            return sides[[0, -1]].transpose(0, 1)  # [rows, 2, size]
         return map_batches(examples, lambda batch: self.vectors(model, batch), device=device, batch_tokens=batch_tokens)
 
     def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
@@ -256,9 +302,12 @@ class Similarity(Task):
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "trained_on", "main_metric", "scale"}."""
+        """{"task", "trained_on", "main_metric", "scale"}, and "long" and "score_range" where they are given."""
         scale = None if self.scale is None else list(self.scale)
-        return {"task": self.name, "trained_on": self.trained_on, "main_metric": self.main_metric, "scale": scale}
+        facts: dict[str, Any] = {"task": self.name, "trained_on": self.trained_on, "main_metric": self.main_metric}
+        facts |= {"scale": scale}
+        facts |= {} if self.long is None else {"long": self.long.to_json()}
+        return facts if self.score_range is None else {**facts, "score_range": list(self.score_range)}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Similarity:
@@ -270,13 +319,26 @@ class Similarity(Task):
         is_span = isinstance(scale, list) and len(scale) == 2 and all(isinstance(end, (int, float)) for end in scale)
         if scale is not None and not is_span:
             raise ModelFolderError(f"maskwright.json says that its scores go from and to {scale!r}.")
-        return cls(kind, metric, scale)
+        return cls(kind, metric, scale, LongTexts.from_json(facts), stored_range(facts))
 
 
 def _unit(model: Model, batch: Batch) -> Tensor:
-    """Vectors of length 1 of all sequences: float32 [sequences, size]."""
-    pooling = getattr(model.sentence, "pooling", "mean")
-    return F.normalize(pool(model.encode(batch).hidden.float(), batch, pooling), dim=-1)
+    """Vectors of length 1 of all texts of a batch: float32 [texts, size]."""
+    pooled, lengths = _pooled(model, batch), torch.tensor(batch.lengths)
+    if len(pooled) > len(batch.labels["windows"]):
+        order = batch.labels["order"]
+        counts = batch.labels["windows"].tolist()
+        pooled = join_windows(pooled[order], lengths[order.cpu()], counts, _pooling(model))
+    return F.normalize(pooled, dim=-1)
+
+
+def _pooled(model: Model, batch: Batch) -> Tensor:
+    """float32 [sequences, size]."""
+    return pool(model.encode(batch).hidden.float(), batch, _pooling(model))
+
+
+def _pooling(model: Model) -> str:
+    return getattr(model.sentence, "pooling", "mean")
 
 
 def _found(logits: Tensor, is_positive: Tensor) -> Tensor:

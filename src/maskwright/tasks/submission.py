@@ -78,6 +78,7 @@ def submission_table(part: str, ids: Sequence[str], answers: Sequence[str | floa
     if len(set(ids)) != len(ids):
         raise InputError(f"{part} has an index twice: the leaderboard could not tell those rows apart.")
     task = glue_task(GLUE_PARTS[part].task)
+    ends = task.span or (-math.inf, math.inf)
     lines = ["index\tprediction"]
     for number, answer in zip(ids, answers, strict=True):
         if task.labels:
@@ -85,7 +86,7 @@ def submission_table(part: str, ids: Sequence[str], answers: Sequence[str | floa
                 raise InputError(f"{part}, row {number}: {unknown_name('label', str(answer), task.labels)}")
             lines.append(f"{number}\t{answer}")
         else:
-            lines.append(f"{number}\t{_score(part, number, answer, task.low, task.high):.3f}")
+            lines.append(f"{number}\t{_score(part, number, answer, *ends):.3f}")
     return "\n".join(lines) + "\n"
 
 

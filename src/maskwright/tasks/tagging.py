@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ..core.plural import plural
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.heads import TokenCrfHead, require
@@ -183,15 +184,14 @@ class Tagging(Task):
         assert isinstance(examples, TaggedExamples)
         found = []
         if examples.num_repaired:
+            are = "is" if examples.num_repaired == 1 else "are"
             found.append(
-                f"{examples.num_repaired:,} of {examples.num_words:,} {name} tags are not spelt as {self.scheme} "
-                "says and are repaired; the entities stay."
+                f"{examples.num_repaired:,} of {plural(examples.num_words, f'{name} tag')} {are} not spelt as "
+                f"{self.scheme} says and {are} repaired; the entities stay."
             )
         if len(examples) > examples.num_rows:
-            found.append(
-                f"{examples.num_rows:,} {name} sentences make {len(examples):,} windows of at most {max_length} "
-                "tokens; every word is judged once."
-            )
+            make = plural(examples.num_rows, f"{name} sentence makes", f"{name} sentences make")
+            found.append(f"{make} {len(examples):,} windows of at most {max_length} tokens; every word is judged once.")
         return found
 
     # -- training --------------------------------------------------------------------------------------------

@@ -17,13 +17,15 @@ class Rules:
     """What a label must satisfy.
 
     need_label: it must be there; numeric: it must be a finite number; labels: the only ones allowed (None:
-    any); multi_label: it may be several, separated by `|`, or none.
+    any); multi_label: it may be several, separated by `|`, or none; span: the least and the greatest number allowed
+    (None: any).
     """
 
     need_label: bool = True
     numeric: bool = False
     labels: Collection[str] | None = None
     multi_label: bool = False
+    span: tuple[float, float] | None = None
 
 
 def read_text(cell: Any) -> tuple[str | None, str | None]:
@@ -54,7 +56,7 @@ def read_label(cell: Any, rules: Rules) -> tuple[str | None, str | None]:
             return "", None
         return None, "the label is missing" if rules.need_label else None
     if rules.numeric:
-        return label, _number_fault(label)
+        return label, number_fault(label, rules.span)
     if rules.labels is not None:
         parts = label.split(LABEL_SEPARATOR) if rules.multi_label else [label]
         unknown = [part for part in parts if part not in rules.labels]
@@ -93,9 +95,14 @@ def _joined_labels(cells: list[Any], rules: Rules) -> tuple[str, str | None]:
     return LABEL_SEPARATOR.join(parts), None
 
 
-def _number_fault(label: str) -> str | None:
+def number_fault(label: str, span: tuple[float, float] | None = None) -> str | None:
+    """Why a label is no finite number from the least to the greatest of `span` (None: any number); None where it is."""
     try:
         value = float(label) if "_" not in label else math.nan
     except ValueError:
         return f"'{label[:60]}' is not a number"
-    return None if math.isfinite(value) else f"'{label[:60]}' is not a finite number"
+    if not math.isfinite(value):
+        return f"'{label[:60]}' is not a finite number"
+    if span is not None and not span[0] <= value <= span[1]:
+        return f"{label[:60]} is not between {span[0]:g} and {span[1]:g}"
+    return None

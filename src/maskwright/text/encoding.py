@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..core.errors import InputError
+from ..core.plural import plural
 
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
 
@@ -233,10 +234,17 @@ class TextCounts:
         """One sentence on what was cut or not known; empty when nothing was."""
         parts = []
         if self.cut_texts:
-            parts.append(f"{self.cut_texts:,} of {self.texts:,} texts were cut ({self.cut_tokens:,} tokens left out)")
+            were = "was" if self.cut_texts == 1 else "were"
+            texts, tokens = plural(self.texts, "text"), plural(self.cut_tokens, "token")
+            parts.append(f"{self.cut_texts:,} of {texts} {were} cut ({tokens} left out)")
         if self.unknown_tokens:
-            parts.append(f"{self.unknown_tokens:,} of {self.tokens:,} tokens are unknown to the vocabulary")
+            parts.append(self.unknown_note())
         return "; ".join(parts) + ("." if parts else "")
+
+    def unknown_note(self) -> str:
+        """How many tokens are unknown to the vocabulary, as part of a sentence."""
+        are = "is" if self.unknown_tokens == 1 else "are"
+        return f"{self.unknown_tokens:,} of {plural(self.tokens, 'token')} {are} unknown to the vocabulary"
 
 
 def read_template(probe: Any, num_texts: int) -> Template:

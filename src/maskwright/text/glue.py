@@ -7,7 +7,6 @@ differ; test files have an index in place of a label. Wang et al. 2019, GLUE, ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -31,7 +30,7 @@ class GlueTask:
     """How a task lies in files.
 
     texts: pairs (or single names) of columns, the first that a header has is read; label, ids: names of those columns,
-    the same; labels: all there are, () for a number from `low` to `high`; positions: columns (text, label) of a file
+    the same; labels: all there are, () for a number within `span`; positions: columns (text, label) of a file
     of `width` columns without a header; stems: split -> other names of its file; folders: other names of its folder.
     """
 
@@ -40,8 +39,7 @@ class GlueTask:
     labels: tuple[str, ...]
     label: tuple[str, ...] = ("label",)
     ids: tuple[str, ...] = ("index", "id")
-    low: float = -math.inf
-    high: float = math.inf
+    span: tuple[float, float] | None = None
     positions: tuple[int, int] | None = None
     width: int = 0
     stems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -63,7 +61,7 @@ TASKS = {
             ("Quality", "label"),
             stems={"train": ("msr_paraphrase_train",), "test": ("msr_paraphrase_test",)},
         ),
-        GlueTask("STS-B", (_SENTENCES,), (), ("score", "label"), low=0.0, high=5.0),
+        GlueTask("STS-B", (_SENTENCES,), (), ("score", "label"), span=(0.0, 5.0)),
         GlueTask("QQP", (("question1", "question2"),), _BINARY, ("is_duplicate", "label")),
         GlueTask(
             "MNLI",
@@ -155,7 +153,7 @@ def read_glue(path: Path | str, name: str, *, with_labels: bool = True, skip_bad
     """
     task = glue_task(name)
     places, records = _open(path, task, with_labels)
-    rules = Rules(with_labels, not task.labels, frozenset(task.labels) or None)
+    rules = Rules(with_labels, not task.labels, frozenset(task.labels) or None, span=task.span)
     rows: dict[str, Row] = {}
     faults: list[RowError] = []
     num_without_gold = 0
@@ -259,8 +257,6 @@ def _read_row(record: Record, places: _Places, task: GlueTask, rules: Rules) -> 
     label = None
     if places.label is not None:
         label, reason = read_label(record.cells[places.label], rules)
-        if reason is None and not task.labels and not task.low <= float(label or "nan") <= task.high:
-            reason = f"{label} is not between {task.low:g} and {task.high:g}"
         if reason is not None:
             faults.append(record.fault(places.names[places.label], reason))
     if faults:

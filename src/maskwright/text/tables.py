@@ -71,6 +71,7 @@ def read_table(
     labels: Collection[str] | None = None,
     multi_label: bool = False,
     where: Mapping[str, str] | None = None,
+    span: tuple[float, float] | None = None,
     skip_bad_rows: bool = False,
 ) -> Table:
     """Read labelled text.
@@ -78,7 +79,8 @@ def read_table(
     columns: role -> column name, or position from 0 ({"text": "body", "label": "y"}); default: the
     recognised names.
     need_label: a row without a label is bad; without it, labels are read where they are there.
-    numeric: labels must be finite numbers. labels: the only labels allowed (None: any).
+    numeric: labels must be finite numbers, from the least to the greatest of `span` (None: any). labels: the only
+    labels allowed (None: any).
     multi_label: a label may be several, separated by `|`, or none at all.
     where: column name -> value; rows that differ are left out, unreported ({"split": "train"}).
     skip_bad_rows: leave bad rows out, listed in `Table.skipped`, instead of raising RowErrors.
@@ -86,7 +88,7 @@ def read_table(
     Labels are stripped of white space, texts are kept as they are. Raises RowErrors (all bad rows),
     InputError (no such column, a column twice, nothing to read), MissingFileError, MissingExtraError.
     """
-    rules = Rules(need_label, numeric, None if labels is None else frozenset(labels), multi_label)
+    rules = Rules(need_label, numeric, None if labels is None else frozenset(labels), multi_label, span)
     where = dict(where or {})
     records, found = _open_table(path, columns, need_label, list(where))
     faults: list[RowError] = []

@@ -12,6 +12,7 @@ import torch
 from ..core import registry
 from ..core.config import to_dict
 from ..core.errors import InputError, RowError, RowErrors
+from ..core.plural import plural
 from ..core.progress import note, warn
 from ..core.randomness import generator
 from ..hub.folders import LoadReport, load_model, save_model
@@ -166,7 +167,7 @@ class Bench(Seeds):
                 warn(remark)
             counts = examples.counts
             if counts.unknown_tokens:
-                note(f"{name}: {counts.unknown_tokens:,} of {counts.tokens:,} tokens are unknown to the vocabulary.")
+                note(f"{name}: {counts.unknown_note()}.")
         if self.train.counts.all_unknown:
             raise InputError(
                 f"The model's vocabulary has no token of the texts of {config.train}, so there is nothing to learn: "
@@ -285,9 +286,10 @@ def read_data(config: FinetuneConfig) -> LabelledData:
         return LabelledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
     rows = train_table.rows
     if len(rows) < 10:
-        raise InputError(f"{config.train} has {len(rows)} rows, too few to set some aside: give --dev.")
+        raise InputError(f"{config.train} has {plural(len(rows), 'row')}, too few to set some aside: give --dev.")
     dev = _set_aside(registry.resolve("task", config.task_name).strata(rows), config.seed)
-    note(f"No --dev: {len(dev):,} of {len(rows):,} training rows are set aside for it.")
+    are = "is" if len(dev) == 1 else "are"
+    note(f"No --dev: {len(dev):,} of {len(rows):,} training rows {are} set aside for it.")
     return LabelledData(
         [row for number, row in enumerate(rows) if number not in dev],
         [row for number, row in enumerate(rows) if number in dev],
@@ -308,7 +310,8 @@ def pose_task(config: FinetuneConfig, data: LabelledData) -> tuple[Task, Labelle
             fewer = data.without(error.rows)
             if not config.skip_bad_rows or fewer.skipped == data.skipped:
                 raise
-            warn(f"{fewer.skipped - data.skipped:,} more bad rows are left out, the first: {error.rows[0]}")
+            more = plural(fewer.skipped - data.skipped, "more bad row is", "more bad rows are")
+            warn(f"{more} left out, the first: {error.rows[0]}")
             data = fewer
 
 
@@ -330,9 +333,10 @@ def _table(config: FinetuneConfig, path: Path) -> AnyTable:
         columns=config.columns or None,
         multi_label=config.multi_label,
         skip_bad_rows=config.skip_bad_rows,
+        **{name: getattr(config, name) for name in cls.read_settings},
     )
     if table.num_skipped:
-        warn(f"{path}: {table.num_skipped:,} bad rows are left out.")
+        warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} left out.")
     return table
 
 

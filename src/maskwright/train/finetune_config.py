@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..core import registry
 from ..core.config import check, check_above_zero, check_at_least, check_not_negative, fit_types
 from ..tasks.long_texts import MAX_WINDOWS, LongTexts
+from ..tasks.regression import as_range
 from .optimizer import Schedule
 
 # What epochs and lr are where nobody gives them. A small network on features that stand still takes many quick steps.
@@ -16,9 +17,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {"": {"epochs": 3, "lr": 5e-5}, "anomaly":
 OF_ONE_TASK = {
     "classification": ("class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision"),
     "tagging": ("crf",),
+    "regression": ("score_range",),
     "anomaly": ("normal", "normal_quantile"),
 }
-CUTS = ("anomaly", "similarity")  # tasks that read the beginning of a long text
+IN_WINDOWS = ("tagging", "qa")  # tasks that read long texts in windows without being asked
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class FinetuneConfig:
     None decides by the data; metric: the dev metric that chooses the best epoch and seed, None for the task's own;
     focal: gamma of the focal loss; resample: draw rows of rare classes more often; threshold_for: a class whose
     threshold is chosen on the dev rows, for the best F1, or for threshold_precision with as much recall as that leaves;
+    score_range: of a regression (also contrastive), the least and the greatest score that a row may have;
     normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
     dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
     (DEFAULTS); crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
@@ -71,6 +74,7 @@ class FinetuneConfig:
     resample: Literal["balanced", "sqrt"] | None = None
     threshold_for: str | None = None
     threshold_precision: float | None = None
+    score_range: tuple[float, ...] | None = None
     normal: str | None = None
     normal_quantile: float | None = None
     crf: bool = False
@@ -123,8 +127,10 @@ class FinetuneConfig:
         """What the task takes no part in."""
         for task, settings in OF_ONE_TASK.items():
             for name in settings:
-                is_free = getattr(self, name) is None or getattr(self, name) is False or self.task == task
+                is_own = self.task == task or (self.task, task) == ("similarity", "regression")
+                is_free = getattr(self, name) is None or getattr(self, name) is False or is_own
                 check(is_free, f"Setting '{name}' is for {task}, not {self.task}.")
+        as_range(self.score_range)
         check(
             not self.calibrate or self.task in ("classification", "tagging"),
             f"Setting 'calibrate' is for classification and tagging, not {self.task}.",
@@ -138,10 +144,12 @@ class FinetuneConfig:
             "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
         )
         check(
-            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None
-            or self.task in ("classification", "regression", "choice"),
-            f"Setting 'long' is for classification, regression and choice; {self.task} "
-            f"{'cuts long texts' if self.task in CUTS else 'reads long texts in windows as it is'}.",
+            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None or self.task not in IN_WINDOWS,
+            f"Setting 'long' is not for {self.task}, which reads long texts in windows as it is.",
+        )
+        check(
+            self.pool == "mean" or self.task_name != "similarity",
+            "Setting 'pool' is for answers; the vectors of a text's windows are joined as the model pools its tokens.",
         )
 
     def _check_rare(self) -> None:

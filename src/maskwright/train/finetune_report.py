@@ -19,6 +19,7 @@ from ..tasks.examples import Examples
 from ..tasks.long_examples import LongExamples
 from ..tasks.long_texts import LONG_SETTINGS
 from ..tasks.qa import QuestionAnswering
+from ..tasks.similar_rows import PairExamples
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
 from .choice_report import choice_blocks, choice_facts, guessing
@@ -189,11 +190,13 @@ def data_blocks(bench: Bench) -> list[Block]:
         facts |= tagging_facts(bench.task, train, dev)
     elif isinstance(bench.task, QuestionAnswering):
         facts |= qa_facts(bench.task, train, dev)
-    elif isinstance(train, LongExamples) and isinstance(dev, LongExamples):
+    elif bench.config.long == "windows" and not isinstance(bench.task, Choice):
+        windows = train.texts if isinstance(train, PairExamples) else train
+        assert isinstance(windows, LongExamples)
         facts |= {
-            f"training windows of {bench.config.max_length} tokens": len(train.input_ids),
-            "training rows of more windows than are read": train.num_thinned,
-            "windows left out of them": train.num_left_out,
+            f"training windows of {bench.config.max_length} tokens": len(windows.input_ids),
+            "training texts of more windows than are read": windows.num_thinned,
+            "windows left out of them": windows.num_left_out,
             "dev windows": len(dev.input_ids),
         }
     else:
@@ -364,31 +367,19 @@ def _next(run: RunFolder, task: str) -> NextSteps:
     )
 
 
+_SHOWN = (  # settings of one value, as the command of the report gives them
+    "model", "preset", "tokenizer", "train", "dev", "epochs", "lr", "batch_size", "max_length", "seeds", "seed",
+    "class_weight", "metric", "focal", "resample", "threshold_for", "threshold_precision", "normal", "normal_quantile",
+)  # fmt: skip
+
+
 def _command(recipe: dict[str, Any]) -> list[str]:
     words = ["maskwright", "finetune", recipe["task"]]
-    for name in (
-        "model",
-        "preset",
-        "tokenizer",
-        "train",
-        "dev",
-        "epochs",
-        "lr",
-        "batch_size",
-        "max_length",
-        "seeds",
-        "seed",
-        "class_weight",
-        "metric",
-        "focal",
-        "resample",
-        "threshold_for",
-        "threshold_precision",
-        "normal",
-        "normal_quantile",
-    ):
+    for name in _SHOWN:
         if name in recipe:
             words += [f"--{name.replace('_', '-')}", str(recipe[name])]
+    if "score_range" in recipe:
+        words += ["--score-range", *(f"{end:g}" for end in recipe["score_range"])]
     if recipe.get("long") == "windows":
         given = [name for name in LONG_SETTINGS if name in recipe]
         words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..core.config import to_dict
+from ..core.plural import plural
 from ..core.progress import note
 from ..hub.folders import save_model
 from ..models.device import resolve_device, resolve_precision
@@ -69,7 +70,8 @@ class MultiTaskBench(Seeds):
         self.config, self.device = config, device
         self.benches = {name: Bench(part, device) for name, part in config.parts().items()}
         for name, bench in self.benches.items():
-            note(f"{name}: {bench.task.name}, {bench.train.num_rows:,} training rows, {bench.dev.num_rows:,} dev rows.")
+            rows = f"{plural(bench.train.num_rows, 'training row')}, {plural(bench.dev.num_rows, 'dev row')}"
+            note(f"{name}: {bench.task.name}, {rows}.")
 
     def job(self, seed: int, folder: RunFolder) -> MultiTaskJob:
         """The training of a seed at its first step."""

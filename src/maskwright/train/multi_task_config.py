@@ -11,6 +11,7 @@ from typing import Literal
 
 from ..core import registry
 from ..core.config import check, fit_types
+from ..core.plural import plural
 from .finetune_config import FinetuneConfig
 from .optimizer import Schedule
 
@@ -68,10 +69,11 @@ class MultiTaskConfig:
         )
         check(
             len(self.dev) in (0, len(self.multi_task)),
-            f"--dev has {len(self.dev)} files for {len(self.multi_task)} tasks: give one for each, in the same order, "
-            "or none.",
+            f"--dev has {plural(len(self.dev), 'file')} for {len(self.multi_task)} tasks: give one for each, in the "
+            "same order, or none.",
         )
-        same = [path for path, count in Counter(self.multi_task).items() if count > 1]
+        files = Counter((kind, path.resolve()) for kind, path in map(self._split, self.multi_task))
+        same = [f"{path} ({kind})" for (kind, path), count in files.items() if count > 1]
         check(not same, f"--multi-task has {', '.join(same)} twice: each file is a task of its own.")
         kinds = {part.task for part in self.parts().values()}  # the checks of each part are ours
         check(
@@ -125,15 +127,29 @@ class MultiTaskConfig:
 
 
 def names(paths: Sequence[Path]) -> list[str]:
-    """A distinct name for each file, for folders and the log: its own, else with its folder's, else with a number."""
+    """A distinct name for each file, for folders and the log: its own, else with its folder's, else with a number.
+
+    Names that differ in case alone are one folder on some disks, so they count as the same.
+    """
     own = [_plain(path.name.partition(".")[0]) for path in paths]
-    if len(set(own)) < len(own):
-        folders = [_plain(path.absolute().parent.name) for path in paths]
-        own = folders if len(set(folders)) == len(folders) else [f"{a}-{b}" for a, b in zip(folders, own, strict=True)]
-    if len(set(own)) < len(own):
+    if not _are_apart(own):
+        folders = [_plain(_folder(path)) for path in paths]
+        own = folders if _are_apart(folders) else [f"{a}-{b}" for a, b in zip(folders, own, strict=True)]
+    if not _are_apart(own):
         own = [f"{name}-{number}" for number, name in enumerate(own, start=1)]
     return own
 
 
+def _folder(path: Path) -> str:
+    """The name of a file's folder as it was given, not of what a link leads to; "../a.tsv" names none."""
+    folder = path.absolute().parent
+    return folder.resolve().name if folder.name == ".." else folder.name
+
+
+def _are_apart(found: Sequence[str]) -> bool:
+    return len({name.casefold() for name in found}) == len(found)
+
+
 def _plain(name: str) -> str:
-    return re.sub(r"[^\w-]+", "-", name).strip("-") or "task"
+    plain = re.sub(r"[^\w-]+", "-", name).strip("-") or "task"
+    return f"{plain}-task" if plain.casefold() == "eval" else plain  # the log calls dev scores eval_...

@@ -16,6 +16,7 @@ import numpy as np
 from ..core import storage
 from ..core.config import to_dict
 from ..core.errors import InputError, RunError
+from ..core.plural import plural
 from ..core.progress import note, warn
 from ..hub.folders import load_model
 from ..models.device import resolve_device, resolve_precision
@@ -72,12 +73,13 @@ class RareLab:
         self.config, self.run, self._write_report = config, run, write_rare_lab_report
         table = read_table(config.data, columns=config.columns or None, skip_bad_rows=config.skip_bad_rows)
         if table.num_skipped:
-            warn(f"{config.data}: {table.num_skipped:,} bad rows are left out.")
+            warn(f"{config.data}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} left out.")
         self.pool = RarePool(
             table.rows, config.rare_class, config.rate, max_train_rows=config.max_train_rows, seed=config.seed
         )
         if self.pool.num_repeated:
-            note(f"{self.pool.num_repeated:,} rows repeat a text and are left out.")
+            many = plural(self.pool.num_repeated, "row repeats a text and is", "rows repeat a text and are")
+            note(f"{many} left out.")
         self._check_model()
         self.seeds = [config.seed + number for number in range(config.seeds)]
         test = self.pool.parts(config.seed)

@@ -23,8 +23,10 @@ WAYS: dict[torch.dtype, tuple[tuple[int, str], ...]] = {
     torch.float32: ((23, "columns"), (55, "rows")),
     torch.bfloat16: ((15, "columns"), (191, "float"), (1023, "rows")),
 }
+# A sequence alone, up to this length, goes to the fused kernel: one call costs less than the copies of the others.
+ALONE: dict[torch.dtype, int] = {torch.float32: 15, torch.bfloat16: 55}
 # Scores of more elements are worked on in parts that stay in the processor's cache.
-CACHED_SCORES = {torch.float32: 1 << 17, torch.bfloat16: 1 << 21}
+CACHED_SCORES = {torch.float32: 1 << 17, torch.bfloat16: 1 << 19}
 
 
 def attend_fixed(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor:
@@ -39,7 +41,7 @@ def attend_fixed(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor:
         own = slice(start, start + count * length)
         heads = qkv[own].view(count, length, 3, num_heads, -1).permute(2, 0, 3, 1, 4)
         place = context[own].view(count, length, num_heads, -1).transpose(1, 2)  # [count, heads, length, head_dim]
-        way = way_for(qkv, length)
+        way = way_for(qkv, length, count)
         if way == "fused":
             query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
             place.copy_(F.scaled_dot_product_attention(query, key, value))
@@ -50,8 +52,10 @@ def attend_fixed(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor:
     return context
 
 
-def way_for(qkv: Tensor, length: int) -> str:
-    """The way for sequences of `length` tokens: a name of WAYS, or "fused"."""
+def way_for(qkv: Tensor, length: int, count: int) -> str:
+    """The way for `count` sequences of `length` tokens: a name of WAYS, or "fused"."""
+    if count == 1 and length <= ALONE.get(qkv.dtype, 0):
+        return "fused"
     ways = WAYS.get(qkv.dtype, ()) if qkv.device.type == "cpu" else ()
     return next((way for longest, way in ways if length <= longest), "fused")
 

@@ -105,7 +105,7 @@ class FixedEncoder:
     """Runs packs through fixed weights. kit: what it is made with; the modules' weights are read once, here."""
 
     def __init__(self, encoder: Transformer, kit: Kit) -> None:
-        self.encoder, self.attention_dtype = encoder, kit.attention_dtype
+        self.encoder, self.attention_dtype, self.relatives = encoder, kit.attention_dtype, encoder.relatives
         self.embeddings = FixedEmbeddings(kit, encoder.embeddings)
         layers = [FixedLayer.of(kit, layer) for layer in encoder.layers if isinstance(layer, Layer)]
         self.in_order = [layers[group] for group in encoder.layer_groups]
@@ -120,7 +120,7 @@ class FixedEncoder:
         """
         encoder, states = self.encoder, []
         encoder.say_what_is_full(batch, row_length)
-        relatives, dtype = encoder.relatives, self.attention_dtype
+        dtype, relatives = self.attention_dtype, self.relatives
         attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
         hidden = self.embeddings(batch)  # [tokens, hidden]
         for layer, executor in zip(self.in_order, attending, strict=True):

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
@@ -50,7 +50,7 @@ class Engine:
 
         Raises InputError for int8 without calibration, or with other weights than those of it.
         """
-        parameters = list(model.encoder.parameters())
+        parameters = _parameters_of(model.encoder)
         if not batch.num_tokens or any(parameter.is_inference() for parameter in parameters):
             # Nothing to multiply; or weights made under inference mode, which keep no version: copies could be stale.
             encoded: Encoded = model.encoder(
@@ -58,8 +58,9 @@ class Engine:
             )
             return encoded
         fixed = self._ready(model, parameters)
-        if self._graphs is not None and not hidden_states:
-            small = self._graphs.run(batch)
+        graphs = self._graphs
+        if graphs is not None and graphs.encoder is fixed and not hidden_states:
+            small = graphs.run(batch)
             if small is not None:
                 return Encoded(small)
         return fixed(batch, hidden_states, row_length)
@@ -74,7 +75,7 @@ class Engine:
                 recording(batch)
         with self._lock:
             self._ranges, self._fixed = kit.ranges, None
-            self._calibrated = _stamp_of(model, list(model.encoder.parameters()))
+            self._calibrated = _stamp_of(model, _parameters_of(model.encoder))
 
     def _ready(self, model: Model, parameters: Sequence[Tensor]) -> FixedEncoder:
         """The fixed encoder of the model's weights as they are now."""
@@ -100,6 +101,15 @@ class Engine:
     def __reduce__(self) -> tuple[type[Engine], tuple[bool]]:
         """So does one that is read from a file."""
         return Engine, (self.int8,)
+
+
+def _parameters_of(module: nn.Module) -> list[Tensor]:
+    """All parameters, a shared one as often as it occurs. `module.parameters()` makes names that nobody reads: five
+    times as long, for every batch."""
+    parts = [module]
+    for part in parts:  # grows while it is read
+        parts += [child for child in part._modules.values() if child is not None]
+    return [one for part in parts for one in part._parameters.values() if one is not None]
 
 
 def _stamp_of(model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:

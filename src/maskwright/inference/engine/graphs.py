@@ -116,7 +116,7 @@ def why_no_graphs(encoder: FixedEncoder, device: torch.device) -> str | None:
     config = encoder.encoder.config
     if device.type != "cuda":
         return f"graphs are recorded on GPUs, not on {device.type}"
-    if config.attention not in ("full", "causal") or any(one is not None for one in encoder.encoder.relatives):
+    if config.attention not in ("full", "causal") or any(one is not None for one in encoder.relatives):
         return "its attention follows a rule, or distances"
     return missing(encoder.attention_dtype, device, config.head_dim)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...core import storage
 from ...core.errors import InputError, RowError, RowErrors
+from ...core.plural import plural
 from ...core.progress import note, warn
 from ...core.randomness import generator
 from ...tasks.schemes import find_scheme, repair
@@ -128,7 +129,7 @@ def _write(folder: Path, part: Part, splits: Mapping[str, Split], config: Benchm
                 "without_gold": split.without_gold,
             }
             if split.skipped:
-                warn(f"{part.name}: {split.skipped:,} bad rows of {split.file} are left out.")
+                warn(f"{part.name}: {plural(split.skipped, 'bad row')} of {split.file} left out.")
             if split.without_gold:
                 note(f"{part.name}: {split.without_gold:,} rows of {split.file} have no gold label and are left out.")
         storage.write_json(new / FACTS, facts)

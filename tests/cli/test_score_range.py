@@ -1,0 +1,53 @@
+"""`--score-range`: what is told of scores that cannot be, in training and in scoring."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from inference.samples import TEXTS, tiny
+
+QUICK = ("--epochs", "1", "--max-length", "24", "--device", "cpu", "--precision", "fp32")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    tiny("pretraining").save(tmp_path / "encoder")
+    good = [f"{text or 'a'}\t{number % 6}" for number, text in enumerate(TEXTS)]
+    (tmp_path / "good.tsv").write_text("\n".join(["text\tscore", *good, ""]), encoding="utf-8")
+    bad = [*good[:3], "the cat\t6", *good[3:], "rain fell\t-1"]
+    (tmp_path / "bad.tsv").write_text("\n".join(["text\tscore", *bad, ""]), encoding="utf-8")
+    return tmp_path
+
+
+def test_scores_out_of_range_stop_training_and_scoring_and_are_left_out_when_asked(maskwright, rows):
+    bad, good, last = rows / "bad.tsv", rows / "good.tsv", len(TEXTS) + 3
+    words = ("finetune", "regression", "--model", rows / "encoder", *QUICK, "--score-range", "0", "5", "-o", rows / "r")
+    for files in ((bad, good), (good, bad)):
+        code, _, err = maskwright(*words, "--train", files[0], "--dev", files[1])
+        told = " ".join(err.split())
+        assert code == 2 and "2 bad rows" in told
+        assert f"{bad}:5: column 'score': 6 is not between 0 and 5" in told
+        assert f"{bad}:{last}: column 'score': -1 is not between 0 and 5" in told
+    code, _, err = maskwright(*words, "--train", bad, "--dev", good, "--skip-bad-rows")
+    assert code == 0 and "2 bad rows are left out" in err
+    assert json.loads((rows / "r" / "model" / "maskwright.json").read_text())["score_range"] == [0.0, 5.0]
+    assert "--score-range 0</span> 5" in (rows / "r" / "report.html").read_text()
+
+    code, _, err = maskwright("evaluate", rows / "r" / "model", bad)
+    assert code == 2 and f"{bad}:5: column 'score': 6 is not between 0 and 5" in " ".join(err.split())
+    code, out, err = maskwright("evaluate", rows / "r" / "model", bad, "--skip-bad-rows", "--json")
+    assert code == 0 and (json.loads(out)["examples"], json.loads(out)["skipped"]) == (len(TEXTS), 2)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "said"),
+    [
+        ("regression", ("--score-range", "5", "0"), "the least and the greatest score"),
+        ("classification", ("--score-range", "0", "5"), "is for regression"),
+    ],
+)
+def test_a_range_that_means_nothing_is_refused(maskwright, tmp_path, task, options, said):
+    code, _, err = maskwright("finetune", task, "--model", "m", "--train", "t.tsv", *options, "-o", tmp_path / "run")
+    assert code == 2 and said in " ".join(err.split())
