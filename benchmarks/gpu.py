@@ -162,8 +162,9 @@ def main() -> None:
         "failed": [],
     }
     contest = Contest(options, precision, device)
-    wanted = [one for one in plan(sizes) if one.contender == OURS or find_spec(PEER) is not None]
+    wanted = [one for one in plan(sizes) if options.only in one.name]
     if find_spec(PEER) is None:
+        wanted = [one for one in wanted if one.contender == OURS]
         found["failed"].append({"name": PEER, "why": "it is not installed"})
     try:
         for number, one in enumerate(wanted):
@@ -225,6 +226,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="auto", help="auto, cuda, or cpu to try the script")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--sizes", default="base,large", help=f"of {', '.join(SIZES)}; the first matters most")
+    parser.add_argument("--only", default="", help="measurements whose name has this, such as 'pretrain 128'")
     parser.add_argument("--texts", type=Path, help="a sentence a line, .xz too; without it, made-up ones")
     parser.add_argument("--count", type=int, default=20_000, help="sentences")
     parser.add_argument("--tokens", type=int, help="of a pre-training step  [default: 32,768, large 16,384]")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from conventions.sources import REPOSITORY
+from maskwright.core.progress import set_quiet
 
-SCRIPT = REPOSITORY / "benchmarks" / "growth.py"
 SIZES = [1, 2, 4, 8, 16, 32]
 
 
@@ -72,28 +70,35 @@ def test_sizes_of_threads_are_those_of_the_machine(rooms, monkeypatch: pytest.Mo
             assert len(rooms[0].sizes_of(name, full)) > 1
 
 
-def run(folder: Path, curves: str, sizes: str) -> dict:
-    flags = f"--curves {curves} --sizes {sizes} --preset bert-tiny --vocab-size 200 --seconds 0 --step-tokens 128"
-    command = [sys.executable, str(SCRIPT), "-o", str(folder), "--quiet", "--threads", "1", *flags.split()]
-    source = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src")}
-    done = subprocess.run(command, capture_output=True, text=True, env=source, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads((folder / "growth.json").read_text())
+@pytest.fixture
+def run(rooms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Measures curves of a tiny network in its own processes, and gives what was written."""
+
+    def measured(curves: str, sizes: str) -> dict:
+        flags = f"--curves {curves} --sizes {sizes} --preset bert-tiny --vocab-size 200 --seconds 0 --step-tokens 128"
+        monkeypatch.setattr(
+            sys, "argv", ["growth.py", "-o", str(tmp_path), "--quiet", "--threads", "1", *flags.split()]
+        )
+        rooms[0].main()
+        return json.loads((tmp_path / "growth.json").read_text())
+
+    yield measured
+    set_quiet(False)
 
 
-def test_a_run_measures_writes_and_does_not_measure_again(tmp_path: Path):
-    found = run(tmp_path, "length,training-length,vocabulary", "32,64")
-    for name in ("length", "training-length", "vocabulary"):
+def test_a_run_measures_writes_and_does_not_measure_again(run, tmp_path: Path):
+    found = run("length,vocabulary", "32,64")
+    for name in ("length", "vocabulary"):
         own = found["curves"][name]
         assert own["failed"] is None and [point["size"] for point in own["points"]] == [32, 64]
         assert all(point["seconds"] > 0 and point["work"] > 0 and point["memory"] >= 0 for point in own["points"])
     page = (tmp_path / "growth.md").read_text()
     assert "| inference, tokens of one sequence | 32 to 64 tokens |" in page and "## Faster than the work" in page
     assert (tmp_path / "growth.svg").read_text().startswith("<svg")
-    assert run(tmp_path, "length", "32,64")["curves"] == found["curves"]
+    assert run("length", "32,64")["curves"] == found["curves"]
 
 
 @pytest.mark.slow
-def test_curves_of_text_and_threads_run_too(tmp_path: Path):
-    found = run(tmp_path, "corpus,tokenizer-corpus,threads,training-batch,batch", "1,2")
+def test_curves_of_text_and_threads_run_too(run):
+    found = run("corpus,tokenizer-corpus,threads,training-length,training-batch,batch", "1,2")
     assert all(own["failed"] is None and len(own["points"]) == 2 for own in found["curves"].values())

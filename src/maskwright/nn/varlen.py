@@ -109,9 +109,11 @@ def worst_difference(kernel: Kernel, dtype: torch.dtype, device: torch.device, h
     worst = 0.0
     for causal in (False, True):
         one, other = start.clone().requires_grad_(), start.clone().float().requires_grad_()
-        found = kernel(*one.unbind(1), ends, 0.0, causal)
+        query, key, value = one.unbind(1)
+        found = kernel(query, key, value, ends, 0.0, causal)
         parts = [part.permute(1, 2, 0, 3) for part in other.split(lengths)]  # each [3, heads, length, head_dim]
-        wanted = torch.cat([scaled_dot_product(*part, causal=causal)[0].transpose(0, 1) for part in parts])
+        explicit = [scaled_dot_product(part[0], part[1], part[2], causal=causal)[0] for part in parts]
+        wanted = torch.cat([context.transpose(0, 1) for context in explicit])
         found.backward(slope)
         wanted.backward(slope.float())
         assert one.grad is not None and other.grad is not None
@@ -119,6 +121,7 @@ def worst_difference(kernel: Kernel, dtype: torch.dtype, device: torch.device, h
             difference = ((ours.float() - theirs).abs().max() / theirs.abs().max()).detach()
             worst = max(worst, float(difference) if difference.isfinite() else float("inf"))
     dropped = start.clone().requires_grad_()
-    kernel(*dropped.unbind(1), ends, 0.5, False).backward(slope)
+    query, key, value = dropped.unbind(1)
+    kernel(query, key, value, ends, 0.5, False).backward(slope)
     is_finite = dropped.grad is not None and bool(dropped.grad.isfinite().all())
     return worst if is_finite else float("inf")
