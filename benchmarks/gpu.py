@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -128,7 +128,8 @@ class Contest:
             script = HERE / "on_gpu" / ("ours.py" if one.contender == OURS else "peer.py")
             self.children[one.contender] = Contender(one.contender, [sys.executable, str(script)], self.options.threads)
         child = self.children[one.contender]
-        watch = Timer(limit, child.stop)
+        given_up = Event()
+        watch = Timer(limit, lambda: (given_up.set(), child.stop()))
         watch.start()
         try:
             found: dict[str, Any] = child.ask(one.part, **settings)
@@ -136,6 +137,8 @@ class Contest:
         except ContenderError as error:
             if "OutOfMemory" not in str(error):  # a GPU error spoils the process that met it
                 self.children.pop(one.contender).close()
+            if given_up.is_set():
+                raise ContenderError(f"given up after {limit:.0f} seconds") from None
             raise
         finally:
             watch.cancel()

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,28 @@ def test_a_batch_that_does_not_fit_is_halved(rooms, monkeypatch: pytest.MonkeyPa
     contest = gpu.Contest(options, "bf16", gpu.torch.device("cpu"))
     assert contest.measure(gpu.Measurement("pretrain", "base", gpu.OURS, 128), 1.0, 60.0) == {"fits": True}
     assert asked == [8, 4, 2]
+
+
+def test_a_measurement_that_hangs_is_given_up_and_its_process_begun_anew(rooms, monkeypatch: pytest.MonkeyPatch):
+    gpu, _ = rooms
+    stopped = threading.Event()
+
+    class Hanging:
+        def __init__(self, *_: object) -> None: ...
+
+        def ask(self, part: str, **settings: object) -> dict:
+            assert stopped.wait(60)
+            raise gpu.ContenderError("maskwright ended: exit code -9")
+
+        def stop(self) -> None:
+            stopped.set()
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(gpu, "Contender", Hanging)
+    contest = gpu.Contest(
+        type("Options", (), {"output": Path("x"), "threads": None})(), "bf16", gpu.torch.device("cpu")
+    )
+    with pytest.raises(gpu.ContenderError, match="given up after 0 seconds"):
+        contest.measure(gpu.Measurement("finetune", "base", gpu.OURS), 1.0, 0.05)
+    assert not contest.children
