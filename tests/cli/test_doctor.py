@@ -29,7 +29,7 @@ def test_findings_are_told_worst_first_and_are_no_error(maskwright, files):
     assert found["files"][0]["rows"] == 43 and found["findings"][1]["places"][0]["line"] == 43
     code, out, _ = maskwright(*words, "--fix", files / "fixed.tsv", "-o", files / "page.html")
     assert code == 0 and "train.tsv:42  as line 2" in out and "38 rows; left out" not in out
-    assert "fixed.tsv with 39 rows; left out: 1 duplicates, 1 leaks, 2 in conflict, 0 bad" in out
+    assert "fixed.tsv with 39 rows; left out: 1 duplicate, 1 leak, 2 in conflict, 0 bad" in out
     assert "leaks" in (files / "page.html").read_text().lower()
     code, out, _ = maskwright("doctor", "data", files / "fixed.tsv", "--dev", files / "dev.tsv")
     assert code == 0 and "Nothing was found" in out
