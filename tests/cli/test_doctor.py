@@ -70,6 +70,8 @@ def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
     assert code == 0 and facts["picked"]["device"] in ("cpu", "cuda", "mps") and facts["versions"]["torch"]
     kinds = ("packed", "plain", "int8", "none")
     assert all(one["products"] in kinds and one["why"] for one in facts["engine"].values())
+    assert {"attention", "layers", "batches", "small requests"} == set(facts["training"])
+    assert all(one["picked"] and one["why"] for one in facts["training"].values())
     assert facts["processor"]["usable_cores"] >= 1 and all(isinstance(part, list) for part in facts["extras"].values())
     code, out, _ = maskwright("doctor")
     assert code == 0 and "--precision auto" in out

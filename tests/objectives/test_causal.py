@@ -8,7 +8,7 @@ import torch
 
 from contracts.common import SMALL
 from contracts.objectives import CLS, FIRST_WORD, SEP, make, model_for
-from maskwright.objectives import causal
+from maskwright.models import vocabulary_loss
 
 
 def test_every_ordinary_token_is_guessed_at_the_token_before_it():
@@ -34,8 +34,8 @@ def test_the_loss_is_the_mean_cross_entropy_of_the_next_token():
 def test_parts_give_the_loss_and_gradients_of_the_whole(monkeypatch: pytest.MonkeyPatch):
     objective, batch = make("clm")
     found = []
-    for most in (causal.MOST_LOGITS, 7 * SMALL["vocab_size"]):
-        monkeypatch.setattr(causal, "MOST_LOGITS", most)
+    for most in (1 << 23, 7 * SMALL["vocab_size"]):
+        monkeypatch.setitem(vocabulary_loss.MOST_SCORES, "cpu", most)
         model = model_for(objective)
         outcome = objective.outcome(model, batch)
         (outcome.losses["clm"] / outcome.counts["clm"]).backward()
@@ -51,8 +51,8 @@ def test_the_vocabulary_is_scored_where_there_is_a_label_and_nowhere_else(monkey
     objective, batch = make("clm")
     model = model_for(objective)
     scored = []
-    original = type(model).mlm_logits
-    monkeypatch.setattr(type(model), "mlm_logits", lambda self, x: scored.append(len(x)) or original(self, x))
+    original = type(model).mlm_loss
+    monkeypatch.setattr(type(model), "mlm_loss", lambda self, x, y: scored.append(len(x)) or original(self, x, y))
     objective.outcome(model, batch)
     assert scored == [len(batch.labels["clm"])]
 

@@ -55,6 +55,7 @@ from .finetune_options import (
 from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
 from .training_options import (
     AccumulationOption,
+    ActivationCheckpointingFlag,
     LearningRateOption,
     MaxLengthOption,
     OutputOption,
@@ -90,6 +91,7 @@ def finetune(
     lr: LearningRateOption = None,
     batch_size: BatchSizeOption = None,
     accumulation: AccumulationOption = None,
+    activation_checkpointing: ActivationCheckpointingFlag = False,
     max_length: MaxLengthOption = None,
     warmup: WarmupOption = None,
     schedule: ScheduleOption = None,

@@ -157,10 +157,19 @@ class Model(nn.Module):
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
-        head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
-        predictions = head.predictions if isinstance(head, PretrainingHead) else head
-        logits: Tensor = predictions(hidden, self.word_embeddings)
+        logits: Tensor = self._predictions()(hidden, self.word_embeddings)
         return logits
+
+    def mlm_loss(self, hidden: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Summed cross-entropy of those logits and how many are right, scalars, without ever holding all logits.
+
+        hidden: [positions, hidden]; labels: int64 [positions].
+        """
+        return self._predictions().loss(hidden, self.word_embeddings, labels)
+
+    def _predictions(self) -> MaskedLanguageModelHead:
+        head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
+        return head.predictions if isinstance(head, PretrainingHead) else head
 
     def nsp_logits(self, pooled: Tensor) -> Tensor:
         """Logits of 0 = B follows A, 1 = B is random. pooled: [sequences, hidden]. Returns [sequences, 2]."""

@@ -15,6 +15,7 @@ from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm, Linear
 from .config import ModelConfig
+from .vocabulary_loss import vocabulary_loss
 
 
 class MaskedLanguageModelHead(nn.Module):
@@ -42,8 +43,19 @@ class MaskedLanguageModelHead(nn.Module):
         largest of a small model.
         """
         hidden = self.norm(self.act(self.dense(hidden)))
-        decoder = word_embeddings if self.decoder is None else self.decoder
-        return F.linear(hidden, decoder.to(hidden.dtype), self.bias.to(hidden.dtype))
+        return F.linear(hidden, self._table(word_embeddings).to(hidden.dtype), self.bias.to(hidden.dtype))
+
+    def loss(self, hidden: Tensor, word_embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Summed cross-entropy of those logits, and how many are right, both scalars; the logits never exist whole.
+
+        hidden: float [positions, hidden]; word_embeddings: float [vocab, size]; labels: int64 [positions].
+        """
+        hidden = self.norm(self.act(self.dense(hidden)))
+        return vocabulary_loss(hidden, self._table(word_embeddings), self.bias, labels)
+
+    def _table(self, word_embeddings: Tensor) -> Tensor:
+        """The decoder: float [vocab, size]."""
+        return word_embeddings if self.decoder is None else self.decoder
 
 
 class CausalLanguageModelHead(MaskedLanguageModelHead):

@@ -241,6 +241,7 @@ class Bench(Seeds):
         if task.head is None:
             model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
         compute_in(model, config.precision)
+        model.encoder.recomputes = config.activation_checkpointing
         return model.to(self.device), report
 
     def start(self, seed: int) -> tuple[Model, Examples, Examples]:

@@ -40,7 +40,9 @@ class FinetuneConfig:
     without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
     a row; average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature
-    on the dev rows at the end; tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    on the dev rows at the end; activation_checkpointing: layers keep their inputs alone and run again for their
+    gradients: less memory, about a third more work, the same numbers; tensorboard: also write the log as
+    TensorBoard events (may change when a run goes on).
     """
 
     train: Path
@@ -55,6 +57,7 @@ class FinetuneConfig:
     lr: float = None  # type: ignore[assignment]
     batch_size: int = 32
     accumulation: int = 1
+    activation_checkpointing: bool = False
     max_length: int = 128
     warmup: float = 0.1
     schedule: Schedule = "linear"

@@ -23,6 +23,7 @@ from ..tasks.base import Task
 from ..tasks.examples import Examples
 from ..tasks.imbalance import draw_rows
 from .checkpoint import read_weights
+from .next_step import NextStep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,6 +161,7 @@ class FinetuneJob(BestKept):
         self.accumulation = accumulation
         self._order: tuple[int, Any] | None = None
         self._chances = task.row_chances(train)
+        self._next = NextStep(self._make, ahead=device.type == "cuda")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -168,6 +170,9 @@ class FinetuneJob(BestKept):
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of step `step`, a function of the seed and the step alone."""
+        return self._next.take(step)
+
+    def _make(self, step: int) -> list[Batch]:
         epoch, number = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, self._draw(epoch))
