@@ -29,7 +29,7 @@ def test_findings_are_told_worst_first_and_are_no_error(maskwright, files):
     assert found["files"][0]["rows"] == 43 and found["findings"][1]["places"][0]["line"] == 43
     code, out, _ = maskwright(*words, "--fix", files / "fixed.tsv", "-o", files / "page.html")
     assert code == 0 and "train.tsv:42  as line 2" in out and "38 rows; left out" not in out
-    assert "fixed.tsv with 39 rows; left out: 1 duplicates, 1 leaks, 2 in conflict, 0 bad" in out
+    assert "fixed.tsv with 39 rows; left out: 1 duplicate, 1 leak, 2 in conflict, 0 bad" in out
     assert "leaks" in (files / "page.html").read_text().lower()
     code, out, _ = maskwright("doctor", "data", files / "fixed.tsv", "--dev", files / "dev.tsv")
     assert code == 0 and "Nothing was found" in out
@@ -70,6 +70,8 @@ def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
     assert code == 0 and facts["picked"]["device"] in ("cpu", "cuda", "mps") and facts["versions"]["torch"]
     kinds = ("packed", "plain", "int8", "none")
     assert all(one["products"] in kinds and one["why"] for one in facts["engine"].values())
+    assert {"attention", "layers", "batches", "small requests"} == set(facts["training"])
+    assert all(one["picked"] and one["why"] for one in facts["training"].values())
     assert facts["processor"]["usable_cores"] >= 1 and all(isinstance(part, list) for part in facts["extras"].values())
     code, out, _ = maskwright("doctor")
     assert code == 0 and "--precision auto" in out

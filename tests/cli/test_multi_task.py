@@ -83,7 +83,7 @@ def test_repeated_flags_and_a_recipe_file_say_the_same(files, maskwright, tmp_pa
     [
         (["--multi-task", "a.tsv", "b.tsv", "--train", "c.tsv"], "either --train"),
         (["--multi-task", "a.tsv"], "two files or more"),
-        (["--multi-task", "a.tsv", "b.tsv", "--dev", "c.tsv"], "1 files for 2 tasks"),
+        (["--multi-task", "a.tsv", "b.tsv", "--dev", "c.tsv"], "1 file for 2 tasks"),
         (["--train", "a.tsv", "--dev", "b.tsv", "c.tsv"], "one task takes one"),
         (["--multi-task", "a.tsv", "taging:b.tsv"], "Did you mean 'tagging'"),
         (["--multi-task", "a.tsv", "b.tsv", "--contrastive"], "--contrastive does not go with"),

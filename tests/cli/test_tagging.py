@@ -74,7 +74,7 @@ def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
     assert (code, result["task"], result["examples"]) == (0, "tagging", 3)
     assert {"entity_f1", "entity_precision", "entity_recall", "accuracy"} <= set(result["metrics"])
     assert len(result["errors"]) == 1
-    assert "1 of 63 rows.conll tags are not spelt as BIO" in err
+    assert "1 of 63 rows.conll tags is not spelt as BIO" in err
     code, out, _ = maskwright("evaluate", folder / "ner", folder / "rows.conll", "--errors", "1")
     assert (code, "entity_f1" in out, "['" in out) == (0, True, False)
 

@@ -176,10 +176,10 @@ def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp
 
 def test_unknown_tokens_are_told(maskwright, models):
     _, _, err = maskwright("predict", models / "tickets", "cats \N{GRINNING FACE}")
-    assert "tokens are unknown" in err
+    assert "unknown to the vocabulary" in err
     assert "warning" not in err
     _, _, err = maskwright("predict", models / "tickets", "\N{GRINNING FACE}", "--quiet")
-    assert "warning: 1 of 3 tokens are unknown" in err
+    assert "warning: 1 of 3 tokens is unknown" in err
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

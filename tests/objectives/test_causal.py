@@ -11,7 +11,7 @@ import torch
 from contracts.common import SMALL
 from contracts.objectives import CLS, FIRST_WORD, SEP, Documents, make, model_for
 from maskwright.core.randomness import generator
-from maskwright.objectives import causal
+from maskwright.models import vocabulary_loss
 from maskwright.objectives.segments import sentence_bounds
 
 
@@ -73,8 +73,8 @@ def test_the_loss_is_the_mean_cross_entropy_of_the_next_token():
 def test_parts_give_the_loss_and_gradients_of_the_whole(monkeypatch: pytest.MonkeyPatch):
     objective, batch = make("clm")
     found = []
-    for most in (causal.MOST_LOGITS, 7 * SMALL["vocab_size"]):
-        monkeypatch.setattr(causal, "MOST_LOGITS", most)
+    for most in (1 << 23, 7 * SMALL["vocab_size"]):
+        monkeypatch.setitem(vocabulary_loss.MOST_SCORES, "cpu", most)
         model = model_for(objective)
         outcome = objective.outcome(model, batch)
         (outcome.losses["clm"] / outcome.counts["clm"]).backward()
@@ -90,8 +90,8 @@ def test_the_vocabulary_is_scored_where_there_is_a_label_and_nowhere_else(monkey
     objective, batch = make("clm")
     model = model_for(objective)
     scored = []
-    original = type(model).mlm_logits
-    monkeypatch.setattr(type(model), "mlm_logits", lambda self, x: scored.append(len(x)) or original(self, x))
+    original = type(model).mlm_loss
+    monkeypatch.setattr(type(model), "mlm_loss", lambda self, x, y: scored.append(len(x)) or original(self, x, y))
     objective.outcome(model, batch)
     assert scored == [len(batch.labels["clm"])]
 

@@ -105,6 +105,19 @@ def test_what_cannot_fit_is_refused_with_what_can():
     make_plan(replace(config, preset=proposed["--preset"]))
 
 
+def test_layers_that_run_again_take_less_memory_and_up_to_a_third_more_time():
+    plain, less = make_plan(H100), make_plan(replace(H100, activation_checkpointing=True))
+    assert less.memory.activations < plain.memory.activations / 2 and less.total_flops == plain.total_flops
+    assert 1.25 < less.seconds / plain.seconds < 4 / 3
+
+
+def test_what_would_fit_if_layers_ran_again_is_told_so():
+    config = PlanConfig(preset="bert-base", gpu="t4", batch_tokens=32_768, accumulation=1)
+    with pytest.raises(InputError, match="What fits:\n  --activation-checkpointing: "):
+        make_plan(config)
+    make_plan(replace(config, activation_checkpointing=True))
+
+
 def test_a_network_beyond_any_device_names_no_proposal_that_does_not_fit():
     huge = {"hidden_size": 16_384, "num_attention_heads": 128, "intermediate_size": 65_536, "num_hidden_layers": 100}
     with pytest.raises(InputError, match="What fits:\n  --preset bert-large"):

@@ -257,7 +257,7 @@ def test_files_of_one_name_become_folders_and_figures_of_their_own(tmp_path: Pat
         ({"multi_task": ("a.tsv", "a.tsv")}, "twice"),
         ({"multi_task": ("a.tsv", "./a.tsv"), "dev": ()}, "twice"),
         ({"multi_task": ("a.tsv", "x/../a.tsv"), "dev": ()}, "twice"),
-        ({"multi_task": ("a.tsv", "b.tsv"), "dev": ("c.tsv",)}, "1 files for 2 tasks"),
+        ({"multi_task": ("a.tsv", "b.tsv"), "dev": ("c.tsv",)}, "1 file for 2 tasks"),
         ({"multi_task": ("a.tsv", "regresion:b.tsv"), "dev": ()}, "Did you mean 'regression'"),
         ({"crf": True}, "no task is of that kind"),
         ({"model": "m"}, "either --model"),

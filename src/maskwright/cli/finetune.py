@@ -61,6 +61,7 @@ from .finetune_options import (
 from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
 from .training_options import (
     AccumulationOption,
+    ActivationCheckpointingFlag,
     LearningRateOption,
     MaxLengthOption,
     OutputOption,
@@ -100,6 +101,7 @@ def finetune(
     batch_size: BatchSizeOption = None,
     batch_tokens: TokensOfStepOption = None,
     accumulation: AccumulationOption = None,
+    activation_checkpointing: ActivationCheckpointingFlag = False,
     max_length: MaxLengthOption = None,
     warmup: WarmupOption = None,
     schedule: ScheduleOption = None,

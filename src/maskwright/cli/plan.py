@@ -18,7 +18,7 @@ from .common import (
     print_text,
     set_threads,
 )
-from .training_options import AccumulationOption, MaxLengthOption, SetOption, load_recipe
+from .training_options import AccumulationOption, ActivationCheckpointingFlag, MaxLengthOption, SetOption, load_recipe
 
 if TYPE_CHECKING:
     from ..speed.plan import Plan
@@ -41,6 +41,7 @@ def plan(
     ] = None,
     max_length: MaxLengthOption = None,
     accumulation: AccumulationOption = None,
+    activation_checkpointing: ActivationCheckpointingFlag = False,
     mask_rate: Annotated[float | None, typer.Option(help="Share of the tokens to guess.")] = None,
     generator_share: Annotated[float | None, typer.Option(help="Width of rtd's generator, as a share.")] = None,
     gpu: Annotated[
@@ -127,7 +128,7 @@ def _show(plan: Plan) -> None:
     print_text(
         f"next:   maskwright pretrain --preset {config.preset} --steps {plan.steps} --batch-tokens "
         f"{config.tokens_of_step} --max-length {config.max_length} --accumulation {plan.accumulation} "
-        "-o runs/a corpus.txt"
+        f"{'--activation-checkpointing ' if config.activation_checkpointing else ''}-o runs/a corpus.txt"
     )
 
 

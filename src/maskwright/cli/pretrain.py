@@ -23,6 +23,7 @@ from .common import (
 )
 from .training_options import (
     AccumulationOption,
+    ActivationCheckpointingFlag,
     LearningRateOption,
     MaxLengthOption,
     OutputOption,
@@ -76,6 +77,10 @@ def pretrain(
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens of one step, at most.")] = None,
     max_length: MaxLengthOption = None,
     accumulation: AccumulationOption = None,
+    activation_checkpointing: ActivationCheckpointingFlag = False,
+    compile_: Annotated[
+        str | None, typer.Option("--compile", help="Compile the layers: auto, on or off.  [default: auto]")
+    ] = None,
     lr: LearningRateOption = None,
     warmup: WarmupOption = None,
     schedule: ScheduleOption = None,
@@ -124,7 +129,7 @@ def pretrain(
     from ..core.config import assignments
     from ..train.pretrain_config import PretrainConfig
 
-    settings = {**flags, "eval": evaluation, "model": assignments(network or [])}
+    settings = {**flags, "eval": evaluation, "compile": compile_, "model": assignments(network or [])}
     recipe = load_recipe(PretrainConfig, config, settings)
     if print_config:
         print_recipe(recipe, json)

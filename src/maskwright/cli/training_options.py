@@ -17,6 +17,10 @@ Config = TypeVar("Config")
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="The run folder.")]
 MaxLengthOption = Annotated[int | None, typer.Option(help="Tokens of one sequence, at most.")]
 AccumulationOption = Annotated[int | None, typer.Option(help="Micro-batches that make a step.")]
+ActivationCheckpointingFlag = Annotated[
+    bool,
+    typer.Option("--activation-checkpointing", help="Less memory: layers run again for their gradients."),
+]
 LearningRateOption = Annotated[float | None, typer.Option(help="Peak learning rate.")]
 WarmupOption = Annotated[float | None, typer.Option(help="Share of the steps (< 1) or number of steps.")]
 ScheduleOption = Annotated[

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..nn.runs import Run
+from ..nn.varlen import Ends
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ class Batch:
         return tuple(_runs(self.lengths))
 
     @cached_property
+    def ends(self) -> Ends:
+        """Where the sequences end, beside the tokens, for kernels that take a whole pack."""
+        return Ends(self.cu_seqlens.to(self.input_ids.device, non_blocking=True), max(self.lengths, default=0))
+
+    @cached_property
     def first_tokens(self) -> Tensor:
         """Index of each sequence's first token in the pack: int64 [sequences]."""
         return self.cu_seqlens[:-1].long().to(self.input_ids.device)
@@ -108,8 +114,15 @@ class Batch:
         return replace(self, labels={**self.labels, **labels})
 
     def to(self, device: torch.device | str) -> Batch:
-        """Move the tensors; `cu_seqlens` stays on the CPU, where attention plans its runs."""
-        move = lambda tensor: tensor.to(device, non_blocking=True)  # noqa: E731
+        """Move the tensors; `cu_seqlens` stays on the CPU, where attention plans its runs.
+
+        To a GPU they go from page-locked memory, so that nobody waits for the copy.
+        """
+        is_gpu = torch.device(device).type == "cuda"
+
+        def move(tensor: Tensor) -> Tensor:
+            return (tensor.pin_memory() if is_gpu and not tensor.is_cuda else tensor).to(device, non_blocking=True)
+
         return replace(
             self,
             input_ids=move(self.input_ids),

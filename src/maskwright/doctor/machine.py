@@ -11,9 +11,12 @@ from typing import Any
 import torch
 
 from ..inference.engine.choice import choose
-from ..models.device import resolve_device, resolve_precision
+from ..models.device import DTYPES, resolve_device, resolve_precision
+from ..nn.varlen import missing
+from ..train.compiled import WORTH_STEPS, choose_compiling
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
+USUAL_HEAD = 64  # the width of heads in the published networks from 512 on
 _REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([\w-]+)['"]""")
 
 
@@ -28,6 +31,7 @@ def machine_facts() -> dict[str, Any]:
         "memory_bytes": memory_bytes(),
         "devices": devices(),
         "engine": engine_choices(device),
+        "training": training_choices(device),
         "picked": {"device": str(device), "why_device": _why_device(device), **_precisions(device)},
         "versions": {name: _version(name) for name in ("maskwright", *_CORE)},
         "extras": extras(),
@@ -69,21 +73,45 @@ def engine_choices(device: torch.device) -> dict[str, dict[str, str]]:
     return {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")}
 
 
+def training_choices(device: torch.device) -> dict[str, dict[str, str]]:
+    """What training (and what is said, inference) does on the device that `auto` picks, and why."""
+    dtype = DTYPES[resolve_precision("auto", device)]
+    lacking = missing(dtype, device, USUAL_HEAD)
+    compiling = choose_compiling("auto", device, steps=WORTH_STEPS)
+    is_gpu = device.type == "cuda"
+    alone = "a thread would take a core from the products" if device.type == "cpu" else "only a GPU is waited for"
+    return {
+        "attention": {
+            "picked": "runs of equal length" if lacking else "one kernel for a whole pack",
+            "why": lacking or f"it has the explicit product's numbers here, heads of {USUAL_HEAD}",
+        },
+        "layers": {"picked": "compiled" if compiling.compiles else "plain", "why": compiling.why},
+        "batches": {
+            "picked": "made ahead" if is_gpu else "made when they are needed",
+            "why": "a thread makes the next step's while the GPU computes" if is_gpu else alone,
+        },
+        "small requests": {
+            "picked": "kernel by kernel" if lacking else "recorded graphs",
+            "why": lacking or "all kernels of a request start at once",
+        },
+    }
+
+
 def extras() -> dict[str, list[str]]:
     """For each optional extra of this installation the packages that are missing; [] where it is complete."""
     try:
         required = metadata.requires("maskwright") or []
     except metadata.PackageNotFoundError:
         return {}
-    missing: dict[str, list[str]] = {}
+    lacking: dict[str, list[str]] = {}
     for requirement in required:
         found = _REQUIREMENT.match(requirement)
         if found is None or found[1].lower() == "maskwright":  # extras that join others
             continue
-        missing.setdefault(found[2], [])
+        lacking.setdefault(found[2], [])
         if _version(found[1]) is None:
-            missing[found[2]].append(found[1])
-    return missing
+            lacking[found[2]].append(found[1])
+    return lacking
 
 
 def _version(name: str) -> str | None:

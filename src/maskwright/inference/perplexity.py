@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 
 from ..core.errors import InputError
 from ..core.progress import track
@@ -92,10 +91,8 @@ def ids_loss(model: Model, ids: list[int], max_length: int, stride: int) -> tupl
             right = batch.input_ids[guessed]
             moved = batch.to(model.word_embeddings.device)
             vectors = model.encode(moved).hidden[(guessed - 1).to(moved.input_ids.device)]  # [guessed, hidden]
-            for part, wanted in zip(vectors.split(256), right.to(vectors.device).split(256), strict=True):
-                logits = model.mlm_logits(part).float()
-                loss += float(F.cross_entropy(logits, wanted, reduction="sum"))
-                correct += int((logits.argmax(dim=-1) == wanted).sum())
+            own_loss, own_correct = model.mlm_loss(vectors, right.to(vectors.device))
+            loss, correct = loss + float(own_loss), correct + int(own_correct)
             tokens += len(guessed)
             progress.update(start + len(block))
     return loss, correct, tokens, len(planned)

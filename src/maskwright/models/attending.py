@@ -17,6 +17,7 @@ from ..nn.rotary import Angles, attend_rotary, rotary_angles
 from ..nn.sparse import attend_sparse, pattern_for
 from ..nn.sparse_pattern import BlockPattern
 from ..nn.sparse_rules import AttentionRule, PublishedBigBird, SlidingWindow, big_bird, global_only
+from ..nn.varlen import Ends, attend_varlen, missing
 from .config import ModelConfig
 
 
@@ -93,17 +94,23 @@ def executors(
     relatives: Sequence[RelativePositions | None],
     training: bool,
     row_length: int | None,
+    ends: Ends | None = None,
 ) -> list[Executor | None]:
     """What attends to this pack in each layer; None for plain attention.
 
-    relatives: what relative positions add in each layer; row_length: of the padded rows that the pack came from.
+    relatives: what relative positions add in each layer; row_length: of the padded rows that the pack came from; ends:
+    of its sequences, where one kernel must take them all (a recorded graph has no other way).
     """
     found = []
     one: Executor | None
+    flash = _flash_executor(config, batch, dtype, ends)
     for depth, (relative, angles) in enumerate(
         zip(relatives, angles_of(config, batch.position_ids, dtype), strict=True)
     ):
-        if config.attention == "causal":
+        is_plain = relative is None and batch.distances is None and rule_of(config, depth, training) is None
+        if flash is not None and is_plain:
+            one = flash
+        elif config.attention == "causal":
             one = _causal_executor(relative, batch)
         else:
             one = _executor(rule_of(config, depth, training), relative, batch, row_length)
@@ -111,6 +118,19 @@ def executors(
             one = partial(attend_rotary, angles=angles, executor=one)
         found.append(one)
     return found
+
+
+def _flash_executor(config: ModelConfig, batch: Batch, dtype: torch.dtype, ends: Ends | None) -> Executor | None:
+    """One kernel for the whole pack, where there is one and it has sequences of several lengths.
+
+    Those of one length are as fast as views of the pack.
+    """
+    if ends is None:
+        several = batch.input_ids.device.type == "cuda" and len(batch.runs) > 1
+        if not several or missing(dtype, batch.input_ids.device, config.head_dim) is not None:
+            return None
+        ends = batch.ends
+    return partial(attend_varlen, ends=ends, causal=config.attention == "causal")
 
 
 def remembering(

@@ -116,7 +116,7 @@ class Decoder(Transformer):
         states, weights, cross = [], [], []
         for layer, executor in zip(self.depths, attending, strict=True):
             states.append(hidden)
-            hidden, own, other = layer.read(hidden, target.runs, attentions, executor, across)
+            hidden, own, other = self.run(layer.read, hidden, target.runs, attentions, executor, across)
             weights.append(own or ())
             cross.append(other or ())
         hidden = self.finish(hidden)

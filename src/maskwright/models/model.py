@@ -102,6 +102,18 @@ class Model(nn.Module):
         self._compute_dtype = dtype
 
     @property
+    def recomputes(self) -> bool:
+        """Whether layers in training keep their inputs alone and run again for their gradients (`Transformer`)."""
+        return self.encoder.recomputes
+
+    @recomputes.setter
+    def recomputes(self, wanted: bool) -> None:
+        """Of every stack of layers, a decoder's too."""
+        for part in self.modules():
+            if isinstance(part, Transformer):
+                part.recomputes = wanted
+
+    @property
     def word_embeddings(self) -> Tensor:
         """The word table: float [vocab, size], size being config.table_size."""
         return self.encoder.embeddings.word.weight
@@ -171,10 +183,19 @@ class Model(nn.Module):
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
-        head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
-        predictions = head.predictions if isinstance(head, PretrainingHead) else head
-        logits: Tensor = predictions(hidden, self.scored_words)
+        logits: Tensor = self._predictions()(hidden, self.scored_words)
         return logits
+
+    def mlm_loss(self, hidden: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Summed cross-entropy of those logits and how many are right, scalars, without ever holding all logits.
+
+        hidden: [positions, hidden]; labels: int64 [positions]; label_smoothing: as `vocabulary_loss` takes it.
+        """
+        return self._predictions().loss(hidden, self.scored_words, labels, label_smoothing)
+
+    def _predictions(self) -> MaskedLanguageModelHead:
+        head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
+        return head.predictions if isinstance(head, PretrainingHead) else head
 
     def nsp_logits(self, pooled: Tensor) -> Tensor:
         """Logits of 0 = B follows A, 1 = B is random. pooled: [sequences, hidden]. Returns [sequences, 2]."""

@@ -16,6 +16,7 @@ from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm, Linear
 from ..nn.operators import PackedWeight
 from .config import ModelConfig
+from .vocabulary_loss import vocabulary_loss
 
 
 class MaskedLanguageModelHead(nn.Module):
@@ -49,13 +50,33 @@ class MaskedLanguageModelHead(nn.Module):
         Returns logits [positions, vocab]. Pass only the positions whose token is wanted: this product is the
         largest of a small model.
         """
-        if self.dense is not None and self.norm is not None:
-            hidden = self.norm(self.act(self.dense(hidden)))
-        decoder = word_embeddings if self.decoder is None else self.decoder
+        hidden, decoder = self._before_decoder(hidden), self._table(word_embeddings)
         if self.packed is not None and self.packed.fits(decoder, self.bias, hidden):
             return self.packed.product(hidden)
         bias = None if self.bias is None else self.bias.to(hidden.dtype)
         return F.linear(hidden, decoder.to(hidden.dtype), bias)
+
+    def loss(
+        self, hidden: Tensor, word_embeddings: Tensor, labels: Tensor, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Summed cross-entropy of those logits, and how many are right, both scalars; the logits never exist whole.
+
+        hidden: float [positions, hidden]; word_embeddings: float [vocab, size]; labels: int64 [positions];
+        label_smoothing: as `vocabulary_loss` takes it.
+        """
+        hidden = self._before_decoder(hidden)
+        return vocabulary_loss(hidden, self._table(word_embeddings), self.bias, labels, label_smoothing=label_smoothing)
+
+    def _before_decoder(self, hidden: Tensor) -> Tensor:
+        """What the decoder multiplies: float [positions, size]."""
+        if self.dense is None or self.norm is None:
+            return hidden
+        normed: Tensor = self.norm(self.act(self.dense(hidden)))
+        return normed
+
+    def _table(self, word_embeddings: Tensor) -> Tensor:
+        """The decoder: float [vocab, size]."""
+        return word_embeddings if self.decoder is None else self.decoder
 
 
 class CausalLanguageModelHead(MaskedLanguageModelHead):

@@ -7,12 +7,14 @@ attention asks where sequences begin and end.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..data.batch import Batch
 from ..nn.attention import Executor, SelfAttention
@@ -48,13 +50,15 @@ class Layer(nn.Module):
     """x = norm(x + attention(x)), then x = norm(x + ffn(x)) (Vaswani et al. 2017, section 3.1).
 
     Or, with config.norm "pre", x = x + attention(norm(x)), then x = x + ffn(norm(x)) (Xiong et al. 2020, figure 1).
-    is_first: of the network; it may go without attention_norm. relative: vectors of distances, or None.
+    is_first: of the network; it may go without attention_norm. relative: vectors of distances, or None. compiles:
+    whether what follows the attention is compiled while training (train/compiled.py).
     """
 
     def __init__(self, config: ModelConfig, is_first: bool = False) -> None:
         super().__init__()
         size, eps, bias = config.hidden_size, config.layer_norm_eps, config.norm_bias
         self.is_pre = config.norm == "pre"
+        self.compiles = False
         self.attention = SelfAttention(size, config.num_attention_heads, config.attention_dropout, config.linear_bias)
         has_norm = config.first_norm or not (is_first and self.is_pre)
         self.attention_norm = LayerNorm(size, eps, bias) if has_norm else None
@@ -87,7 +91,7 @@ class Layer(nn.Module):
         Returns the same shape, and the attention weights if wanted.
         """
         attended, weights = self.attention(self._before(hidden), runs, want_weights, executor)
-        return self._add(hidden, attended), weights
+        return self.add(hidden, attended), weights
 
     def look(self, tokens: Tensor, hidden: Tensor, sight: Sight) -> Tensor:
         """The same for tokens beside a sequence: they see it, nothing sees them.
@@ -101,8 +105,14 @@ class Layer(nn.Module):
         """What the attention reads. [tokens, hidden], as is the result."""
         return self.attention_norm(hidden) if self.is_pre and self.attention_norm is not None else hidden
 
-    def _add(self, hidden: Tensor, attended: Tensor) -> Tensor:
+    def add(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """What follows the attention: add and norm, feed-forward, add and norm. All [tokens, hidden]."""
+        if self.compiles and self.training:
+            result: Tensor = _compiled_add()(self, hidden, attended)
+            return result
+        return self._add(hidden, attended)
+
+    def _add(self, hidden: Tensor, attended: Tensor) -> Tensor:
         return self._feed(self._attended(hidden, attended))
 
     def _attended(self, hidden: Tensor, attended: Tensor) -> Tensor:
@@ -122,11 +132,19 @@ class Layer(nn.Module):
         return result
 
 
+@cache
+def _compiled_add() -> Callable[..., Tensor]:
+    """One function for all layers and all numbers of tokens."""
+    return torch.compile(Layer._add, dynamic=True)
+
+
 class Transformer(nn.Module):
     """Embeddings, layers and, for heads that judge a whole sequence, the pooler.
 
     layers: the sets of weights, fewer than the network is deep where it shares them; `in_order` walks its depth.
     relative: what relative positions add in every layer, or None. final_norm: of a pre-norm network, else None.
+    recomputes: whether a layer in training keeps its input alone and runs again, with the same dropout, for its
+    gradient (activation checkpointing; Chen et al. 2016): the gradients are the same.
     """
 
     layer_type: ClassVar[type[Layer]] = Layer
@@ -150,6 +168,7 @@ class Transformer(nn.Module):
             scale=config.scale_embeddings,
         )
         self.has_spoken = False
+        self.recomputes = False
         self.config = config
         rows = config.relative_buckets
         self.relative = RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
@@ -190,12 +209,18 @@ class Transformer(nn.Module):
         for layer, executor in zip(self.in_order, attending, strict=True):
             if hidden_states:
                 states.append(hidden)
-            hidden, layer_weights = layer(hidden, batch.runs, attentions, executor)
+            hidden, layer_weights = self.run(layer, hidden, batch.runs, attentions, executor)
             weights.append(layer_weights)
         hidden = self.finish(hidden)
         if hidden_states:
             states.append(hidden)
         return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
+
+    def run(self, layer: Callable[..., Any], *inputs: Any) -> Any:
+        """What `layer` makes of `inputs`, and makes again for its gradient where this stack recomputes."""
+        if self.recomputes and self.training and torch.is_grad_enabled():
+            return checkpoint(layer, *inputs, use_reentrant=False)
+        return layer(*inputs)
 
     def advance(
         self,

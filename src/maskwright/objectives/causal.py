@@ -13,12 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch import nn
 
 from ..data.batch import Batch
-from ..models.model import Model
 from .audit import AuditedSequence, audit
 from .outcome import Outcome
 from .pretraining import MaskedLanguageModelling, Tokens
@@ -26,9 +23,6 @@ from .segments import Example
 
 # What stands between the lines of a text, in kinds whose pieces keep white space; in others it is lost anyway.
 JOINTS = {"byte-bpe": "\n", "char": " "}
-
-# Logits beyond so many are computed in parts, and again for their gradient, rather than held all at once.
-MOST_LOGITS = 1 << 26
 
 
 class NextTokenPrediction(MaskedLanguageModelling):
@@ -74,26 +68,10 @@ class NextTokenPrediction(MaskedLanguageModelling):
         """Loss and right answers of a batch; the vocabulary is scored where there is a label."""
         network = self.kept(model)
         vectors = network.encode(batch).hidden[batch.labels["clm_positions"]]  # [labels, hidden]
-        labels = batch.labels["clm"]
-        size = max(MOST_LOGITS // network.config.vocab_size, 1)
-        in_parts = len(labels) > size and torch.is_grad_enabled()
-        losses, correct = [], []
-        for part, right in zip(vectors.split(size), labels.split(size), strict=True):
-            if in_parts:
-                loss, hits = checkpoint(_guess, network, part, right, use_reentrant=False)
-            else:
-                loss, hits = _guess(network, part, right)
-            losses.append(loss)
-            correct.append(hits)
-        return Outcome({"clm": torch.stack(losses).sum()}, self.counts(batch), {"clm": torch.stack(correct).sum()})
+        loss, right = network.mlm_loss(vectors, batch.labels["clm"])
+        return Outcome({"clm": loss}, self.counts(batch), {"clm": right})
 
 
 def joint_of(tokenizer: Any) -> str:
     """What stands between the lines of a text that a model with this tokenizer learns to write."""
     return JOINTS.get(tokenizer.kind, "")
-
-
-def _guess(network: Model, vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Summed loss and right answers, scalars. vectors: float [labels, hidden]; labels: int64 [labels]."""
-    logits = network.mlm_logits(vectors).float()  # [labels, vocab]
-    return F.cross_entropy(logits, labels, reduction="sum"), (logits.detach().argmax(dim=-1) == labels).sum()

@@ -137,12 +137,10 @@ class MaskedLanguageModelling:
         """Loss and right answers of a batch; the vocabulary is scored at the selected positions only."""
         network = self.kept(model)
         hidden = network.encode(batch).hidden  # [tokens, hidden]
-        logits = {"mlm": network.mlm_logits(hidden[batch.labels["mlm_positions"]])}  # [labels, vocab]
+        loss, right = network.mlm_loss(hidden[batch.labels["mlm_positions"]], batch.labels["mlm"])
+        losses, correct = {"mlm": loss}, {"mlm": right}
         for part in self.parts[1:]:
-            logits[part] = network.nsp_logits(network.pool(hidden, batch))  # [sequences, 2]
-        losses, correct = {}, {}
-        for part, scores in logits.items():
-            labels = batch.labels[part]
+            scores, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
             losses[part] = F.cross_entropy(scores.float(), labels, reduction="sum")
             correct[part] = (scores.detach().argmax(dim=-1) == labels).sum()
         return Outcome(losses, self.counts(batch), correct)

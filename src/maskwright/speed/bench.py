@@ -26,12 +26,12 @@ from ..hub.download import find_folder
 from ..inference.calibration import CALIBRATION_TEXTS
 from ..inference.engine.choice import choose
 from ..models.device import DTYPES, resolve_device, resolve_precision
-from ..models.flops import attention_flops, linear_flops
 from .bench_texts import built_in_texts, text_of_length
 from .ceiling import matrix_ceiling
 from .contender import PEER, PEER_PRECISIONS
 from .contest import Contender, ContenderError
 from .timed import centred_cosines, percentile
+from .utilisation import forward_flops
 
 OURS = "maskwright"
 COMPARED, FIRST_TEXTS, MOST_TEXTS = 32, 64, 20_000
@@ -150,11 +150,7 @@ def available_precisions(device: torch.device) -> tuple[str, ...]:
 
 def _mean_flops(config: Any, lengths: np.ndarray) -> float:
     """Operations of a token, the mean over the tokens of texts of these lengths."""
-    sizes, counts = np.unique(lengths, return_counts=True)
-    attention = sum(
-        attention_flops(config, int(size)) * size * count for size, count in zip(sizes, counts, strict=True)
-    )
-    return float(linear_flops(config) + attention / lengths.sum())
+    return forward_flops(config, lengths) / float(lengths.sum())
 
 
 @dataclass

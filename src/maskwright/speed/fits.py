@@ -42,7 +42,8 @@ def micro_batches(config: PlanConfig, work: Workload, place: Place) -> tuple[int
 
 def memory_of(config: PlanConfig, work: Workload, place: Place, accumulation: int) -> TrainingMemory:
     """Of one micro-batch on one device when a step is `accumulation` of them."""
-    return work.memory(-(-config.sequences // accumulation), place.precision, place.is_cpu)
+    sequences = -(-config.sequences // accumulation)
+    return work.memory(sequences, place.precision, place.is_cpu, config.activation_checkpointing)
 
 
 def fits(memory: TrainingMemory, place: Place) -> bool:
@@ -71,22 +72,28 @@ def _counts(sequences: int) -> list[int]:
 
 def _proposals(config: PlanConfig, work: Workload, place: Place) -> Iterator[tuple[str, int]]:
     """Flags that make it fit, and the bytes that it then takes."""
+    if not config.activation_checkpointing:
+        less = replace(config, activation_checkpointing=True)
+        memory = memory_of(less, work, place, config.accumulation or config.sequences)
+        if fits(memory, place):
+            yield "--activation-checkpointing", memory.total
     for count in _counts(config.sequences):
         memory = memory_of(config, work, place, count)
         if fits(memory, place):
             yield f"--accumulation {count}", memory.total
             break
     else:
-        yield from _shorter(work, place)
+        yield from _shorter(config, work, place)
     yield from _smaller_preset(config, work, place)
     yield from _larger_gpu(config, work, place)
 
 
-def _shorter(work: Workload, place: Place) -> Iterator[tuple[str, int]]:
+def _shorter(config: PlanConfig, work: Workload, place: Place) -> Iterator[tuple[str, int]]:
     """The longest sequences of which one fits."""
     length = work.length // 2
     while length >= SHORTEST:
-        memory = replace(work, length=length).memory(1, place.precision, place.is_cpu)
+        again = config.activation_checkpointing
+        memory = replace(work, length=length).memory(1, place.precision, place.is_cpu, again)
         if fits(memory, place):
             yield f"--max-length {length}, one sequence at a time", memory.total
             return

@@ -7,6 +7,7 @@ sparsity, half of it stands here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ..core.errors import ConfigError
@@ -54,6 +55,32 @@ GPUS: dict[str, Gpu] = {
     "h200": _gpu("NVIDIA H200 SXM", 989, 67, 141, "NVIDIA H200 data sheet"),
     "mi300x": _gpu("AMD MI300X", 1307, 163.4, 192, "AMD Instinct MI300X data sheet"),
 }
+
+
+# How drivers call them; what is left out here has another peak (H100 NVL, A10G, laptops).
+_CALLED = {
+    "p100": "P100-SXM2",
+    "t4": r"\bT4\b",
+    "v100": "V100-SXM2-16GB",
+    "v100-32": "V100-SXM2-32GB",
+    "a10": r"\bA10\b",
+    "l4": r"\bL4\b",
+    "l40s": r"\bL40S\b",
+    "a6000": r"RTX A6000\b",
+    "rtx3090": r"RTX 3090(?! (Ti|Laptop))",
+    "rtx4090": r"RTX 4090(?! (D|Laptop))",
+    "a100-40": "A100.*40GB",
+    "a100": "A100.*80GB",
+    "h100-pcie": "H100 PCIe",
+    "h100": "H100 80GB HBM3|H100.*SXM",
+    "h200": r"\bH200\b(?! NVL)",
+    "mi300x": "MI300X",
+}
+
+
+def gpu_called(name: str) -> Gpu | None:
+    """The GPU that a driver calls so, as in "NVIDIA H100 80GB HBM3"; None for one that is not in the table."""
+    return next((GPUS[key] for key, pattern in _CALLED.items() if re.search(pattern, name, re.IGNORECASE)), None)
 
 
 def gpu_named(name: str) -> Gpu:

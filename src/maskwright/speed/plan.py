@@ -135,7 +135,8 @@ def _measured(config: PlanConfig, work: Workload, place: Place, sequences: int) 
 def _assumed(config: PlanConfig, work: Workload, gpu: Gpu, place: Place) -> _Timing:
     peak = gpu.peak(place.precision)
     assert peak is not None
-    rate = config.gpus * peak * config.utilisation / work.flops().total
+    again = work.flops().recomputed if config.activation_checkpointing else 0.0
+    rate = config.gpus * peak * config.utilisation / (work.flops().total + again)
     how = f"{config.utilisation:.0%} of the published peak, {peak / TERA:,.0f} TFLOP/s in {place.precision}"
     assumption = (
         f"Time: {how} ({gpu.source}). The share is an assumption, not a measurement: change it with --utilisation, or "

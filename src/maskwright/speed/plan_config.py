@@ -19,7 +19,8 @@ class PlanConfig:
 
     preset, model, vocab_size, objective, max_length, mask_rate, generator_share: as in PretrainConfig, vocab_size None
     for the preset's own; tokens: of the whole run, else `steps` (None: 2,000); batch_tokens: of one step over all
-    devices, None for 4,096 here and 131,072 on named GPUs; accumulation: None for as few micro-batches as fit.
+    devices, None for 4,096 here and 131,072 on named GPUs; accumulation: None for as few micro-batches as fit;
+    activation_checkpointing: as in PretrainConfig.
     gpu: a name of gpus.GPUS, None for this machine; gpus: how many; utilisation: the share of their peak that is
     assumed; price_per_hour: of one device, in any currency; probe_seconds: how long this machine is measured.
     """
@@ -33,6 +34,7 @@ class PlanConfig:
     batch_tokens: int | None = None
     max_length: int = 128
     accumulation: int | None = None
+    activation_checkpointing: bool = False
     mask_rate: float = 0.15
     generator_share: float | None = None
     gpu: str | None = None

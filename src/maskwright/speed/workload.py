@@ -23,13 +23,14 @@ class Network:
     """One network of a run, and what its heads judge.
 
     words: share of the tokens at which the whole vocabulary is scored; tokens: share that is judged for replacement;
-    judges_pairs: whether every sequence is judged.
+    judges_pairs: whether every sequence is judged; holds_scores: whether all scores of words are held at once.
     """
 
     config: ModelConfig
     words: float = 0.0
     tokens: float = 0.0
     judges_pairs: bool = False
+    holds_scores: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Flops:
     def total(self) -> float:
         """All of them."""
         return self.linear + self.attention + self.head
+
+    @property
+    def recomputed(self) -> float:
+        """What activation checkpointing adds: the layers' forward pass once more."""
+        return (self.linear + self.attention) / flops.TRAINING_PASSES
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ class Workload:
         passes = flops.TRAINING_PASSES
         return Flops(passes * linear, passes * attention, passes * head)
 
-    def memory(self, sequences: int, precision: str, on_cpu: bool) -> TrainingMemory:
-        """Of one micro-batch of `sequences`."""
+    def memory(self, sequences: int, precision: str, on_cpu: bool, recomputed: bool = False) -> TrainingMemory:
+        """Of one micro-batch of `sequences`. recomputed: with activation checkpointing."""
         parts = [
             training_memory(
                 one.config,
@@ -81,6 +87,8 @@ class Workload:
                 scored=one.words * sequences * self.length,
                 precision=precision,
                 on_cpu=on_cpu,
+                in_parts=not one.holds_scores,
+                recomputed=recomputed,
             )
             for one in self.networks
         ]
@@ -97,7 +105,10 @@ def workload_of(config: PlanConfig) -> Workload:
         "mlm": (Network(network, words=config.mask_rate),),
         "pretraining": (Network(network, words=config.mask_rate, judges_pairs=True),),
         "clm": (Network(network, words=1.0),),
-        "rtd": (Network(generator_config(network, share), words=config.mask_rate), Network(network, tokens=1.0)),
+        "rtd": (
+            Network(generator_config(network, share), words=config.mask_rate, holds_scores=True),
+            Network(network, tokens=1.0),
+        ),
     }
     if objective.head not in networks:
         raise ConfigError(f"No plan can be made for the objective '{config.objective}': its head is not known here.")

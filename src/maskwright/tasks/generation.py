@@ -197,15 +197,13 @@ class Generation(Task):
 
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Summed loss and right guesses of the targets' tokens."""
-        logits = self._logits(model, batch)
-        total = F.cross_entropy(logits, batch.labels["clm"], reduction="sum")
-        correct = (logits.detach().argmax(dim=-1) == batch.labels["clm"]).sum()
-        return Outcome({self.name: total}, self.counts(batch), {self.name: correct})
+        loss, right = model.mlm_loss(self._vectors(model, batch), batch.labels["clm"])
+        return Outcome({self.name: loss}, self.counts(batch), {self.name: right})
 
     @staticmethod
-    def _logits(model: Model, batch: Batch) -> Tensor:
-        """float32 [labels, vocab]."""
-        return model.mlm_logits(model.encode(batch).hidden[batch.labels["clm_positions"]]).float()
+    def _vectors(model: Model, batch: Batch) -> Tensor:
+        """What guesses each token of the targets: float [labels, hidden]."""
+        return model.encode(batch).hidden[batch.labels["clm_positions"]]
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -213,7 +211,7 @@ class Generation(Task):
         """float32 [rows, 3]: loss, right guesses and tokens of each row's target."""
 
         def sums(batch: Batch) -> Tensor:
-            logits, wanted = self._logits(model, batch), batch.labels["clm"]
+            logits, wanted = model.mlm_logits(self._vectors(model, batch)).float(), batch.labels["clm"]
             losses = F.cross_entropy(logits, wanted, reduction="none")  # [labels]
             each = torch.stack([losses, (logits.argmax(dim=-1) == wanted).float(), torch.ones_like(losses)], dim=1)
             return torch.zeros(len(batch), 3, device=each.device).index_add(0, batch.labels["owner"], each)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from ..core.errors import InputError, MissingExtraError, ModelFolderError
 from ..core.progress import track, warn
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from ..text.tokenizer import Tokenizer
 
 BEAMS = 5
-MOST_LOGITS = 1 << 26  # more are computed in parts, and again for their gradient
 
 
 class Translation(Task):
@@ -177,24 +175,8 @@ class Translation(Task):
 
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Summed loss, smoothed, and right guesses of the targets' tokens."""
-        hidden, words = self._read(model, batch), batch.labels["words"]
-        size = max(MOST_LOGITS // model.scored_words.shape[0], 1)
-        losses, correct = [], []
-        for part, right in zip(hidden.split(size), words.split(size), strict=True):
-            if len(words) > size and torch.is_grad_enabled():
-                loss, hits = checkpoint(self._guess, model, part, right, use_reentrant=False)
-            else:
-                loss, hits = self._guess(model, part, right)
-            losses.append(loss)
-            correct.append(hits)
-        totals = {self.name: torch.stack(losses).sum()}
-        return Outcome(totals, self.counts(batch), {self.name: torch.stack(correct).sum()})
-
-    def _guess(self, model: Model, hidden: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Summed loss and right answers, scalars. hidden: float [tokens, hidden]; words: int64 [tokens]."""
-        logits = model.mlm_logits(hidden).float()
-        loss = F.cross_entropy(logits, words, reduction="sum", label_smoothing=self.label_smoothing)
-        return loss, (logits.detach().argmax(dim=-1) == words).sum()
+        loss, right = model.mlm_loss(self._read(model, batch), batch.labels["words"], self.label_smoothing)
+        return Outcome({self.name: loss}, self.counts(batch), {self.name: right})
 
     @staticmethod
     def _read(model: Model, batch: Batch) -> Tensor:

@@ -253,6 +253,7 @@ class Bench(Seeds):
         if task.head is None:
             model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
         compute_in(model, config.precision)
+        model.recomputes = config.activation_checkpointing
         return model.to(self.device), report
 
     def _network(self, tokenizer: Tokenizer, target: Tokenizer | None) -> ModelConfig:

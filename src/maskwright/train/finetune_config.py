@@ -70,7 +70,9 @@ class FinetuneConfig:
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
     a row; both_orders: pairs are read as (A, B) and as (B, A), and the logits of both are pooled; average_seeds: the
     model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature on the dev rows at the end;
-    tensorboard: also write the log as TensorBoard events (may change when a run goes on).
+    activation_checkpointing: layers keep their inputs alone and run again for their gradients: less memory, about a
+    third more work, the same numbers; tensorboard: also write the log as TensorBoard events (may change when a run
+    goes on).
     """
 
     train: Path
@@ -89,6 +91,7 @@ class FinetuneConfig:
     network: dict[str, Any] = field(default_factory=dict)
     batch_size: int = 32
     accumulation: int = 1
+    activation_checkpointing: bool = False
     max_length: int = 128
     batch_tokens: int | None = None
     label_smoothing: float | None = None

@@ -24,6 +24,7 @@ from ..tasks.examples import Examples
 from ..tasks.imbalance import draw_rows
 from .average import mean_weights
 from .checkpoint import list_checkpoints, read_weights
+from .next_step import NextStep
 from .optimizer import ADAM
 from .token_batches import TokenBatches
 
@@ -206,6 +207,7 @@ class FinetuneJob(BestKept):
         self._chances = task.row_chances(train)
         self._by_tokens = None if batch_tokens is None else TokenBatches(train.lengths, batch_tokens, seed)
         self.adam, self.last = task.adam, last
+        self._next = NextStep(self._make, ahead=device.type == "cuda")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -216,6 +218,9 @@ class FinetuneJob(BestKept):
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of step `step`, a function of the seed and the step alone."""
+        return self._next.take(step)
+
+    def _make(self, step: int) -> list[Batch]:
         epoch, number = divmod(step, self.steps_per_epoch)
         if self._by_tokens is not None:
             return cut(self.train, self._by_tokens.rows(epoch, number), self.accumulation, self.device)

@@ -161,6 +161,7 @@ def _one_step(
     for batch in batches:
         for part, count in job.counts(batch).items():
             totals[part] += count
+    outcomes: list[Outcome] = []
     for number, batch in enumerate(batches):
         # Dropout draws from torch's own generator, which is why it is named anew here.
         torch.manual_seed(derive_seed(settings.seed, "dropout", step, number))
@@ -168,7 +169,7 @@ def _one_step(
         # Each part is a mean over the whole step, however unevenly its labels fall on the micro-batches.
         parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
         torch.stack(parts).sum().backward()
-        window.add(outcome, batch.num_all_tokens)
+        outcomes.append(outcome)
     rows.spread()
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
@@ -179,6 +180,9 @@ def _one_step(
         )
     set_learning_rate(optimizer, _rate(settings, step))
     optimizer.step()
+    # A GPU is waited for once in a step, at the norm: what is read here is there already.
+    for outcome, batch in zip(outcomes, batches, strict=True):
+        window.add(outcome, batch.num_all_tokens)
     rows.clear()
     optimizer.zero_grad(set_to_none=True)
     return norm, sum(batch.num_all_tokens for batch in batches)

@@ -31,6 +31,7 @@ from ..objectives.masking import Masker
 from ..objectives.pretraining import GENERATOR_SHARE, RTD_WEIGHT, MaskedLanguageModelling, Recipe
 from ..objectives.stream import split_documents
 from ..text.tokenizer import Tokenizer
+from .compiled import choose_compiling, compile_layers
 from .health import Baseline, Verdict, judge, unigram_baseline
 from .loop import LoopSettings, train
 from .piped import keep_piped, told_as_piped
@@ -71,6 +72,7 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
             return _result(run, run.result, already_finished=True)
         workshop = Workshop(config, run, device)
         job = workshop.job()
+        workshop.compile(job.model)
         train(job, workshop.loop_settings(), run, name="pre-training")
         result = workshop.conclude(job)
         run.finish(result)
@@ -121,6 +123,7 @@ class Workshop:
         for part in (self.objective.kept(model), self.objective.guesser(model)):
             part.compute_dtype = DTYPES[config.precision]
             part.tokenizer = self.tokenizer
+            part.recomputes = config.activation_checkpointing
         count = sum(parameter.numel() for parameter in model.parameters())
         note(
             f"{self.title}: {count:,} parameters, {config.precision} on {config.device}, "
@@ -140,6 +143,14 @@ class Workshop:
             held_out=self.held_out,
             probes=self._probes(),
         )
+
+    def compile(self, model: nn.Module) -> None:
+        """Compile the layers where the recipe wants it, or leaves it to this machine and it is worth its time."""
+        config = self.config
+        choice = choose_compiling(config.compile, self.device, config.steps)
+        if choice.compiles:
+            failed = compile_layers(model, DTYPES[config.precision], must=config.compile == "on")
+            note("Layers are compiled." if failed is None else f"Layers are not compiled: {failed}")
 
     def loop_settings(self) -> LoopSettings:
         """What the loop takes from the recipe."""

@@ -25,6 +25,10 @@ class PretrainConfig:
     (then a linear probe on frozen features is scored);
     generator_share, rtd_weight: of objective rtd: the generator's width as a share of the discriminator's (None: a
     quarter), and the weight of the discriminator's loss (None: 50);
+    activation_checkpointing: layers keep their inputs alone and run again for their gradients: less memory, about a
+    third more work, the same numbers (may change when a run goes on);
+    compile: whether layers are compiled (torch.compile): "auto" where that wins back the time it takes, as
+    `maskwright doctor` says (the last bits of the numbers depend on it);
     checkpoint_every: steps, 0 for about twenty in a run; tensorboard: also write the log as TensorBoard events (may
     change when a run goes on).
     """
@@ -41,6 +45,8 @@ class PretrainConfig:
     batch_tokens: int = 4096
     max_length: int = 128
     accumulation: int = 1
+    activation_checkpointing: bool = False
+    compile: Literal["auto", "on", "off"] = "auto"
     lr: float = 5e-4
     warmup: float = 0.1
     schedule: Schedule = "linear"

@@ -18,6 +18,7 @@ from ..objectives.outcome import Outcome
 from ..objectives.pretraining import MaskedLanguageModelling
 from ..objectives.stream import ExampleStream
 from .loop import Window
+from .next_step import NextStep
 
 EVALUATION_SEQUENCES = 256
 
@@ -89,15 +90,23 @@ class PretrainJob:
         self.sequences, self.accumulation, self.seed = sequences, accumulation, seed
         self.tokenizer, self.held_out, self.probes = tokenizer, held_out, probes
         self.stream = ExampleStream(shards, documents, objective.plan, seed)
+        self.place = self.stream.state()  # after the batches that were given, whatever was made ahead
+        self._next = NextStep(self._make, ahead=device.type == "cuda")
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The masked batches of step `step`; moves the stream on."""
-        return [
+        batches, self.place = self._next.take(step)
+        return batches
+
+    def _make(self, step: int) -> tuple[list[Batch], dict[str, int]]:
+        """The batches of a step, on the device, and where the stream is after them."""
+        batches = [
             self.objective.batch(
                 self.shards, self.stream.take(self.sequences), generator(self.seed, "masks", step, number)
             ).to(self.device)
             for number in range(self.accumulation)
         ]
+        return batches, self.stream.state()
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Labels of each part."""
@@ -120,8 +129,10 @@ class PretrainJob:
 
     def state(self) -> dict[str, Any]:
         """Where the stream is."""
-        return {"stream": self.stream.state()}
+        return {"stream": self.place}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go to where a checkpoint was."""
+        self._next.forget()
         self.stream.restore(state["stream"])
+        self.place = self.stream.state()

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomli_w
 import torch
 
 from .. import __version__
@@ -29,7 +28,8 @@ from ..core.progress import note
 from .events import EventFile
 
 RESULT = "result.json"
-_DECIDES_NO_NUMBER = ("tensorboard",)  # settings that a run may change when it goes on
+# Settings that a run may change when it goes on: they decide no number, or no more of it than another version of torch.
+_DECIDES_NO_NUMBER = ("tensorboard", "activation_checkpointing", "compile")
 _KINDS = {
     "rare_class": "a rare-lab run",
     "probe": "a layer lab",
@@ -127,7 +127,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
         is_new = not (path / "config.toml").exists()
         if is_new:
             storage.write_json(path / "run.json", _facts())
-            storage.write_text(path / "config.toml", tomli_w.dumps(recipe))
+            storage.write_text(path / "config.toml", _toml(recipe))
         else:
             _check_same(path, recipe)
         run = RunFolder(path, recipe)
@@ -216,6 +216,12 @@ def _is_foreign(entry: Path) -> bool:
 
 def _entries(path: Path) -> list[Path]:
     return [entry for entry in sorted(path.iterdir()) if entry.name != ".lock"]
+
+
+def _toml(recipe: dict[str, Any]) -> str:
+    import tomli_w  # only where a run is written: training without a folder needs it not
+
+    return tomli_w.dumps(recipe)
 
 
 def _facts() -> dict[str, Any]:

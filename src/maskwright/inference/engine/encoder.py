@@ -19,6 +19,7 @@ from ...models.transformer import Encoded, Layer, Transformer
 from ...nn.attention import Executor
 from ...nn.embeddings import Embeddings
 from ...nn.runs import Run
+from ...nn.varlen import Ends
 from .attention import attend_fixed
 from .layers import Kit, Norm, Product
 
@@ -113,12 +114,17 @@ class FixedEncoder:
         self.in_order = [layers[group] for group in encoder.layer_groups]
         self.final_norm = None if encoder.final_norm is None else Norm.of(encoder.final_norm, kit.dtype)
 
-    def __call__(self, batch: Batch, hidden_states: bool = False, row_length: int | None = None) -> Encoded:
-        """Encode a pack that has tokens; as `Transformer.forward` in evaluation, without attention weights."""
+    def __call__(
+        self, batch: Batch, hidden_states: bool = False, row_length: int | None = None, ends: Ends | None = None
+    ) -> Encoded:
+        """Encode a pack that has tokens; as `Transformer.forward` in evaluation, without attention weights.
+
+        ends: of its sequences, where one kernel must attend to the whole pack (graphs.py).
+        """
         encoder, states = self.encoder, []
         encoder.say_what_is_full(batch, row_length)
-        dtype = self.attention_dtype
-        attending = executors(encoder.config, batch, dtype, self.relatives, training=False, row_length=row_length)
+        dtype, relatives = self.attention_dtype, self.relatives
+        attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
         hidden = self.embeddings(batch)  # [tokens, hidden]
         for layer, executor in zip(self.in_order, attending, strict=True):
             if hidden_states:

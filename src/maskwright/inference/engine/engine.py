@@ -21,6 +21,7 @@ from ...models.transformer import Encoded
 from ...nn.versions import count_fused_steps, stamp_of
 from .choice import float_kit, int8_kit
 from .encoder import FixedEncoder
+from .graphs import Graphs, why_no_graphs
 from .int8 import Int8Loss, Place, Range, RecordingKit
 
 
@@ -37,6 +38,7 @@ class Engine:
         self._ranges: dict[Place, Range] = {}
         self._calibrated: tuple[Any, ...] = ()  # the stamp of the weights then
         self._fixed: FixedEncoder | None = None
+        self._graphs: Graphs | None = None  # of the fixed encoder, where small packs are replayed
         self._stamp: tuple[Any, ...] = ()
         self._lock = Lock()  # two threads may use one model: the weights are packed once
 
@@ -52,7 +54,13 @@ class Engine:
                 batch, model.compute_dtype, hidden_states=hidden_states, row_length=row_length
             )
             return encoded
-        return self._ready(model, parameters)(batch, hidden_states, row_length)
+        fixed = self._ready(model, parameters)
+        graphs = self._graphs
+        if graphs is not None and graphs.encoder is fixed and not hidden_states:
+            small = graphs.run(batch)
+            if small is not None:
+                return Encoded(small)
+        return fixed(batch, hidden_states, row_length)
 
     def calibrate(self, model: Model, batches: Iterable[Batch]) -> None:
         """Find the ranges of all numbers that enter a product, in float32, on packs of typical texts."""
@@ -79,6 +87,8 @@ class Engine:
                     )
                 kit = int8_kit(self._ranges, device) if self.int8 else float_kit(model.compute_dtype, device)
                 self._fixed, self._stamp = FixedEncoder(model.encoder, kit), stamp
+                replays = why_no_graphs(self._fixed, device) is None
+                self._graphs = Graphs(self._fixed) if replays else None
             return self._fixed
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:

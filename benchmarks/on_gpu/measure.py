@@ -1,0 +1,93 @@
+"""What both contenders measure with: training steps between marks, and calls that are repeated for some time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import torch
+
+from maskwright.models.config import ModelConfig
+from maskwright.speed.ceiling import wait
+from maskwright.speed.timed import percentile
+from maskwright.speed.utilisation import training_flops
+
+WARM_UP = 6  # steps that do not count; compiling falls into them
+FEWEST = 3
+FEWEST_CALLS = 5
+
+
+class Steps:
+    """The times of training steps, and what each was given. seconds: of the counted steps together, about."""
+
+    def __init__(self, seconds: float, device: torch.device) -> None:
+        self.seconds, self.device = seconds, device
+        self.marks: list[float] = []
+        self.given: list[tuple[list[int], int, int]] = []  # lengths, scored positions, judged sequences
+
+    def begin(self, lengths: Sequence[int], num_scored: int = 0, num_judged: int = 0) -> None:
+        """A step begins with this."""
+        self.marks.append(time.perf_counter())
+        self.given.append((list(lengths), num_scored, num_judged))
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether the warm-up is over, and its time."""
+        counted = len(self.marks) - WARM_UP
+        return counted >= FEWEST and time.perf_counter() - self.marks[WARM_UP] >= self.seconds
+
+    def found(self, config: ModelConfig, **facts: Any) -> dict[str, Any]:
+        """Rates of the steps after the warm-up: tokens and needed operations a second."""
+        wait(self.device)
+        marks = [*self.marks[WARM_UP:], time.perf_counter()]
+        given = self.given[WARM_UP:]
+        seconds = marks[-1] - marks[0]
+        tokens = sum(sum(lengths) for lengths, _, _ in given)
+        work = sum(training_flops(config, *one) for one in given)
+        return {
+            "tokens_per_second": tokens / seconds,
+            "rows_per_second": sum(len(lengths) for lengths, _, _ in given) / seconds,
+            "flops_per_second": work / seconds,
+            "flops_per_token": work / tokens,
+            "step_seconds": median(later - earlier for earlier, later in zip(marks, marks[1:], strict=False)),
+            "steps": len(given),
+            "tokens_of_a_step": tokens / len(given),
+            "warm_up_seconds": self.marks[WARM_UP] - self.marks[0],
+            "memory": peak_memory(self.device),
+            **facts,
+        }
+
+
+def repeated(call: Callable[[], Any], seconds: float, device: torch.device) -> list[float]:
+    """Seconds of a call, again and again for about `seconds`; three calls warm it up."""
+    for _ in range(3):
+        call()
+    wait(device)
+    found: list[float] = []
+    begin = time.perf_counter()
+    while len(found) < FEWEST_CALLS or time.perf_counter() - begin < seconds:
+        started = time.perf_counter()
+        call()
+        wait(device)
+        found.append(time.perf_counter() - started)
+    return found
+
+
+def delays(call: Callable[[], Any], seconds: float, device: torch.device) -> dict[str, float]:
+    """p50 and p95 of a call, in seconds."""
+    found = repeated(call, seconds, device)
+    return {"p50": percentile(found, 0.5), "p95": percentile(found, 0.95), "calls": len(found)}
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Bytes of the GPU at the fullest moment since `fresh`; None elsewhere."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+
+
+def fresh(device: torch.device) -> None:
+    """Give back what the last measurement held."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)

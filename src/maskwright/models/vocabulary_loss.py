@@ -1,0 +1,135 @@
+"""Cross-entropy over a whole vocabulary, in parts, so that its scores never exist all at once.
+
+Scores of 5,000 positions over 30,522 words are 600 MB in float32, and a plain loss holds them several times. Here each
+part's scores become its share of every gradient while they are at hand, and are gone before the next part's: nothing is
+kept for the backward pass but those gradients, and nothing is computed twice. With p the softmax of the scores and y
+the right word, the gradient of the summed loss is p - one_hot(y) for the scores. Label smoothing (Szegedy et al. 2016,
+section 7) puts (1 - e) one_hot(y) + e / vocab in the place of one_hot(y).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Scores held at once: on a CPU so many that they are written and read in its larger caches; a GPU wants large products.
+MOST_SCORES = {"cpu": 1 << 23}
+MOST_SCORES_ELSEWHERE = 1 << 26
+
+
+def vocabulary_loss(
+    vectors: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    most: int | None = None,
+    label_smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Summed cross-entropy of scores = vectors table^T + bias against labels, and how many are right; both scalars.
+
+    vectors: float [positions, size], in whose dtype the products are; table: float [vocab, size]; bias: float [vocab],
+    or None; labels: int64 [positions]. The loss is float32 (float64 where vectors are). most: scores held at once;
+    label_smoothing: the part of the right word's probability that is spread over all words. The gradient can be taken
+    once.
+    """
+    most = most_scores(vectors.device.type) if most is None else most
+    learns = torch.is_grad_enabled()
+    rows = max(most // len(table), 1)
+    loss, right = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing, learns)
+    return loss, right
+
+
+def most_scores(device_type: str) -> int:
+    """Scores of words that are held at once on a device of this type, where one position has no more by itself."""
+    return MOST_SCORES.get(device_type, MOST_SCORES_ELSEWHERE)
+
+
+class _VocabularyLoss(torch.autograd.Function):
+    """Makes gradients in the forward pass, for an upstream gradient of 1; the backward pass scales them."""
+
+    @staticmethod
+    def forward(
+        context: Any,
+        vectors: Tensor,
+        table: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        rows: int,
+        smoothing: float,
+        learns: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """rows: positions of a part; learns: whether gradients are wanted. See `vocabulary_loss` for the [...]."""
+        wide = torch.float64 if vectors.dtype == torch.float64 else torch.float32
+        weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
+        spread = smoothing / len(table)  # what every word has
+        loss = torch.zeros((), dtype=wide, device=vectors.device)
+        right = torch.zeros((), dtype=torch.int64, device=vectors.device)
+        wanted = [learns and needs for needs in context.needs_input_grad[:3]]
+        sums = _Gradients(vectors, table, bias, wide, wanted)
+        num_parts = -(-len(labels) // rows)
+        parts = zip(vectors.tensor_split(num_parts), labels.tensor_split(num_parts), strict=True) if num_parts else ()
+        for part, own in parts:
+            scores = F.linear(part, weight, offset)  # [rows, vocab]
+            right += (scores.argmax(dim=-1) == own).sum()
+            shares = torch.log_softmax(scores, dim=-1, dtype=wide)  # [rows, vocab]
+            at_label = shares.gather(1, own.unsqueeze(1))  # [rows, 1]
+            loss -= (1 - smoothing) * at_label.sum()
+            if smoothing:
+                loss -= spread * shares.sum()
+            if any(wanted):
+                shares.exp_().scatter_(1, own.unsqueeze(1), at_label.exp() - (1 - smoothing))
+                if smoothing:
+                    shares -= spread
+                sums.add(shares, part, weight)
+        context.sums = sums.done()
+        context.mark_non_differentiable(right)
+        return loss, right
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients, scaled by the loss's own, a scalar []."""
+        if context.sums is None:
+            raise RuntimeError("The gradient of vocabulary_loss can be taken once.")
+        sums, context.sums = context.sums, None
+        scaled = [None if one is None else one.mul_(gradients[0].to(one.dtype)) for one in sums]
+        return (*scaled, None, None, None, None)
+
+
+class _Gradients:
+    """Sums over parts: for the vectors in their dtype, for table and bias in float32 (or float64)."""
+
+    def __init__(
+        self, vectors: Tensor, table: Tensor, bias: Tensor | None, wide: torch.dtype, wanted: list[bool]
+    ) -> None:
+        self.dtypes = vectors.dtype, table.dtype, wide if bias is None else bias.dtype
+        self.for_vectors: list[Tensor] | None = [] if wanted[0] else None
+        self.for_table = torch.zeros_like(table, dtype=wide) if wanted[1] else None
+        self.for_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wanted[2] else None
+        self.none_like = vectors
+
+    def add(self, slopes: Tensor, vectors: Tensor, weight: Tensor) -> None:
+        """slopes: gradient of the scores [rows, vocab]; vectors: [rows, size]; weight: [vocab, size]."""
+        if self.for_bias is not None:
+            self.for_bias += slopes.sum(dim=0)
+        slopes = slopes.to(vectors.dtype)
+        if self.for_vectors is not None:
+            self.for_vectors.append(slopes @ weight)
+        if self.for_table is None:
+            return
+        if self.for_table.dtype == vectors.dtype:
+            self.for_table.addmm_(slopes.T, vectors)
+        else:
+            self.for_table += slopes.T @ vectors
+
+    def done(self) -> tuple[Tensor | None, ...]:
+        """For vectors [positions, size], table [vocab, size] and bias [vocab]; None where none is wanted."""
+        own = None
+        if self.for_vectors is not None:
+            own = torch.cat(self.for_vectors) if self.for_vectors else torch.zeros_like(self.none_like)
+        found = (own, self.for_table, self.for_bias)
+        return tuple(None if one is None else one.to(dtype) for one, dtype in zip(found, self.dtypes, strict=True))

@@ -1,0 +1,127 @@
+"""Attention inside each sequence of a pack by one kernel: flash attention over lengths (Dao 2023, section 3), on GPUs.
+
+The pack goes in as it is, [tokens, ...], with the places where its sequences end; no view, no padding, no call for each
+run. The operator is private to torch: it is named here alone, and compared with the explicit product, forward and
+backward, before it is first used. Where it is missing, fails or differs, `missing` says so and the runs serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from .attention import attend, scaled_dot_product
+from .runs import Run
+
+DTYPES = (torch.bfloat16, torch.float16)
+WIDEST_HEAD = 256
+HEAD_STEP = 8  # a head's width must be a multiple
+TOLERANCE = 2e-2  # relative to the largest number of the result
+_CHECKED_LENGTHS = (5, 1, 37, 64)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where the sequences of a pack begin, and the end: int32 [sequences + 1], where the pack is; longest: tokens."""
+
+    offsets: Tensor
+    longest: int
+
+
+# query, key, value [tokens, heads, head_dim], ends, dropout probability, causal -> context [tokens, heads, head_dim]
+Kernel = Callable[[Tensor, Tensor, Tensor, Ends, float, bool], Tensor]
+
+
+def flash(query: Tensor, key: Tensor, value: Tensor, ends: Ends, dropout_probability: float, causal: bool) -> Tensor:
+    """softmax(q k^T / sqrt(head_dim)) v inside each sequence. query, key, value, and the result:
+    [tokens, heads, head_dim], bfloat16 or float16 on a GPU. Gradients flow to all three.
+    """
+    lengths = (ends.offsets, ends.offsets, ends.longest, ends.longest)
+    context: Tensor = torch.ops.aten._flash_attention_forward(
+        query, key, value, *lengths, dropout_probability, causal, False
+    )[0]
+    return context
+
+
+def attend_varlen(
+    qkv: Tensor,
+    runs: Sequence[Run],
+    num_heads: int,
+    *,
+    ends: Ends,
+    causal: bool = False,
+    dropout_probability: float = 0.0,
+    want_weights: bool = False,
+) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+    """Attend inside each sequence of a pack, all runs at once.
+
+    qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; ends: of the same pack; the rest
+    as `attend` takes it. Returns context [tokens, hidden]; weights are `attend`'s, since this kernel never holds them.
+    """
+    if want_weights:
+        options = {"dropout_probability": dropout_probability, "want_weights": True, "causal": causal}
+        return attend(qkv, runs, num_heads, **options)  # type: ignore[arg-type]
+    tokens, width = qkv.shape
+    query, key, value = qkv.view(tokens, 3, num_heads, -1).unbind(1)  # each [tokens, heads, head_dim]
+    return flash(query, key, value, ends, dropout_probability, causal).reshape(tokens, width // 3), None
+
+
+def missing(dtype: torch.dtype, device: torch.device, head_dim: int) -> str | None:
+    """Why the kernel cannot serve heads of this width here; None where it can."""
+    if device.type != "cuda":
+        return f"flash attention over packs is for GPUs, not for {device.type}"
+    if dtype not in DTYPES:
+        return f"flash attention multiplies bfloat16 and float16, not {str(dtype).removeprefix('torch.')}"
+    if head_dim > WIDEST_HEAD or head_dim % HEAD_STEP:
+        return f"heads of {head_dim} are not served: flash attention takes multiples of 8 up to {WIDEST_HEAD}"
+    return _checked(dtype, device, head_dim)
+
+
+@cache
+def _checked(dtype: torch.dtype, device: torch.device, head_dim: int) -> str | None:
+    """The same, by trying it once; torch's generators are left as they were."""
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
+        try:
+            worst = worst_difference(flash, dtype, device, head_dim)
+        except (RuntimeError, AttributeError, TypeError, NotImplementedError) as error:
+            said = str(error).strip().split("\n")[0][:120]
+            return f"torch {torch.__version__} has no flash attention over packs as it is known here ({said})"
+    if not worst <= TOLERANCE:
+        return f"flash attention over packs differs from the explicit product by {worst:.1e} on this device"
+    return None
+
+
+def worst_difference(kernel: Kernel, dtype: torch.dtype, device: torch.device, head_dim: int) -> float:
+    """How far a kernel is from the explicit product on a small pack, relative to the largest number: results and
+    gradients, causal or not. It is also run with dropout, whose result must be finite.
+    """
+    lengths = list(_CHECKED_LENGTHS)
+    draws = torch.Generator().manual_seed(0)
+    start = torch.randn(sum(lengths), 3, 2, head_dim, generator=draws).to(device, dtype)
+    slope = torch.randn(sum(lengths), 2, head_dim, generator=draws).to(device, dtype)
+    offsets = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32, device=device)
+    ends = Ends(offsets, max(lengths))
+    worst = 0.0
+    for causal in (False, True):
+        one, other = start.clone().requires_grad_(), start.clone().float().requires_grad_()
+        query, key, value = one.unbind(1)
+        found = kernel(query, key, value, ends, 0.0, causal)
+        parts = [part.permute(1, 2, 0, 3) for part in other.split(lengths)]  # each [3, heads, length, head_dim]
+        explicit = [scaled_dot_product(part[0], part[1], part[2], causal=causal)[0] for part in parts]
+        wanted = torch.cat([context.transpose(0, 1) for context in explicit])
+        found.backward(slope)
+        wanted.backward(slope.float())
+        assert one.grad is not None and other.grad is not None
+        for ours, theirs in ((found, wanted), (one.grad, other.grad)):
+            difference = ((ours.float() - theirs).abs().max() / theirs.abs().max()).detach()
+            worst = max(worst, float(difference) if difference.isfinite() else float("inf"))
+    dropped = start.clone().requires_grad_()
+    query, key, value = dropped.unbind(1)
+    kernel(query, key, value, ends, 0.5, False).backward(slope)
+    is_finite = dropped.grad is not None and bool(dropped.grad.isfinite().all())
+    return worst if is_finite else float("inf")

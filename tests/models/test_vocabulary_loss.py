@@ -1,0 +1,82 @@
+"""The loss over a whole vocabulary in parts: the numbers of the plain one, and never all scores at once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from maskwright.models.vocabulary_loss import vocabulary_loss
+
+VOCAB, SIZE, POSITIONS = 37, 8, 23
+
+
+def drawn(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    draws = torch.Generator().manual_seed(5)
+    vectors = torch.randn(POSITIONS, SIZE, generator=draws).to(dtype).requires_grad_()
+    table, bias = torch.randn(VOCAB, SIZE, generator=draws), torch.randn(VOCAB, generator=draws)
+    if dtype == torch.float64:
+        table, bias = table.double(), bias.double()
+    return vectors, table.requires_grad_(), bias.requires_grad_(), torch.randint(VOCAB, (POSITIONS,), generator=draws)
+
+
+def plain(vectors: torch.Tensor, table: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor, smooth: float):
+    scores = F.linear(vectors, table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype))
+    wide = scores if scores.dtype == torch.float64 else scores.float()
+    loss = F.cross_entropy(wide, labels, reduction="sum", label_smoothing=smooth)
+    return loss, (scores.argmax(-1) == labels).sum()
+
+
+@pytest.mark.parametrize("most", [1, 3 * VOCAB, 5 * VOCAB, 1000 * VOCAB])
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("smooth", [0.0, 0.1])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_loss_hits_and_gradients_are_those_of_the_plain_way(
+    dtype: torch.dtype, near: float, most: int, smooth: float, has_bias: bool
+):
+    found = []
+    for is_plain in (False, True):
+        vectors, table, bias, labels = drawn(dtype)
+        inputs = (vectors, table, bias if has_bias else None, labels)
+        loss, right = plain(*inputs, smooth) if is_plain else vocabulary_loss(*inputs, most, smooth)
+        (loss * 0.25).backward()
+        found.append((loss.detach(), right, vectors.grad, table.grad, *([bias.grad] if has_bias else [])))
+        assert has_bias or bias.grad is None
+    (loss, right, *gradients), (plain_loss, plain_right, *plain_gradients) = found
+    assert loss.dtype == plain_loss.dtype and int(right) == int(plain_right)
+    torch.testing.assert_close(loss, plain_loss, rtol=near, atol=near)
+    for one, other in zip(gradients, plain_gradients, strict=True):
+        assert one.dtype == other.dtype
+        assert float((one - other).float().norm() / other.float().norm()) < near
+
+
+def test_what_needs_no_gradient_gets_none_and_use_alone_keeps_nothing():
+    vectors, table, bias, labels = drawn()
+    table.requires_grad_(False)
+    loss, right = vocabulary_loss(vectors, table, bias, labels)
+    loss.backward()
+    assert table.grad is None and vectors.grad is not None and bias.grad is not None and not right.requires_grad
+    with torch.no_grad():
+        assert not vocabulary_loss(vectors, table, bias, labels)[0].requires_grad
+
+
+def test_no_positions_cost_nothing():
+    vectors, table, bias, _ = drawn()
+    loss, right = vocabulary_loss(vectors[:0], table, bias, torch.zeros(0, dtype=torch.int64))
+    loss.backward()
+    assert float(loss.detach()) == 0 and int(right) == 0 and not table.grad.any()
+
+
+def test_scores_never_exist_whole(monkeypatch: pytest.MonkeyPatch):
+    sizes = []
+    original = F.linear
+    monkeypatch.setattr(F, "linear", lambda *inputs: sizes.append(len(inputs[0])) or original(*inputs))
+    vocabulary_loss(*drawn(), most=5 * VOCAB)
+    assert max(sizes) <= 5 and sum(sizes) == POSITIONS
+
+
+def test_a_second_gradient_is_refused():
+    loss, _ = vocabulary_loss(*drawn())
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="once"):
+        loss.backward()
