@@ -8,6 +8,7 @@ import pytest
 
 from inference.samples import tiny
 from train import benchmark_data as files
+from maskwright.cli.common import print_table
 
 FAST = ("--epochs", "1", "--max-length", "24", "--batch-size", "8", "--precision", "fp32")
 
