@@ -7,8 +7,8 @@ import json
 import pytest
 
 from inference.samples import tiny
-from train import benchmark_data as files
 from maskwright.cli.common import print_table
+from train import benchmark_data as files
 
 FAST = ("--epochs", "1", "--max-length", "24", "--batch-size", "8", "--precision", "fp32")
 
