@@ -138,11 +138,10 @@ def print_table(
     for row in cells:
         table.add_row(*map(Text, row))
     console = Console(file=sys.stdout, highlight=False)
-    least = console.measure(table, options=console.options.update(width=WIDEST)).minimum
-    if least > console.width:  # closer columns; where that is not enough, longer lines rather than lost cells
-        table.padding = 0
-        least = console.measure(table, options=console.options.update(width=WIDEST)).minimum
-        console.width = max(console.width, least)
+    wide = console.options.update(width=WIDEST)
+    if console.measure(table, options=wide).minimum > console.width:
+        table.padding = 0  # closer columns; where that is not enough, longer lines rather than lost cells
+        console.width = max(console.width, console.measure(table, options=wide).minimum)
     console.print(table)
 
 
