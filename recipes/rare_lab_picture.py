@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from layer_lab_picture import COLOURS, GREY, STEP, text
+from layer_lab_picture import COLOURS, GREY, STEP, text, write_picture
 
 from maskwright.core import storage
 from maskwright.train.report.markup import Markup, element
@@ -48,12 +48,7 @@ def main(output: Path, labs: list[str]) -> None:
         result = storage.read_json(Path(run) / "result.json")
         rows = max(rows, len(result["rows"]))
         parts += panel(title, result, LEFT + number * (ROOM + GAP), names=number == 0)
-    width, height = LEFT + len(labs) * (ROOM + GAP) + 10, 60 + STEP * rows
-    background = element("rect", width=width, height=height, fill="#ffffff")
-    drawn = element("g", parts, transform="translate(0 8)")
-    box = {"viewBox": f"0 0 {width} {height}", "width": width, "xmlns": "http://www.w3.org/2000/svg"}
-    picture = element("svg", background, drawn, font_family="system-ui, sans-serif", font_size=12, **box)
-    storage.write_text(output, f"{picture}\n")
+    write_picture(output, parts, LEFT + len(labs) * (ROOM + GAP) + 10, 60 + STEP * rows)
 
 
 if __name__ == "__main__":

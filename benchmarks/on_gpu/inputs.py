@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from maskwright.core.storage import write_json, write_text
 from maskwright.data.prepare import prepare
 from maskwright.models.model import build
 from maskwright.models.presets import preset
+from maskwright.speed.bench_texts import texts_of_file
 from maskwright.text.tokenizer import Tokenizer
 
 SYLLABLES = [first + vowel for first in "bcdfghklmnprstvw" for vowel in ("a", "e", "i", "o", "u", "ar", "en", "is")]
@@ -45,7 +44,7 @@ def prepare_inputs(folder: Path, sizes: dict[str, str], texts: Path | None, coun
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "texts.json").exists():
-        lines = sentences(count) if texts is None else list(_lines(texts, count))
+        lines = sentences(count) if texts is None else texts_of_file(texts)[:count]
         paragraphs = ["\n".join(lines[at : at + DOCUMENT]) for at in range(0, len(lines), DOCUMENT)]
         write_text(folder / "corpus.txt", "\n\n".join(paragraphs) + "\n")
         write_json(folder / "texts.json", lines)
@@ -66,14 +65,3 @@ def read_texts(folder: Path) -> list[str]:
     """The sentences that were prepared."""
     found: list[str] = json.loads((folder / "texts.json").read_text(encoding="utf-8"))
     return found
-
-
-def _lines(path: Path, count: int) -> Iterator[str]:
-    with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as lines:
-        for line in lines:
-            text = line.decode("utf-8").strip()
-            if text:
-                yield text
-                count -= 1
-            if not count:
-                return

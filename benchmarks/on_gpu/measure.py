@@ -7,16 +7,18 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
 from maskwright.models.config import ModelConfig
 from maskwright.speed.ceiling import wait
 from maskwright.speed.timed import percentile
-from maskwright.speed.utilisation import training_flops
+from maskwright.speed.utilisation import forward_flops, training_flops
 
 WARM_UP = 6  # steps that do not count; compiling falls into them
 FEWEST = 3
 FEWEST_CALLS = 5
+COMPARED = 16  # texts whose vectors both contenders show
 
 
 class Steps:
@@ -79,6 +81,33 @@ def delays(call: Callable[[], Any], seconds: float, device: torch.device) -> dic
     """p50 and p95 of a call, in seconds."""
     found = repeated(call, seconds, device)
     return {"p50": percentile(found, 0.5), "p95": percentile(found, 0.95), "calls": len(found)}
+
+
+def embedding_rates(
+    vectors: Callable[[list[str]], np.ndarray],
+    texts: list[str],
+    lengths: Sequence[int],
+    config: ModelConfig,
+    requests: Sequence[int],
+    seconds: float,
+    device: torch.device,
+) -> dict[str, Any]:
+    """Rates of `vectors`, texts -> float [texts, hidden]: all texts in one call, and requests of a few of them.
+
+    lengths: tokens of the texts; requests: how many texts each has.
+    """
+    first = vectors(texts[:COMPARED]).astype(np.float64).tolist()
+    bulk = min(repeated(lambda: vectors(texts), seconds, device))
+    small = {str(count): delays(lambda: vectors(texts[:count]), seconds / 4, device) for count in requests}  # noqa: B023
+    return {
+        "vectors": first,
+        "texts": len(texts),
+        "tokens_per_second": sum(lengths) / bulk,
+        "rows_per_second": len(texts) / bulk,
+        "flops_per_second": forward_flops(config, lengths) / bulk,
+        "flops_per_token": forward_flops(config, lengths) / sum(lengths),
+        "small": small,
+    }
 
 
 def peak_memory(device: torch.device) -> int | None:

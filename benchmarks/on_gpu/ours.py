@@ -13,7 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from inputs import read_texts
-from measure import Steps, delays, fresh, repeated
+from measure import Steps, embedding_rates, fresh
 
 from maskwright.api import load
 from maskwright.core.progress import set_quiet
@@ -26,7 +26,6 @@ from maskwright.models.device import DTYPES
 from maskwright.objectives.masking import Masker
 from maskwright.objectives.pretraining import MaskedLanguageModelling, Recipe
 from maskwright.speed.contest import answer
-from maskwright.speed.utilisation import forward_flops
 from maskwright.tasks.classification import Classification
 from maskwright.text.tables import Row
 from maskwright.text.tokenizer import Tokenizer
@@ -36,7 +35,6 @@ from maskwright.train.loop import LoopSettings, train
 from maskwright.train.pretrain_job import PretrainJob
 
 NEVER = 10**9
-COMPARED = 16
 ROWS, FINETUNING_LENGTH = 32, 128
 
 
@@ -125,21 +123,7 @@ def embed(
     texts = read_texts(home)
     encoder = TextEncoder(place(load(str(home / "models" / size)), device, precision))
     lengths = [len(ids) for ids in encoder.tokenizer.encode_ids(texts, encoder.max_length)[0]]
-    config = encoder.model.config
-    vectors = encoder.vectors(texts[:COMPARED]).astype(np.float64).tolist()
-    first = encoder.vectors(texts[: min(len(texts), 512)])
-    assert len(first)
-    bulk = min(repeated(lambda: encoder.vectors(texts), seconds, where))
-    small = {str(count): delays(lambda: encoder.vectors(texts[:count]), seconds / 4, where) for count in requests}  # noqa: B023
-    return {
-        "vectors": vectors,
-        "texts": len(texts),
-        "tokens_per_second": sum(lengths) / bulk,
-        "rows_per_second": len(texts) / bulk,
-        "flops_per_second": forward_flops(config, lengths) / bulk,
-        "flops_per_token": forward_flops(config, lengths) / sum(lengths),
-        "small": small,
-    }
+    return embedding_rates(encoder.vectors, texts, lengths, encoder.model.config, requests, seconds, where)
 
 
 def cleared(measure: Any) -> Any:

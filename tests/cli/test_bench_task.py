@@ -7,6 +7,7 @@ import json
 import pytest
 
 from inference.samples import tiny
+from maskwright.cli.common import print_table
 from train import benchmark_data as files
 
 FAST = ("--epochs", "1", "--max-length", "24", "--batch-size", "8", "--precision", "fp32")
@@ -73,3 +74,12 @@ def test_a_recipe_can_be_shown_and_read(maskwright, folder, tmp_path):
     (tmp_path / "bench.toml").write_text(out)
     code, again, _ = maskwright("bench-task", "--config", tmp_path / "bench.toml", "--print-config")
     assert code == 0 and again == out and 'tasks = [\n    "rte",\n]' in out
+
+
+@pytest.mark.parametrize("width", ["80", "40"])
+def test_a_wide_table_keeps_names_and_numbers_in_a_narrow_terminal(width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", width)
+    names = ["system", *(f"number-{index}" for index in range(9))]
+    print_table(names, [["BiLSTM+ELMo+Attn", *(f"{index}7.25" for index in range(9))]], right=names[1:])
+    shown = capsys.readouterr().out
+    assert "BiLSTM+ELMo+Attn" in shown and all(f"{index}7.25" in shown for index in range(9))

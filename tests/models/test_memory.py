@@ -10,6 +10,7 @@ from maskwright.data.batch import Batch
 from maskwright.models.memory import activation_bytes, training_memory
 from maskwright.models.model import Model, build
 from maskwright.models.presets import preset
+from models.kept import kept_bytes
 
 SMALL = {
     "vocab_size": 300,
@@ -21,21 +22,14 @@ SMALL = {
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
-def kept_bytes(model: Model, batch: Batch, positions: torch.Tensor) -> int:
-    """Bytes of the tensors that autograd keeps, the model's own parameters left out."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[int, torch.UntypedStorage] = {}
+def kept_of(model: Model, batch: Batch, positions: torch.Tensor) -> int:
+    """Bytes that autograd keeps of a step of masked language modelling, with plain logits."""
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    def run() -> None:
         scores = model.mlm_logits(model.encode(batch).hidden[positions]).float()
         F.cross_entropy(scores, torch.zeros(len(positions), dtype=torch.int64))
-    return sum(storage.nbytes() for storage in kept.values())
+
+    return kept_bytes(model, run)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -63,7 +57,7 @@ def test_what_is_reckoned_is_what_autograd_keeps(name: str, changes: dict, preci
     )
     scores = 4 * len(positions) * config.vocab_size  # of these the forward pass keeps one copy
     assert reckoned.activations + reckoned.cast_weights + scores == pytest.approx(
-        kept_bytes(model, batch, positions), rel=0.08
+        kept_of(model, batch, positions), rel=0.08
     )
 
 

@@ -9,6 +9,7 @@ from maskwright.data.batch import Batch
 from maskwright.models.config import ModelConfig
 from maskwright.models.memory import activation_bytes
 from maskwright.models.model import Model, build
+from models.kept import kept_bytes
 
 SMALL = {
     "vocab_size": 100,
@@ -76,24 +77,8 @@ def test_a_decoder_runs_again_too(norm: str, monkeypatch: pytest.MonkeyPatch):
         assert torch.equal(one, other)
 
 
-def kept_bytes(model: Model) -> int:
-    """What autograd keeps of the encoder, its parameters left out."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model.encode(batch())
-    return sum(storage.nbytes() for storage in kept.values())
-
-
 def test_layers_keep_their_inputs_alone():
-    less, more = kept_bytes(model_of(True)), kept_bytes(model_of(False))
+    less, more = (kept_bytes(model, lambda: model.encode(batch())) for model in (model_of(True), model_of(False)))  # noqa: B023
     assert less < more / 3
     config = model_of(True).config
     reckoned = [activation_bytes(config, 20, "fp32", True, recomputed) for recomputed in (True, False)]

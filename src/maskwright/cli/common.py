@@ -112,6 +112,10 @@ def print_text(text: str) -> None:
     sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding) + "\n")
 
 
+LEAST_WORDS = 16  # characters that a column of words keeps in a narrow terminal
+WIDEST = 1000
+
+
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "", right: Iterable[str] = ()
 ) -> None:
@@ -128,11 +132,17 @@ def print_table(
     cells = [[str(cell) for cell in row] for row in rows]
     for index, column in enumerate(columns):
         name, is_number = Text(column.replace("_", " ")), column in right
-        width = max(map(len, [*name.plain.split(), *(row[index] for row in cells)])) if is_number else None
-        table.add_column(name, justify="right" if is_number else "left", width=width)
+        longest = max(map(len, [*name.plain.split(), *(row[index] for row in cells)]))
+        width, least = (longest, None) if is_number else (None, min(longest, LEAST_WORDS))
+        table.add_column(name, justify="right" if is_number else "left", width=width, min_width=least)
     for row in cells:
         table.add_row(*map(Text, row))
-    Console(file=sys.stdout, highlight=False).print(table)
+    console = Console(file=sys.stdout, highlight=False)
+    wide = console.options.update(width=WIDEST)
+    if console.measure(table, options=wide).minimum > console.width:
+        table.padding = 0  # closer columns; where that is not enough, longer lines rather than lost cells
+        console.width = max(console.width, console.measure(table, options=wide).minimum)
+    console.print(table)
 
 
 def print_metrics(metrics: Mapping[str, float]) -> None:

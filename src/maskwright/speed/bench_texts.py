@@ -6,8 +6,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
+from pathlib import Path
 
 from ..core.errors import InputError
+from ..text.files import read_lines
 from ..text.tokenizer import Tokenizer
 
 SHORTEST, LONGEST = 20, 600  # characters of a sentence
@@ -25,6 +27,11 @@ def built_in_texts(count: int) -> list[str]:
     ]
     kept = [sentence for sentence in sentences if SHORTEST <= len(sentence) <= LONGEST]
     return [text for text, _ in zip(cycle(kept), range(count), strict=False)]
+
+
+def texts_of_file(path: Path) -> list[str]:
+    """The lines of a text file, packed or not, that hold text. Raises InputError when it is no text."""
+    return [text for text in (line.text.strip() for line in read_lines(path) if line.fault is None) if text]
 
 
 def text_of_length(tokenizer: Tokenizer, texts: Iterable[str], length: int) -> str:
