@@ -28,6 +28,7 @@ TABLE: dict[str, dict[str, str]] = {
         "mlm+sop": "maskwright.objectives.pretraining:MaskedLanguageModellingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
+        "denoise": "maskwright.objectives.denoising:Denoising",
     },
     "task": {
         "classification": "maskwright.tasks.classification:Classification",

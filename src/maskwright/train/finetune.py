@@ -22,7 +22,7 @@ from ..models.config import ModelConfig
 from ..models.device import resolve_device, resolve_precision
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, build
-from ..models.presets import preset
+from ..models.presets import preset, written_ends
 from ..tasks.base import AnyTable, Evaluation, Task
 from ..tasks.examples import Examples
 from ..text.tokenizer import Tokenizer
@@ -266,9 +266,7 @@ class Bench(Seeds):
         if published.num_decoder_layers:
             written = target or tokenizer
             own["decoder_vocab_size"] = None if target is None else target.vocab_size
-            own["decoder_start_token_id"], own["eos_token_id"] = written.bos_id, written.eos_id
-            if published.positions == "offset":  # they begin behind the padding token, as in the published vocabulary
-                own["pad_token_id"] = published.pad_token_id
+            own |= written_ends(published, written)
         elif target is not None:
             raise InputError(f"Preset {config.preset} writes no second text: leave --target-tokenizer out.")
         return preset(config.preset, **{**own, **config.network})  # type: ignore[arg-type]
