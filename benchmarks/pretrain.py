@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,10 @@ def batches(vocab_size: int, length: int, sequences: int, count: int) -> list[tu
     return made
 
 
-def measure_maskwright(options: argparse.Namespace) -> float:
-    """Our training loop with the job's own steps on prepared batches."""
+def measure_maskwright(
+    options: argparse.Namespace, around: Callable[[Callable[[], object]], object] = lambda run: run()
+) -> float:
+    """Our training loop with the job's own steps on prepared batches. around: what runs the loop."""
     import torch
 
     from maskwright.data.batch import Batch
@@ -103,7 +106,7 @@ def measure_maskwright(options: argparse.Namespace) -> float:
 
     never = options.steps + 1
     settings = LoopSettings(options.steps, 1e-4, 0.1, "linear", 0.01, 1.0, 0, 10, never, never)
-    train(Job(), settings, name="benchmark")
+    around(lambda: train(Job(), settings, name="benchmark"))
     return tokens_per_second(marks, options)
 
 

@@ -30,10 +30,12 @@ def write_page(output: Path, page: Path) -> None:
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(output.glob("*.json"))]
     parts = [one for one in found if "part" in one]
     lines = [BEGIN, "", "## Speed, measured", "", introduction(json.loads((output / "machine.json").read_text()))]
-    order = [*TITLES, "pretraining", "finetuning"]
+    order = [*TITLES, "pretraining", "finetuning", "profile"]
     for part in sorted(parts, key=lambda one: (order.index(one["part"]), one.get("model", ""))):
         if part["part"] in TITLES:
             lines += inference(part, page)
+        elif part["part"] == "profile":
+            lines += profile(part)
         else:
             lines += training(part)
     text = "\n".join([*lines, "", END])
@@ -146,6 +148,21 @@ def training(part: dict[str, Any]) -> list[str]:
         for name, why in found["missing"].items():
             lines += ["", f"Not measured: {name}: {' '.join(why.split())[-200:]}"]
     return lines
+
+
+def profile(part: dict[str, Any]) -> list[str]:
+    """Shares of the clock's time, a column for each path; the kinds of work in the order of their sums."""
+    paths = part["paths"]
+    sums: dict[str, float] = {}
+    for shares in paths.values():
+        for kind, share in shares.items():
+            sums[kind] = sums.get(kind, 0.0) + share
+    lines = ["", "### Where our time goes", ""]
+    lines += [f"| share of the time | {' | '.join(paths)} |", "| --- |" + " ---: |" * len(paths)]
+    for kind in sorted(sums, key=lambda kind: -sums[kind]):
+        cells = [f"{100 * shares[kind]:.1f} %" if shares.get(kind, 0) >= 0.0005 else "" for shares in paths.values()]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    return [*lines, "", "By torch's profiler (`benchmarks/speed/profiles.py`), whose own cost is in the shares."]
 
 
 def title(name: str) -> str:

@@ -31,8 +31,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "recipes")]
 
 from commands import minilm_folder  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
-from page import write_page  # noqa: E402
-from training import measure_training  # noqa: E402
+from page import OURS, write_page  # noqa: E402
+from training import measure_profiles, measure_training  # noqa: E402
 
 from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
@@ -50,8 +50,19 @@ from maskwright.text.tokenizer import Tokenizer  # noqa: E402
 
 INFERENCE = ("natural", "long", "lists", "latency")
 TRAINING = ("pretraining", "finetuning")
-PACKAGES = ("torch", "transformers", "tokenizers", "sentence-transformers", "onnxruntime", "openvino", "ctranslate2",
-            "accelerate", "numpy")  # fmt: skip
+PROFILE = "profile"
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sentence-transformers",
+    "onnxruntime",
+    "openvino",
+    "nncf",
+    "ctranslate2",
+    "accelerate",
+    "numpy",
+)
 LONG, LIST_SIZE, COMPARED, SMALLEST_SAMPLE = 512, 64, 64, 1024
 
 
@@ -72,6 +83,9 @@ def main() -> None:
             if part in TRAINING and not (output / f"{part}.json").is_file():
                 note(f"{part} ...")
                 write_json(output / f"{part}.json", measure_training(part, options, minilm()))
+        if PROFILE in options.parts.split(",") and not (output / f"{PROFILE}.json").is_file():
+            note(f"{PROFILE} ...")
+            write_json(output / f"{PROFILE}.json", measure_profiles(options, minilm()))
     write_page(output, options.page)
     print(f"results: {output}")
 
@@ -82,7 +96,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/speed"))
     parser.add_argument("--page", type=Path, default=HERE.parents[1] / "docs" / "benchmarks.md")
     parser.add_argument("--models", default="minilm", help="minilm, base, mini, or model folders, separated by commas")
-    parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING)))
+    parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING, PROFILE)))
     parser.add_argument("--only", help="only these contenders of inference, and of training, separated by commas")
     parser.add_argument(
         "--texts", type=Path, help="a text a line, .txt or .txt.xz; default: $MASKWRIGHT_DATA's, or Python's"
@@ -91,7 +105,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--long-count", type=int, default=64, help="texts of 512 tokens")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--most-seconds", type=float, default=20.0, help="of one measurement; slow contenders get a sample"
+        "--most-seconds", type=float, default=20.0, help="of one measurement; peers that are slower get a sample"
     )
     parser.add_argument("--requests", type=int, default=100, help="of one latency measurement")
     parser.add_argument("--threads", type=int, default=usable_cores())
@@ -219,7 +233,7 @@ def bulk(
     options: argparse.Namespace,
     list_size: int | None = None,
 ) -> dict[str, Any]:
-    """Tokens a second, round after round. A contender that needs more than --most-seconds gets the first texts."""
+    """Tokens a second, round after round. A peer that needs more than --most-seconds gets the first texts, ours all."""
     lengths = np.array([len(ids) for ids in tokenizer.encode_ids(texts, length)[0]])
     counts = {}
     for name, child in children.items():
@@ -228,7 +242,8 @@ def bulk(
         child.ask("bulk", count=first, list_size=list_size)  # warm
         seconds = child.ask("bulk", count=first, list_size=list_size)
         affordable = int(options.most_seconds / seconds * first)
-        counts[name] = min(len(texts), max(affordable, min(SMALLEST_SAMPLE, len(texts))))
+        is_ours = name.startswith(OURS)
+        counts[name] = len(texts) if is_ours else min(len(texts), max(affordable, SMALLEST_SAMPLE))
     rates: dict[str, list[float]] = {name: [] for name in children}
     for number in range(options.rounds):
         for name, child in children.items():

@@ -1,4 +1,5 @@
-"""The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py.
+"""The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py, and
+the profiles of profiles.py.
 
 Each measurement is a process of its own; contenders come in turn, round after round.
 """
@@ -6,6 +7,7 @@ Each measurement is a process of its own; contenders come in turn, round after r
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ from maskwright.core.progress import note
 from maskwright.speed.contest import LAST_WORDS, environment
 
 HERE = Path(__file__).parent
-PRETRAIN, FINETUNE = HERE.parent / "pretrain.py", HERE / "finetune.py"
+PRETRAIN, FINETUNE, PROFILES = HERE.parent / "pretrain.py", HERE / "finetune.py", HERE / "profiles.py"
 
 # name -> preset, vocabulary, share of --steps: a network that is slow gets fewer
 SETTINGS = {
@@ -52,6 +54,13 @@ def measure_training(part: str, options: argparse.Namespace, model: Path) -> dic
     rows = ["--model", str(model), "--rows", str(options.rows)]
     commands = {name: [str(FINETUNE), kind, *rows] for name, kind in FINETUNERS.items()}
     return {"part": part, "settings": {f"minilm, {options.rows:,} rows": _contest(commands, options)}}
+
+
+def measure_profiles(options: argparse.Namespace, model: Path) -> dict[str, Any]:
+    """Where the time of the three main paths goes: shares by kind of work."""
+    command = [sys.executable, str(PROFILES), "--model", str(model), "--threads", str(options.threads)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(options.threads))
+    return {"part": "profile", "paths": json.loads(result.stdout.strip().splitlines()[-1])}
 
 
 def _pretraining(setting: str, options: argparse.Namespace) -> dict[str, Any]:
