@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -183,6 +184,12 @@ def tokens_per_second(marks: list[float], options: argparse.Namespace) -> float:
     return steps * options.sequences * options.length / (marks[-1] - marks[options.warm_up])
 
 
+def tell(rate: float) -> None:
+    """Print the rate and the most memory that this process has had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"rate": rate, "memory": peak if sys.platform == "darwin" else 1024 * peak}))
+
+
 def main() -> None:
     """Measure one contender (in a child process), or all of them in turn."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -197,10 +204,10 @@ def main() -> None:
     parser.add_argument("--contender", choices=CONTENDERS)
     options = parser.parse_args()
     if options.contender == "maskwright":
-        print(measure_maskwright(options))
+        tell(measure_maskwright(options))
         return
     if options.contender:
-        print(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
+        tell(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
         return
     flags = [word for name in ("preset", "vocab_size", "precision", "length", "sequences", "steps", "warm_up")
              for word in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]  # fmt: skip
@@ -209,7 +216,7 @@ def main() -> None:
         for name in CONTENDERS:
             command = [sys.executable, str(Path(__file__)), *flags, "--contender", name]
             result = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[name].append(float(result.stdout.strip().splitlines()[-1]))
+            found[name].append(json.loads(result.stdout.strip().splitlines()[-1])["rate"])
     ratios = {
         name: [ours / theirs for ours, theirs in zip(found["maskwright"], found[name], strict=True)] for name in found
     }

@@ -21,9 +21,12 @@ from torch.profiler import ProfilerActivity, profile
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+from training import SETTINGS  # noqa: E402
+
 from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import set_quiet  # noqa: E402
 from maskwright.speed.bench_texts import built_in_texts  # noqa: E402
+from maskwright.speed.ceiling import matrix_ceiling  # noqa: E402
 
 OUTSIDE = "no operator: Python, tokenizer, waiting"
 # What an operator's name contains -> the kind of work, the first that fits.
@@ -105,15 +108,33 @@ def paths(model: str) -> dict[str, dict[str, float]]:
     }
 
 
+def operations() -> dict[str, float]:
+    """Operations for a token that are needed: of inference at 32 tokens, of a training step at 128."""
+    import maskwright as mw
+    from maskwright.speed.utilisation import forward_flops, training_flops
+
+    scored = round(0.15 * 126)  # of 128 tokens, two of which are special
+    found = {"base inference": forward_flops(mw.preset("bert-base"), [32]) / 32}
+    for setting, (preset, vocab_size, _) in SETTINGS.items():
+        found[setting] = training_flops(mw.preset(preset, vocab_size=vocab_size), [128], scored) / 128
+    return found
+
+
+def ceilings() -> dict[str, float]:
+    """Operations a second of plain matrix products here, the best of ten seconds."""
+    cpu = torch.device("cpu")
+    return {name: matrix_ceiling(768, 3072, name, cpu, seconds=10.0) for name in ("fp32", "bf16")}
+
+
 def main() -> None:
-    """Print the shares as JSON."""
+    """Print the shares, the operations and the ceilings as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", required=True)
     parser.add_argument("--threads", type=int, default=usable_cores())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     set_quiet(True)
-    print(json.dumps(paths(options.model)))
+    print(json.dumps({"paths": paths(options.model), "operations": operations(), "ceilings": ceilings()}))
 
 
 if __name__ == "__main__":

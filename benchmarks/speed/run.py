@@ -40,6 +40,7 @@ from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
 from maskwright.speed.bench_texts import (  # noqa: E402
     built_in_texts,
+    long_tailed_texts,
     text_of_length,
     texts_of_file,
     texts_of_length,
@@ -48,7 +49,7 @@ from maskwright.speed.contest import Contender, ContenderError  # noqa: E402
 from maskwright.speed.timed import centred_cosines, percentile  # noqa: E402
 from maskwright.text.tokenizer import Tokenizer  # noqa: E402
 
-INFERENCE = ("natural", "long", "lists", "latency")
+INFERENCE = ("natural", "tail", "long", "lists", "latency")
 TRAINING = ("pretraining", "finetuning")
 PROFILE = "profile"
 PACKAGES = (
@@ -64,6 +65,7 @@ PACKAGES = (
     "numpy",
 )
 LONG, LIST_SIZE, COMPARED, SMALLEST_SAMPLE = 512, 64, 64, 1024
+TAIL_MEAN, TAIL_TEXTS = 150, 64
 
 
 def main() -> None:
@@ -188,6 +190,14 @@ def natural(
     return bulk(children, texts, tokenizer, length, options)
 
 
+def tail(
+    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Few texts of very different lengths: sorting cannot help there."""
+    drawn = long_tailed_texts(tokenizer, texts, min(TAIL_MEAN, length // 2), length, TAIL_TEXTS)
+    return bulk(children, drawn, tokenizer, length, options)
+
+
 def long(
     children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
 ) -> dict[str, Any]:
@@ -262,7 +272,7 @@ def bulk(
     }
 
 
-PARTS = {"natural": natural, "long": long, "lists": lists, "latency": latency}
+PARTS = {"natural": natural, "tail": tail, "long": long, "lists": lists, "latency": latency}
 
 
 def model_folder(name: str, output: Path) -> Path:

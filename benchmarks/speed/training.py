@@ -60,7 +60,7 @@ def measure_profiles(options: argparse.Namespace, model: Path) -> dict[str, Any]
     """Where the time of the three main paths goes: shares by kind of work."""
     command = [sys.executable, str(PROFILES), "--model", str(model), "--threads", str(options.threads)]
     result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(options.threads))
-    return {"part": "profile", "paths": json.loads(result.stdout.strip().splitlines()[-1])}
+    return {"part": "profile", **json.loads(result.stdout.strip().splitlines()[-1])}
 
 
 def _pretraining(setting: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -78,6 +78,7 @@ def _pretraining(setting: str, options: argparse.Namespace) -> dict[str, Any]:
 def _contest(commands: dict[str, list[str]], options: argparse.Namespace) -> dict[str, Any]:
     """Rates of every contender in every round, and why those are missing that failed."""
     rates: dict[str, list[float]] = {name: [] for name in commands}
+    memory: dict[str, int] = {}
     missing: dict[str, str] = {}
     for number in range(options.rounds):
         for name, command in commands.items():
@@ -94,7 +95,13 @@ def _contest(commands: dict[str, list[str]], options: argparse.Namespace) -> dic
                 missing[name] = result.stderr.strip()[-LAST_WORDS:] or f"exit code {result.returncode}"
                 note(f"missing: {name}: {missing[name]}")
                 continue
-            rates[name].append(float(result.stdout.strip().splitlines()[-1]))
+            told = json.loads(result.stdout.strip().splitlines()[-1])
+            rates[name].append(told["rate"])
+            memory[name] = max(told["memory"], memory.get(name, 0))
         note(f"round {number + 1} of {options.rounds}")
-    rows = {name: {"rates": own, "median": median(own)} for name, own in rates.items() if own and name not in missing}
+    rows = {
+        name: {"rates": own, "median": median(own), "memory": memory[name]}
+        for name, own in rates.items()
+        if own and name not in missing
+    }
     return {"rows": rows, "missing": missing}
