@@ -6,6 +6,7 @@ import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conventions.sources import REPOSITORY
@@ -138,3 +139,19 @@ def test_the_share_of_plain_products_is_what_is_needed_at_the_rate_that_was_met(
     text = written(page, tmp_path, [training, shares])
     assert "| pre-training mini-8k: share of plain products | 0.50 | at least 0.58 | missed |" in text
     assert "| matrix products | 90.0 % |" in text
+
+
+def test_a_sample_for_slow_peers_pads_as_all_texts_do(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks" / "speed"))
+    sample = importlib.import_module("run").sample
+    lengths = np.random.default_rng(0).permutation(np.repeat(np.arange(10, 110), 32))
+
+    def padded(rows: np.ndarray) -> float:
+        batches = np.sort(lengths[rows]).reshape(-1, 32)
+        return float((batches.max(axis=1) * 32).sum() / batches.sum())
+
+    rows = sample(lengths, 320, 32)
+    assert len(set(rows.tolist())) == 320 and (np.diff(rows) > 0).all()
+    assert padded(rows) == padded(np.arange(len(lengths))) == 1.0
+    assert abs(lengths[rows].mean() - lengths.mean()) < 1
+    assert padded(np.arange(320)) > 1.05  # the first ones pad more than all do
