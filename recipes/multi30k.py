@@ -26,6 +26,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from plain_transformer import PlainDecoder, PlainJob, PlainTransformer, padded
 
 from maskwright.core import storage
 from maskwright.core.config import to_dict
@@ -49,7 +50,6 @@ from maskwright.train.loop import train
 from maskwright.train.optimizer import adamw
 from maskwright.train.run import RunFolder, open_run
 from maskwright.train.seeds import epoch_settings
-from plain_transformer import PlainDecoder, PlainJob, PlainTransformer, padded
 
 HELD_BACK = 1000  # pairs of train on which choices are made
 ROUNDS, STEPS = 5, 4  # turns of a comparison, and steps of a turn
@@ -202,7 +202,9 @@ def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     network, tokenizer = job.model, bench.tokenizer
     sources, wanted = official(data)
     start = time.perf_counter()
-    found = plain_beams(network, bench, bench.task.unlabelled(list(rows_of(sources)), tokenizer, 128, counts=TextCounts()))
+    found = plain_beams(
+        network, bench, bench.task.unlabelled(list(rows_of(sources)), tokenizer, 128, counts=TextCounts())
+    )
     seconds = time.perf_counter() - start
     texts = [tokenizer.decode(ids).strip() for ids in found]
     number = sum(parameter.numel() for parameter in network.parameters())
@@ -342,7 +344,9 @@ def compare(recipe: FinetuneConfig) -> None:
         return most * len(part)
 
     def theirs(part: list[int]) -> int:
-        examples = bench.task.unlabelled([bench.dev.rows[row] for row in part], bench.tokenizer, 128, counts=TextCounts())
+        examples = bench.task.unlabelled(
+            [bench.dev.rows[row] for row in part], bench.tokenizer, 128, counts=TextCounts()
+        )
         plain_beams(plain, bench, examples, most)
         return most * len(part)
 

@@ -25,10 +25,10 @@ from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.finetune import finetune
 from maskwright.train.finetune_config import FinetuneConfig
 
-NOUNS = "elephant dog cat man woman tourist park pajamas telescope hat garden".split()
-VERBS = "shot saw chased photographed watched".split()
-DETERMINERS = "an a the my".split()
-PREPOSITIONS = "in with near".split()
+NOUNS = ["elephant", "dog", "cat", "man", "woman", "tourist", "park", "pajamas", "telescope", "hat", "garden"]
+VERBS = ["shot", "saw", "chased", "photographed", "watched"]
+DETERMINERS = ["an", "a", "the", "my"]
+PREPOSITIONS = ["in", "with", "near"]
 SHOWN = "I shot an elephant in my pajamas"
 
 

@@ -47,7 +47,9 @@ class Family:
 FAMILIES = (
     Family("encoder", "bert-mini", "mlm", "mlm", {"num_hidden_layers": 4}),
     Family("decoder", "gpt2", "clm", "clm", {"num_hidden_layers": 4}),
-    Family("encoder-decoder", "transformer-mini", "denoise", "denoise", {"num_hidden_layers": 2, "num_decoder_layers": 2}),
+    Family(
+        "encoder-decoder", "transformer-mini", "denoise", "denoise", {"num_hidden_layers": 2, "num_decoder_layers": 2}
+    ),
 )
 SIZES = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 

@@ -39,7 +39,12 @@ def test_its_folder_is_a_marian_that_a_translator_begins_with(run: PretrainResul
     assert isinstance(model, EncoderDecoder) and not report.new and not report.unused
     for name in ("a", "b"):
         (tmp_path / name).write_text("the red cat was here\nthe old river was here\n" * 10, encoding="utf-8")
-    paths = {"train": tmp_path / "a", "train_target": tmp_path / "b", "dev": tmp_path / "a", "dev_target": tmp_path / "b"}
+    paths = {
+        "train": tmp_path / "a",
+        "train_target": tmp_path / "b",
+        "dev": tmp_path / "a",
+        "dev_target": tmp_path / "b",
+    }
     recipe = FinetuneConfig(
         task="translation", model=run.model, output=tmp_path / "t", epochs=1, max_length=16, device="cpu", **paths
     )
@@ -54,5 +59,7 @@ def test_the_first_batch_shows_spans_at_their_marks(tmp_path: Path):
 def test_networks_of_another_kind_are_refused_in_words(tmp_path: Path):
     with pytest.raises(InputError, match="Objective denoise trains an encoder-decoder, and bert-mini is none"):
         pretrain(pretraining(tmp_path, **(WRITES | {"preset": "bert-mini", "model": {}})))
-    with pytest.raises(InputError, match="transformer-mini is an encoder-decoder: pre-train it with --objective denoise"):
+    with pytest.raises(
+        InputError, match="transformer-mini is an encoder-decoder: pre-train it with --objective denoise"
+    ):
         pretrain(pretraining(tmp_path, **(WRITES | {"objective": "mlm"})))

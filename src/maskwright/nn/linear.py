@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
 

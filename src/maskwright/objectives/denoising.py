@@ -89,9 +89,7 @@ class Denoising(MaskedLanguageModelling):
         return Outcome({"denoise": loss}, self.counts(batch), {"denoise": right})
 
 
-def hide_spans(
-    tokens: np.ndarray, mark: int, rate: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def hide_spans(tokens: np.ndarray, mark: int, rate: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A text with spans replaced by one `mark` each, and those spans, each behind its mark; int64 [tokens] all.
 
     About `rate` of the tokens is hidden, in spans of SPAN_TOKENS on average that do not touch; at least one token is,

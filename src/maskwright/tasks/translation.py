@@ -25,7 +25,7 @@ from ..models.growing import with_tokenizer
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
 from ..text.files import file_format
-from ..text.language_tags import check_languages, languages_of, tag
+from ..text.language_tags import check_languages, language_of, languages_of, tag
 from ..text.pairs import read_pairs
 from ..text.parallel import read_parallel
 from ..text.tables import Row, Table
@@ -107,10 +107,14 @@ class Translation(Task):
         return with_tokenizer(model, tokenizer.with_tokens(missing)) if missing else model
 
     def meet(self, model: Model) -> None:
-        """Take from the model what begins a target, and the tokenizer of targets."""
+        """Take from the model what begins a target, the tokenizer of targets, and the languages that have tags."""
         if isinstance(model, EncoderDecoder):
             self.start_id = model.config.decoder_start_token_id
             self.target_tokenizer = model.target_tokenizer
+            if model.tokenizer is not None:
+                special = (model.tokenizer.id_to_token(index) for index in sorted(model.tokenizer.special_ids))
+                own = {language_of(token) for token in special if token is not None} - {None}
+                self.languages = tuple(sorted({*self.languages, *(one for one in own if one is not None)}))
 
     def examples(
         self,

@@ -64,28 +64,26 @@ def fault_of(written: str, source: str | None = None) -> str | None:
     """
     open_labels: list[str] = []
     words: list[str] = []
-    roots, was_opened = 0, False
+    roots, was_opened, fault = 0, False, None
     for piece in written.split():
-        if piece.startswith("(") and len(piece) > 1:
+        opens, closes = (len(piece) > 1 and piece[0] == bracket for bracket in "()")
+        if opens:
             roots += not open_labels
             open_labels.append(piece[1:])
-            was_opened = True
-            continue
-        if piece.startswith(")") and len(piece) > 1:
-            if was_opened:
-                return f"{piece} closes nothing but brackets"
-            if not open_labels or open_labels[-1] != piece[1:]:
-                return f"{piece} closes no ({piece[1:]} that is open"
-            open_labels.pop()
-        elif not open_labels:
-            return f"'{piece}' stands outside of all brackets"
-        else:
+        elif closes and was_opened:
+            fault = f"{piece} closes nothing but brackets"
+        elif closes and (not open_labels or open_labels.pop() != piece[1:]):
+            fault = f"{piece} closes no ({piece[1:]} that is open"
+        elif not closes and not open_labels:
+            fault = f"'{piece}' stands outside of all brackets"
+        elif not closes:
             words.append(piece)
-        was_opened = False
+        if fault is not None:
+            return fault
+        was_opened = opens
     if open_labels:
         return f"({open_labels[-1]} is never closed"
     if roots != 1:
-        return "there is no tree" if not roots else f"there are {roots} trees"
-    if source is not None and words != source.split():
-        return "its words are not those of the sentence"
-    return None
+        return f"there are {roots} trees" if roots else "there is no tree"
+    is_other = source is not None and words != source.split()
+    return "its words are not those of the sentence" if is_other else None
