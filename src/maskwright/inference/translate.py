@@ -17,6 +17,7 @@ from ..tasks.translation import BEAMS
 from ..text.brackets import fault_of
 from ..text.encoding import TextCounts
 from ..text.language_tags import tag
+from ..text.tables import Row
 from .engine.engine import Engine
 from .ready import room_of, tokenizer_of
 
@@ -102,11 +103,11 @@ class Translating:
                 yield row, _trees(found, row.text)[: settings.num_results] if settings.brackets else found
 
 
-def _asking(row: AnyRow, language: str, known: Sequence[str]) -> AnyRow:
+def _asking(row: AnyRow, language: str, known: Sequence[str]) -> Row:
     """A row whose source says in which language to write. Raises InputError where the model knows no tags."""
     if not known:
         raise InputError("The model was trained without language tags: leave --to out.")
-    return replace(row, text=f"{tag(language)} {row.text}")
+    return Row(f"{tag(language)} {row.text}", None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
 
 
 def _trees(found: Sequence[Translated], source: str) -> list[Translated]:

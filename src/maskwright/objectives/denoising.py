@@ -101,12 +101,15 @@ def hide_spans(tokens: np.ndarray, mark: int, rate: float, rng: np.random.Genera
         return np.array([mark]), np.concatenate([[mark], tokens])
     spans = min(max(round(hidden / SPAN_TOKENS), 1), count - hidden)
     lengths, gaps = parted(hidden, spans, rng), parted(count - hidden, spans, rng)
+    sign = np.array([mark])
     last = int(rng.integers(gaps[0] + 1))  # of the first gap, what stands behind the last span
-    seen, written, place = [], [], 0
+    seen: list[np.ndarray] = []
+    written: list[np.ndarray] = []
+    place = 0
     for number, (gap, length) in enumerate(zip(gaps, lengths, strict=True)):
         stop = place + gap - (last if number == 0 else 0)
-        seen += [tokens[place:stop], [mark]]
-        written += [[mark], tokens[stop : stop + length]]
+        seen += [tokens[place:stop], sign]
+        written += [sign, tokens[stop : stop + length]]
         place = stop + length
     return np.concatenate([*seen, tokens[place:]]).astype(np.int64), np.concatenate(written).astype(np.int64)
 
