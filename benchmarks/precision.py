@@ -40,7 +40,7 @@ class Set:
 SETS = {
     "sst2": Set("classification", "accuracy"),
     "stsb": Set("regression", "spearman"),
-    "conll2003": Set("tagging", "f1", ("--columns", "token=0,tag=3"), in_blocks=True),
+    "conll2003": Set("tagging", "entity_f1", ("--columns", "token=0,tag=3"), in_blocks=True),
 }
 
 
