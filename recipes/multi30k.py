@@ -15,8 +15,6 @@ batches, and prints tokens a second of both.
 from __future__ import annotations
 
 import argparse
-import lzma
-import os
 import random
 import sys
 import time
@@ -26,11 +24,12 @@ from statistics import median
 from typing import Any
 
 import torch
+from captions import captions
 from plain_transformer import PlainDecoder, PlainJob, PlainTransformer, padded
 
 from maskwright.core import storage
 from maskwright.core.config import to_dict
-from maskwright.core.errors import InputError, MaskwrightError
+from maskwright.core.errors import MaskwrightError
 from maskwright.core.progress import console, note, track
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
@@ -93,24 +92,21 @@ def prepare(output: Path, source: str, vocab_size: int) -> Path:
     folder = output / f"data-{source}"
     if folder.is_dir():
         return folder
-    where = os.environ.get("MASKWRIGHT_DATA")
-    if not where or not (Path(where) / "multi30k").is_dir():
-        raise InputError("Set MASKWRIGHT_DATA to a folder with multi30k/train.tsv.xz and multi30k/dev.tsv.")
-    read = Path(where) / "multi30k"
-    with lzma.open(read / "train.tsv.xz", "rt", encoding="utf-8") as lines:
-        rows = [line.rstrip("\n").split("\t") for line in lines]
-    official_rows = [line.split("\t") for line in (read / "dev.tsv").read_text(encoding="utf-8").splitlines()]
-    columns = [rows[0].index(source), rows[0].index("en")]
-    pairs = rows[1:]
-    random.Random(0).shuffle(pairs)
-    parts = {"held": pairs[:HELD_BACK], "train": pairs[HELD_BACK:], "dev": official_rows[1:]}
+    train, official_part = captions("train"), captions("dev")
+    rows = list(range(len(train["en"])))
+    random.Random(0).shuffle(rows)
+    languages = (source, "en")
+    parts = {
+        name: {language: [train[language][row] for row in own] for language in languages}
+        for name, own in (("held", rows[:HELD_BACK]), ("train", rows[HELD_BACK:]))
+    }
+    parts["dev"] = {language: official_part[language] for language in languages}
     with storage.new_folder(folder) as new:
         for name, own in parts.items():
-            for column, language in zip(columns, (source, "en"), strict=True):
-                text = "".join(row[column].strip() + "\n" for row in own)
-                storage.write_text(new / f"{name}.{language}.txt", text)
-        texts = [str(new / f"train.{language}.txt") for language in (source, "en")]
-        trained = Tokenizer.train(texts, kind="byte-bpe", vocab_size=vocab_size)
+            for language, texts in own.items():
+                storage.write_text(new / f"{name}.{language}.txt", "".join(text + "\n" for text in texts))
+        files = [str(new / f"train.{language}.txt") for language in languages]
+        trained = Tokenizer.train(files, kind="byte-bpe", vocab_size=vocab_size)
         trained.save(new / "tokenizer")
     return folder
 

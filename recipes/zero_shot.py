@@ -11,15 +11,15 @@ Interrupted, the same command goes on where it was.
 from __future__ import annotations
 
 import argparse
-import lzma
-import os
 import random
 import sys
 from pathlib import Path
 
+from captions import captions
+
 from maskwright.api import load
 from maskwright.core import storage
-from maskwright.core.errors import InputError, MaskwrightError
+from maskwright.core.errors import MaskwrightError
 from maskwright.inference.ready import place
 from maskwright.inference.translate import Translating, TranslationSettings
 from maskwright.tasks.translation_scores import corpus_scores
@@ -63,7 +63,7 @@ def main() -> None:
         )
     )
     translator = Translating(place(load(result.model)))
-    texts = official()
+    texts = captions("dev")
     into = {
         (source, target): written(translator, texts[source], target, chosen.beams)
         for source, target in (*SEEN, ZERO_SHOT)
@@ -79,15 +79,14 @@ def prepare(folder: Path, vocab_size: int) -> Path:
     """Tagged line-aligned files of both directions, mixed, and one tokenizer for all languages, made once."""
     if folder.is_dir():
         return folder
-    with lzma.open(multi30k() / "train.tsv.xz", "rt", encoding="utf-8") as lines:
-        header, *rows = [line.rstrip("\n").split("\t") for line in lines]
+    texts = captions("train")
+    rows = list(range(len(texts["en"])))
     draws = random.Random(0)
     draws.shuffle(rows)
     middle = len(rows) // 2
     parts: dict[str, list[tuple[str, str]]] = {"held": [], "train": []}
     for (source, target), own in zip(SEEN, (rows[:middle], rows[middle:]), strict=True):
-        one, other = header.index(source), header.index(target)
-        pairs = [(f"{tag(target)} {row[one].strip()}", row[other].strip()) for row in own]
+        pairs = [(f"{tag(target)} {texts[source][row]}", texts[target][row]) for row in own]
         parts["held"] += pairs[:HELD_BACK]
         parts["train"] += pairs[HELD_BACK:]
     draws.shuffle(parts["train"])
@@ -95,24 +94,9 @@ def prepare(folder: Path, vocab_size: int) -> Path:
         for name, pairs in parts.items():
             for number, side in enumerate(("source", "target")):
                 storage.write_text(new / f"{name}.{side}.txt", "".join(pair[number] + "\n" for pair in pairs))
-        texts = (text for pair in parts["train"] for text in (pair[0].partition("> ")[2], pair[1]))
-        Tokenizer.train_from_iterator(texts, kind="byte-bpe", vocab_size=vocab_size).save(new / "tokenizer")
+        plain = (text for pair in parts["train"] for text in (pair[0].partition("> ")[2], pair[1]))
+        Tokenizer.train_from_iterator(plain, kind="byte-bpe", vocab_size=vocab_size).save(new / "tokenizer")
     return folder
-
-
-def multi30k() -> Path:
-    """Where the data are. Raises InputError."""
-    where = os.environ.get("MASKWRIGHT_DATA")
-    if not where or not (Path(where) / "multi30k").is_dir():
-        raise InputError("Set MASKWRIGHT_DATA to a folder with multi30k/train.tsv.xz and multi30k/dev.tsv.")
-    return Path(where) / "multi30k"
-
-
-def official() -> dict[str, list[str]]:
-    """The official dev part in each language."""
-    lines = (multi30k() / "dev.tsv").read_text(encoding="utf-8").splitlines()
-    header, *rows = [line.split("\t") for line in lines]
-    return {language: [row[header.index(language)].strip() for row in rows] for language in ("de", "en", "fr")}
 
 
 def written(translator: Translating, texts: list[str], language: str, beams: int) -> list[str]:
