@@ -27,6 +27,9 @@ def possible(**switches):
         switches["relative_buckets"] = 0
     if switches["attention"] == "causal":
         switches["full_attention_every"] = 0
+    if switches["bare_heads"]:
+        switches |= {"pooler": False, "idle_pooler": False, "classifier_act": None, "choice_act": None}
+        switches["embedding_size"] = None
     switches["head_dense"] &= switches["classifier_act"] is not None
     return ModelConfig(**SIZES, **switches)
 
@@ -50,6 +53,9 @@ configs = st.builds(
     gated=st.booleans(),
     head_dense=st.booleans(),
     head_bias=st.booleans(),
+    bare_heads=st.booleans(),
+    embedding_norm=st.booleans(),
+    shrink_residuals=st.booleans(),
     span_ffn=st.booleans(),
     rotary_local_theta=st.sampled_from([None, 50.0]),
     full_attention_every=st.integers(0, 2),

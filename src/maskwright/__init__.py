@@ -36,6 +36,8 @@ _WHERE = {
     "TokenTagger": "estimators",
     "Embedder": "estimators",
     "FillMask": "estimators",
+    "Generator": "estimators",
+    "Translator": "estimators",
     "MultipleChoice": "estimators",
     "QuestionAnswerer": "estimators",
 }
@@ -47,6 +49,7 @@ __all__ = [
     "Embedder",
     "FillMask",
     "FinetuneConfig",
+    "Generator",
     "LayerLabConfig",
     "MaskwrightError",
     "ModelConfig",
@@ -58,6 +61,7 @@ __all__ = [
     "TextRegressor",
     "TokenTagger",
     "Tokenizer",
+    "Translator",
     "build",
     "cluster",
     "distill",
@@ -78,11 +82,13 @@ if TYPE_CHECKING:
         AnomalyDetector,
         Embedder,
         FillMask,
+        Generator,
         MultipleChoice,
         QuestionAnswerer,
         TextClassifier,
         TextRegressor,
         TokenTagger,
+        Translator,
     )
     from .models.config import ModelConfig
     from .text.tokenizer import Tokenizer

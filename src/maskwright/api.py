@@ -17,12 +17,15 @@ from .inference.cluster import Clustering, cluster_vectors
 from .inference.embed import TextEncoder
 from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
+from .inference.generate import TextGenerator
+from .inference.mask_writer import MaskWriter
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor, trained_length
 from .inference.ready import place, require_head, tokenizer_of
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.texts import as_texts
+from .inference.translate import Translating
 from .models.model import Model, build
 from .models.presets import preset
 from .tasks import task_of_model
@@ -53,10 +56,13 @@ __all__ = [
     "open_answerer",
     "open_embedder",
     "open_ensemble",
+    "open_generator",
     "open_mask_filler",
     "open_model",
     "open_next_sentence",
     "open_predictor",
+    "open_translator",
+    "open_writer",
     "predictor_of",
     "preset",
     "pretrain",
@@ -65,7 +71,18 @@ __all__ = [
 ]
 
 # What answers for texts, pairs or words: heads, and encoders of sentences by their cosines.
-ANSWERING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "anomaly", "sentence")
+ANSWERING = (
+    "classification",
+    "regression",
+    "tagging",
+    "tagging-crf",
+    "qa",
+    "choice",
+    "anomaly",
+    "sentence",
+    "generation",
+    "seq2seq",
+)
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
 WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
 
@@ -296,12 +313,33 @@ def cluster(
     return cluster_vectors(vectors, own, num_clusters, seed=seed)
 
 
+def open_writer(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator | MaskWriter:
+    """What continues texts: a left-to-right model, or a masked language model that fills masks behind them."""
+    model = open_model(name, ("clm", "generation", *MASKED), device, precision)
+    return TextGenerator(model) if model.head_name == "clm" else MaskWriter(model)
+
+
+def open_generator(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator:
+    """A left-to-right model for continuing texts."""
+    return TextGenerator(open_model(name, ("clm", "generation"), device, precision))
+
+
+def open_translator(
+    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+) -> Translating:
+    """An encoder-decoder for translating texts. max_length: tokens of a source, None as in training."""
+    model = open_model(name, ("seq2seq",), device, precision)
+    facts = read_facts(find_folder(name)[0])
+    return Translating(model, max_length or trained_length(facts))
+
+
 def open_model(
     name: str | Path, heads: Collection[str] | None = None, device: str = "auto", precision: str = "auto"
 ) -> Model:
     """A model with its tokenizer, on a device. heads: roles that will do (None: any), else ModelFolderError."""
     model, report = load_model(name)
     report.tell(name)
+    model.task_name = read_facts(find_folder(name)[0]).get("task")
     if heads is not None:
         require_head(model, heads, str(name))
     tokenizer_of(model)

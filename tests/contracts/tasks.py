@@ -113,6 +113,8 @@ def has_its_shapes(name: str, folder: Path) -> None:
         "choice": (len(examples.targets), 3),
         "similarity": (len(examples.targets), 2, model.config.hidden_size),
         "anomaly": (len(examples), 1),
+        "generation": (len(examples), 3),
+        "translation": (len(examples), 3),
     }
     assert evaluation.logits.shape == shapes.get(name, (len(examples.targets), task.num_labels))
     found = task.answers(evaluation.logits, examples)

@@ -32,6 +32,7 @@ LENGTH, SEQUENCES = 12, 3
         ("electra-small", {"embedding_size": 16}),
         ("modernbert-base", {"window_size": 256}),
         ("mpnet-base", {}),
+        ("gpt2", {"attention": "full"}),
     ],
 )
 def test_a_training_step_has_the_operations_that_torch_counts(name: str, changes: dict):

@@ -41,6 +41,7 @@ def kept_of(model: Model, batch: Batch, positions: torch.Tensor) -> int:
         ("albert-base", {"embedding_size": 32}),
         ("modernbert-base", {"window_size": 16}),
         ("bert-base", {"attention": "causal"}),
+        ("gpt2", {}),
     ],
 )
 @pytest.mark.parametrize("length", [16, 96])

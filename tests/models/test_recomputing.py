@@ -24,7 +24,7 @@ LENGTHS = (5, 9, 9, 20)
 
 def model_of(recomputes: bool, **changes: object) -> Model:
     model = build(ModelConfig(**(SMALL | changes)), head="mlm").train()
-    model.encoder.recomputes = recomputes
+    model.recomputes = recomputes
     return model
 
 
@@ -51,6 +51,28 @@ def test_gradients_are_the_same_to_the_last_bit_with_dropout(changes: dict, dtyp
         loss = loss_of(model)
         loss.backward()
         found.append([loss.detach(), *(parameter.grad for parameter in model.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_decoder_runs_again_too(norm: str, monkeypatch: pytest.MonkeyPatch):
+    from maskwright.models import transformer
+
+    source, target, found, again = batch(), batch(), [], []
+    original = transformer.checkpoint
+    monkeypatch.setattr(transformer, "checkpoint", lambda *a, **k: again.append(a[0]) or original(*a, **k))
+    for recomputes in (False, True):
+        config = ModelConfig(**(SMALL | {"norm": norm, "num_decoder_layers": 3, "decoder_start_token_id": 2}))
+        model = build(config, head="seq2seq").train()
+        model.recomputes = recomputes
+        assert model.recomputes == recomputes
+        torch.manual_seed(3)  # dropout
+        hidden = model.decode(target, model.encode(source).hidden, source).hidden
+        loss = model.mlm_loss(hidden, target.input_ids, 0.1)[0]
+        loss.backward()
+        found.append([loss.detach(), *(parameter.grad for parameter in model.parameters())])
+        assert len(again) == (4 + 3) * recomputes
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
 

@@ -18,7 +18,7 @@ from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import HEAD_NAMES, build
 
-heads = st.sampled_from([None, *HEAD_NAMES])
+heads = st.sampled_from([None, *(name for name in HEAD_NAMES if name != "seq2seq")])  # that one needs a decoder
 
 
 def drawn(config, head, seed):

@@ -20,21 +20,28 @@ def drawn(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tenso
     return vectors, table.requires_grad_(), bias.requires_grad_(), torch.randint(VOCAB, (POSITIONS,), generator=draws)
 
 
-def plain(vectors: torch.Tensor, table: torch.Tensor, bias: torch.Tensor, labels: torch.Tensor):
-    scores = F.linear(vectors, table.to(vectors.dtype), bias.to(vectors.dtype))
+def plain(vectors: torch.Tensor, table: torch.Tensor, bias: torch.Tensor | None, labels: torch.Tensor, smooth: float):
+    scores = F.linear(vectors, table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype))
     wide = scores if scores.dtype == torch.float64 else scores.float()
-    return F.cross_entropy(wide, labels, reduction="sum"), (scores.argmax(-1) == labels).sum()
+    loss = F.cross_entropy(wide, labels, reduction="sum", label_smoothing=smooth)
+    return loss, (scores.argmax(-1) == labels).sum()
 
 
 @pytest.mark.parametrize("most", [1, 3 * VOCAB, 5 * VOCAB, 1000 * VOCAB])
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-def test_loss_hits_and_gradients_are_those_of_the_plain_way(dtype: torch.dtype, near: float, most: int):
+@pytest.mark.parametrize("smooth", [0.0, 0.1])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_loss_hits_and_gradients_are_those_of_the_plain_way(
+    dtype: torch.dtype, near: float, most: int, smooth: float, has_bias: bool
+):
     found = []
-    for way in (lambda *inputs: vocabulary_loss(*inputs, most=most), plain):
+    for is_plain in (False, True):
         vectors, table, bias, labels = drawn(dtype)
-        loss, right = way(vectors, table, bias, labels)
+        inputs = (vectors, table, bias if has_bias else None, labels)
+        loss, right = plain(*inputs, smooth) if is_plain else vocabulary_loss(*inputs, most, smooth)
         (loss * 0.25).backward()
-        found.append((loss.detach(), right, vectors.grad, table.grad, bias.grad))
+        found.append((loss.detach(), right, vectors.grad, table.grad, *([bias.grad] if has_bias else [])))
+        assert has_bias or bias.grad is None
     (loss, right, *gradients), (plain_loss, plain_right, *plain_gradients) = found
     assert loss.dtype == plain_loss.dtype and int(right) == int(plain_right)
     torch.testing.assert_close(loss, plain_loss, rtol=near, atol=near)

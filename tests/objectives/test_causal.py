@@ -2,22 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from contracts.common import SMALL
-from contracts.objectives import CLS, FIRST_WORD, SEP, make, model_for
+from contracts.objectives import CLS, FIRST_WORD, SEP, Documents, make, model_for
+from maskwright.core.randomness import generator
 from maskwright.models import vocabulary_loss
+from maskwright.objectives.segments import sentence_bounds
 
 
 def test_every_ordinary_token_is_guessed_at_the_token_before_it():
     _, batch = make("clm")
     ids, where = batch.input_ids, batch.labels["clm_positions"]
     assert torch.equal(ids[where + 1], batch.labels["clm"])
-    assert torch.equal(torch.arange(len(ids))[ids >= FIRST_WORD] - 1, where)
-    assert not {CLS, SEP} & set(batch.labels["clm"].tolist())
-    assert len(where) == batch.num_tokens - 2 * len(batch)
+    words = ids[where + 1] >= FIRST_WORD
+    assert torch.equal(torch.arange(len(ids))[ids >= FIRST_WORD] - 1, where[words])
+    assert CLS not in batch.labels["clm"].tolist()
+
+
+def test_that_a_text_ends_is_guessed_and_that_an_example_was_cut_is_not():
+    _, batch = make("clm")
+    documents = Documents().tokens
+    guessed = set((batch.labels["clm_positions"] + 1).tolist())
+    ends = 0
+    for ids, last in zip(batch.input_ids.split(batch.lengths), batch.last_tokens.tolist(), strict=True):
+        assert (ids[0], ids[-1]) == (CLS, SEP)
+        words = ids[1:-1].numpy()
+        is_end = any(np.array_equal(document[-len(words) :], words) for document in documents)
+        assert (last in guessed) == is_end
+        ends += is_end
+    assert ends == len(documents) < len(batch)
+
+
+def test_without_a_frame_one_token_stands_between_texts_and_nothing_where_an_example_was_cut():
+    objective, _ = make("clm")
+    objective.recipe = replace(objective.recipe, cls_id=SEP, frames=False)
+    documents = Documents()
+    bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.sentences)}
+    batch = objective.batch(documents, objective.plan(bounds, generator(0, "examples")), generator(0, "batch"))
+    written = {}
+    for ids in batch.input_ids.split(batch.lengths):
+        words = tuple(one for one in ids.tolist() if one != SEP)
+        written[words] = (int(ids[0]) == SEP, int(ids[-1]) == SEP)
+    for document in documents.tokens:
+        parts = [words for words in written if _is_inside(words, document)]
+        assert sum(written[words][0] for words in parts) == sum(written[words][1] for words in parts) == 1
+    firsts = set(batch.first_tokens.tolist())
+    assert set((batch.labels["clm_positions"] + 1).tolist()) == set(range(batch.num_tokens)) - firsts
+
+
+def _is_inside(words, document):
+    return any(np.array_equal(document[start : start + len(words)], words) for start in range(len(document)))
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_the_next_token():
@@ -61,6 +100,6 @@ def test_a_person_is_shown_the_text_with_what_is_guessed():
     objective, batch = make("clm")
     sequence = objective.shown(model_for(objective), batch, str)[0]
     fates = [token.fate for token in sequence.tokens]
-    assert fates == ["", *["next"] * (len(fates) - 2), ""]
+    assert fates[:-1] == ["", *["next"] * (len(fates) - 2)]
     assert all(token.shown == token.original for token in sequence.tokens)
     assert np.array_equal([int(token.shown) for token in sequence.tokens], batch.input_ids[: len(fates)])

@@ -48,11 +48,11 @@ def made(name, config):
 @pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd", "clm", "distill"])
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: "-".join(map(str, network.values())))
 def test_the_loss_of_every_part_falls(name, network):
-    """A small batch by heart, in 15 steps."""
+    """A small batch by heart, in 20 steps."""
     objective, model = made(name, replace(CONFIG, **network))
     batch, first, last = batch_of(objective), {}, {}
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(15):
+    for _ in range(20):
         outcome = objective.outcome(model.train(), batch)
         last = {part: float(loss.detach()) / outcome.counts[part] for part, loss in outcome.losses.items()}
         first = first or last

@@ -29,8 +29,8 @@ def compare_outputs(ours, theirs, rows, head) -> dict[str, float]:
     flat = mask.reshape(-1, mask.shape[-1])
     found = {}
     for name, value in theirs.items():
-        if isinstance(value, tuple) and not value:
-            continue  # cross attentions of an encoder
+        if name == "past_key_values" or (isinstance(value, tuple) and not value):
+            continue  # a cache, and cross attentions of an encoder
         if name in ("hidden_states", "attentions"):
             mine = ours[name]
             assert len(mine) == len(value), name
@@ -70,7 +70,8 @@ def compare_gradients(ours, theirs, name, head) -> dict[str, float]:
         if any(one is None for one in gradients):  # a fixed position table
             assert value.grad is None or all("position_embeddings" in one for one in names), names  # or an idle pooler
         else:
-            gradient = torch.cat(gradients)
+            whole = torch.cat(gradients)
+            gradient = whole.T if family.is_turned(parameter) else whole
             found[f"gradient of {parameter}"] = largest(value.grad, gradient) / max(1.0, float(gradient.abs().max()))
         seen |= {id(stored[one]) for one in names}
     unseen = {one for one, value in stored.items() if id(value) not in seen and value.grad is not None}

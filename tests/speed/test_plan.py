@@ -48,8 +48,8 @@ def test_parameters_are_those_of_the_model_that_is_built(objective: str, head: s
     assert work.num_parameters == build(preset("bert-tiny", vocab_size=150, **TINY), head=head).num_parameters
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_has_a_plan(name: str):
+@pytest.mark.parametrize("name", [name for name, network in PRESETS.items() if not network.num_decoder_layers])
+def test_every_encoder_has_a_plan(name: str):
     plan = make_plan(replace(H100, preset=name))
     assert plan.total_flops > 6 * plan.tokens * 1e6
     assert plan.memory.total > 16 * plan.parameters
@@ -185,3 +185,8 @@ def test_the_plan_of_this_machine_is_timed_by_a_probe():
         )
     )
     assert "probe" in plan.timed_by and plan.seconds == pytest.approx(640 / plan.tokens_per_second)
+
+
+def test_an_encoder_decoder_is_refused_in_words():
+    with pytest.raises(ConfigError, match="plans are for the pre-training of encoders"):
+        make_plan(PlanConfig(preset="transformer-base", tokens=1e6))

@@ -38,6 +38,7 @@ def test_it_learns_and_says_so_beside_the_unigram_baseline(run: PretrainResult):
     lines = [json.loads(line) for line in (run.output / "metrics.jsonl").read_text().splitlines()]
     assert lines[0]["clm_loss"] > run.scores["clm_loss"] and "eval_clm_accuracy" in lines[-1]
     report = run.report.read_text()
+    assert "Perplexity" in report and "maskwright generate" in report
     assert "Guessed next words" in report and "fill-mask" not in report
 
 

@@ -19,6 +19,7 @@ from . import (
     bench_task,
     calibrate,
     cluster,
+    complete,
     convert,
     distill,
     doctor,
@@ -27,6 +28,7 @@ from . import (
     evaluate,
     fill_mask,
     finetune,
+    generate,
     layer_lab,
     next_sentence,
     plan,
@@ -37,6 +39,7 @@ from . import (
     search,
     similarity,
     tokenizer,
+    translate,
 )
 from .common import show_any_text
 from .several import SeveralValues
@@ -66,6 +69,9 @@ for name, command, panel in (
     ("predict", predict.predict, "Use"),
     ("answer", answer.answer, "Use"),
     ("fill-mask", fill_mask.fill_mask, "Use"),
+    ("generate", generate.generate, "Use"),
+    ("complete", complete.complete, "Use"),
+    ("translate", translate.translate, "Use"),
     ("next-sentence", next_sentence.next_sentence, "Use"),
     ("embed", embed.embed, "Use"),
     ("similarity", similarity.similarity, "Use"),

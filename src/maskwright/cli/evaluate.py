@@ -52,6 +52,9 @@ ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under whi
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder that finetune or pretrain wrote.")],
     file: Annotated[Path, typer.Argument(help="Labelled rows; for a pre-trained model, held-out text.")],
+    target: Annotated[
+        Path | None, typer.Argument(help="A translator: the translations of a text file, line by line.")
+    ] = None,
     columns: ColumnsOption = None,
     errors: Annotated[int, typer.Option(min=0, help="Also show so many of the worst errors.")] = 0,
     rare_class: Annotated[
@@ -68,6 +71,12 @@ def evaluate(
     report: Annotated[
         Path | None,
         typer.Option(help="Also write a page: scores, calibration, abstention, errors.", metavar="FILE.html"),
+    ] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            help="A left-to-right model: windows over the whole text, so many tokens apart.", metavar="TOKENS"
+        ),
     ] = None,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
@@ -104,7 +113,11 @@ def evaluate(
 
         maskwright evaluate runs/b/model dev.tsv --precision int8 --calibrate-on train.tsv
 
+        maskwright evaluate runs/t/model test.de test.en
+
         maskwright evaluate runs/a/model held-out.txt
+
+        maskwright evaluate runs/g/model held-out.txt --stride 512
     """
     set_threads(threads)
     typical = calibration_texts(precision, calibrate_on)  # never of the rows that are scored: that would flatter int8
@@ -114,18 +127,24 @@ def evaluate(
     from ..inference.ready import role_of, room_of
 
     loaded = open_model(model, (*ANSWERING, *WORDY), device, precision)
+    if target is not None and role_of(loaded) != "seq2seq":
+        raise InputError(f"{model} is no translator: a second file ({target}) is for the translations of the first.")
     if role_of(loaded) not in ANSWERING:
         if against is not None or risk is not None or report is not None:
             raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labelled rows.")
         make_int8(loaded, typical, room_of(loaded, max_length))
-        score = partial(_score_text, loaded, model, file, max_length, seed or 0, skip_bad_rows)
+        text = partial(_score_text, loaded, model, file, max_length, seed or 0, skip_bad_rows)
+        windows = partial(_score_windows, loaded, file, stride or 0, max_length, skip_bad_rows)
+        score = text if stride is None else windows
         result, exact = score(), lambda: score()["metrics"]
     else:
+        if stride is not None:
+            raise InputError(f"{model} is no left-to-right language model: --stride is for the perplexity of one.")
         predictor = predictor_of(loaded, model, max_length)
         make_int8(loaded, typical, predictor.max_length)
         if rare_class is not None:
             _ask_for(predictor, rare_class)
-        scored = _score_rows(predictor, file, parse_columns(columns), batch_tokens, skip_bad_rows)
+        scored = _score_rows(predictor, file, target, parse_columns(columns), batch_tokens, skip_bad_rows)
         result = scored.result(errors)
         exact = scored.metrics_again
         if risk is not None:
@@ -158,6 +177,8 @@ def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str
 def _show(result: dict[str, Any], file: Path) -> None:
     print_text(f"{result['task']} on {plural(result['examples'], 'example')} of {file}")
     print_metrics(result["metrics"])
+    for signature in result.get("signatures", {}).values():
+        print_text(signature)
     if "int8" in result:
         exact = result["int8"]["fp32_metrics"]
         rows = [(name, f"{value:.4f}", f"{exact[name]:.4f}") for name, value in result["metrics"].items()]
@@ -226,6 +247,8 @@ class _ScoredRows:
             "truncated": self.examples.num_truncated,
             "unknown_tokens": self.examples.counts.unknown_tokens,
         }
+        if self.evaluation.signatures:
+            result["signatures"] = self.evaluation.signatures
         if errors:
             result["errors"] = worst_errors(task, self.examples, self.evaluation.logits, errors)
         return result
@@ -278,10 +301,16 @@ def _ask_for(predictor: Predictor, rare_class: str) -> None:
 
 
 def _score_rows(
-    predictor: Predictor, file: Path, columns: dict[str, str], batch_tokens: int | None, skip_bad_rows: bool
+    predictor: Predictor,
+    file: Path,
+    target: Path | None,
+    columns: dict[str, str],
+    batch_tokens: int | None,
+    skip_bad_rows: bool,
 ) -> _ScoredRows:
     task = predictor.task
-    table = task.read_known(file, columns=columns or None, skip_bad_rows=skip_bad_rows)
+    source: Any = file if target is None else (file, target)
+    table = task.read_known(source, columns=columns or None, skip_bad_rows=skip_bad_rows)
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
     num_skipped = table.num_skipped + examples.num_skipped
     if num_skipped:
@@ -291,6 +320,16 @@ def _score_rows(
             warn(remark)
     warn_of_cuts(examples.counts)
     return _ScoredRows(predictor, examples, evaluation, table.rows, num_skipped, skip_bad_rows)
+
+
+def _score_windows(
+    model: Model, file: Path, stride: int, max_length: int | None, skip_bad_rows: bool
+) -> dict[str, Any]:
+    """Perplexity with overlapping windows, what --json prints."""
+    from ..inference.perplexity import text_perplexity
+
+    found = text_perplexity(model, file, stride=stride, max_length=max_length, skip_bad_rows=skip_bad_rows)
+    return {"task": "pretraining", "examples": found.windows, "tokens": found.tokens, "metrics": found.metrics}
 
 
 def _score_text(

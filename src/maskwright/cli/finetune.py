@@ -25,16 +25,20 @@ from .common import (
     set_threads,
 )
 from .finetune_options import (
+    AverageCheckpointsOption,
     AverageSeedsFlag,
     BatchSizeOption,
+    BothOrdersFlag,
     CalibrateFlag,
     ClassWeightOption,
     ContrastiveFlag,
     CrfFlag,
+    DelimiterOption,
     DevOption,
     EpochsOption,
     FocalOption,
     FreezeEncoderFlag,
+    LabelSmoothingOption,
     MetricOption,
     ModelOption,
     MultiLabelFlag,
@@ -46,10 +50,12 @@ from .finetune_options import (
     ResampleOption,
     ScoreRangeOption,
     SeedsOption,
+    TargetTokenizerOption,
     TaskArgument,
     ThresholdForOption,
     ThresholdPrecisionOption,
     TokenizerOption,
+    TokensOfStepOption,
     TrainOption,
 )
 from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
@@ -63,6 +69,7 @@ from .training_options import (
     RecipeOption,
     RestartFlag,
     ScheduleOption,
+    SetOption,
     TensorBoardFlag,
     WarmupOption,
     load_recipe,
@@ -82,6 +89,8 @@ def finetune(
     model: ModelOption = None,
     preset: PresetOption = None,
     tokenizer: TokenizerOption = None,
+    target_tokenizer: TargetTokenizerOption = None,
+    network: SetOption = None,
     train: TrainOption = None,
     dev: DevOption = None,
     multi_task: MultiTaskOption = None,
@@ -90,6 +99,7 @@ def finetune(
     epochs: EpochsOption = None,
     lr: LearningRateOption = None,
     batch_size: BatchSizeOption = None,
+    batch_tokens: TokensOfStepOption = None,
     accumulation: AccumulationOption = None,
     activation_checkpointing: ActivationCheckpointingFlag = False,
     max_length: MaxLengthOption = None,
@@ -109,6 +119,9 @@ def finetune(
     normal_quantile: NormalQuantileOption = None,
     multi_label: MultiLabelFlag = False,
     metric: MetricOption = None,
+    delimiter: DelimiterOption = None,
+    label_smoothing: LabelSmoothingOption = None,
+    average_checkpoints: AverageCheckpointsOption = None,
     crf: CrfFlag = False,
     calibrate: CalibrateFlag = False,
     contrastive: ContrastiveFlag = False,
@@ -116,6 +129,7 @@ def finetune(
     stride: StrideOption = None,
     pool: PoolOption = None,
     max_windows: MaxWindowsOption = None,
+    both_orders: BothOrdersFlag = False,
     seed: SeedOption = None,
     device: RecipeDeviceOption = None,
     precision: RecipePrecisionOption = None,
@@ -155,6 +169,10 @@ def finetune(
 
         maskwright finetune classification --model runs/a/model --multi-task a.tsv regression:b.tsv -o runs/x
 
+        maskwright finetune generation --model runs/g/model --train pairs.tsv --delimiter "<to-fr>" -o runs/fr
+
+        maskwright finetune translation --preset transformer-mini --tokenizer tok/ --train a.de b.en -o runs/t
+
         maskwright finetune choice --model runs/a/model --train train.jsonl --dev dev.jsonl -o runs/m
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
@@ -183,10 +201,18 @@ def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiT
         if alone:
             raise ConfigError(f"{', '.join(alone)} does not go with --multi-task (similarity:FILE trains vectors).")
         return load_recipe(MultiTaskConfig, path, flags)
-    dev = flags["dev"] or [None]
-    if len(dev) > 1:
-        raise ConfigError(f"--dev has {len(dev)} files; one task takes one (several go with --multi-task).")
-    return load_recipe(FinetuneConfig, path, {**flags, "dev": dev[0]})
+    from ..core.config import assignments
+
+    files: dict[str, Path | None] = {}
+    for name in ("train", "dev"):
+        given: list[Path | None] = flags[name] or [None]
+        if len(given) > 2 or (len(given) == 2 and flags["task"] != "translation"):
+            raise ConfigError(
+                f"--{name} has {len(given)} files; one task takes one, translation also two that belong together line "
+                "by line (several --dev go with --multi-task)."
+            )
+        files |= {name: given[0], f"{name}_target": given[1] if len(given) == 2 else None}
+    return load_recipe(FinetuneConfig, path, {**flags, **files, "network": assignments(flags["network"] or [])})
 
 
 def _run(recipe: FinetuneConfig | MultiTaskConfig, restart: bool, json: bool) -> None:
@@ -235,6 +261,8 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
                 "seeds": result.seeds,
                 "average": result.average,
                 "calibration": result.calibration,
+                "final": result.final,
+                "signatures": result.signatures,
             }
         )
         return
@@ -249,6 +277,10 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
         print_text(f"over {len(result.seeds)} seeds; model/ {which}")
     else:
         print_metrics(result.mean)
+    if result.signatures:
+        print_text("the model, written with beams:")
+        print_metrics(result.final)
+        print_text("\n".join(result.signatures.values()))
     if result.calibration is not None:
         found = result.calibration
         print_text(

@@ -94,6 +94,8 @@ def predict(
 
         maskwright predict runs/n/model "Albert is going to United States of America."
 
+        maskwright predict runs/fr/model "I am a student"
+
         maskwright predict runs/m/model "Tom was hungry. He" --choice "ate." --choice "slept."
 
         maskwright predict runs/b/model "My router is broken." --trace
@@ -211,6 +213,10 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield text, "", ""
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
+    elif "translation" in answer:
+        yield text, answer["translation"], f"{answer['score']:.4f}"
+    elif "generated" in answer:
+        yield text, answer["generated"], f"{answer['score']:.4f}"
     elif "choice" in answer:
         yield text, f"{answer['label']} {_short(answer['choice'])}", f"{answer['score']:.4f}"
         yield from _loudest(answer)

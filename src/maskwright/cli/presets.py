@@ -10,7 +10,9 @@ from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table
 
 
 def presets(
-    vocab_size: Annotated[int, typer.Option(help="Vocabulary size for the parameter counts.")] = 30522,
+    vocab_size: Annotated[
+        int | None, typer.Option(min=1, help="Count parameters for this vocabulary.  [default: the published ones]")
+    ] = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
@@ -28,10 +30,11 @@ def presets(
 
     rows = []
     for name in PRESETS:
-        config = preset(name, vocab_size=vocab_size)
+        config = preset(name) if vocab_size is None else preset(name, vocab_size=vocab_size)
         rows.append(
             {
                 "preset": name,
+                "vocab_size": config.vocab_size,
                 "layers": config.num_hidden_layers,
                 "hidden_size": config.hidden_size,
                 "heads": config.num_attention_heads,
@@ -45,4 +48,4 @@ def presets(
         return
     columns = list(rows[0])
     cells = [[value if isinstance(value, str) else f"{value:,}" for value in row.values()] for row in rows]
-    print_table(columns, cells, title=f"Vocabulary {vocab_size:,}", right=columns[1:])
+    print_table(columns, cells, right=columns[1:])

@@ -220,7 +220,9 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    if "mlm_accuracy" not in result.scores or "rtd_accuracy" in result.scores:
+    if "clm_accuracy" in result.scores:
+        print_text(f'next:   maskwright generate {result.model} "your text" --top-k 40')
+    elif "mlm_accuracy" not in result.scores or "rtd_accuracy" in result.scores:
         print_text(f"next:   maskwright finetune classification --model {result.model} --train train.tsv -o runs/task")
     else:
         print_text(f'next:   maskwright fill-mask {result.model} "your text with one [MASK] ."')

@@ -23,7 +23,9 @@ ActivationCheckpointingFlag = Annotated[
 ]
 LearningRateOption = Annotated[float | None, typer.Option(help="Peak learning rate.")]
 WarmupOption = Annotated[float | None, typer.Option(help="Share of the steps (< 1) or number of steps.")]
-ScheduleOption = Annotated[Literal["linear", "cosine", "constant"] | None, typer.Option(help="How the rate falls.")]
+ScheduleOption = Annotated[
+    Literal["linear", "cosine", "constant", "inverse_sqrt"] | None, typer.Option(help="How the rate falls.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -37,10 +37,13 @@ TABLE: dict[str, dict[str, str]] = {
         "anomaly": "maskwright.tasks.anomaly:Anomaly",
         "choice": "maskwright.tasks.choice:Choice",
         "similarity": "maskwright.tasks.similarity:Similarity",
+        "translation": "maskwright.tasks.translation:Translation",
+        "generation": "maskwright.tasks.generation:Generation",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
         "clm": "maskwright.models.pretraining_heads:CausalLanguageModelHead",
+        "seq2seq": "maskwright.models.encoder_decoder:TargetHead",
         "nsp": "maskwright.models.pretraining_heads:NextSentenceHead",
         "pretraining": "maskwright.models.pretraining_heads:PretrainingHead",
         "rtd": "maskwright.models.pretraining_heads:ReplacedTokenHead",
@@ -62,6 +65,9 @@ TABLE: dict[str, dict[str, str]] = {
         "mpnet": "maskwright.hub.families.mpnet:family",
         "big_bird": "maskwright.hub.families.bigbird:family",
         "modernbert": "maskwright.hub.families.modernbert:family",
+        "gpt2": "maskwright.hub.families.gpt2:family",
+        "marian": "maskwright.hub.families.marian:family",
+        "bart": "maskwright.hub.families.bart:family",
         "maskwright": "maskwright.hub.families.own:family",
     },
     "model_folder": {

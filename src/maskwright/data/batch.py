@@ -32,7 +32,8 @@ class Batch:
         "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64 [labels] (their right ids),
         "clm_positions" and "clm" the same, at the token before the one to guess;
         "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences,
-        num_labels].
+        num_labels];
+    target: the texts that are written for these, in their order, or None.
     """
 
     input_ids: Tensor
@@ -42,6 +43,7 @@ class Batch:
     labels: Mapping[str, Tensor] = field(default_factory=dict)
     places: Tensor | None = None
     distances: tuple[Tensor, ...] | None = None
+    target: Batch | None = None
 
     @classmethod
     def from_sequences(
@@ -68,6 +70,11 @@ class Batch:
     def num_tokens(self) -> int:
         """Tokens in the pack."""
         return self.input_ids.shape[0]
+
+    @property
+    def num_all_tokens(self) -> int:
+        """The same with those of the target."""
+        return self.num_tokens + (0 if self.target is None else self.target.num_tokens)
 
     @property
     def num_sequences(self) -> int:
@@ -124,6 +131,7 @@ class Batch:
             places=None if self.places is None else move(self.places),
             distances=None if self.distances is None else tuple(map(move, self.distances)),
             labels={name: move(value) for name, value in self.labels.items()},
+            target=None if self.target is None else self.target.to(device),
         )
 
 

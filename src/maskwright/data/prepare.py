@@ -40,14 +40,15 @@ def prepare(
     keep_duplicates: bool = False,
     skip_bad_rows: bool = False,
     shard_tokens: int = SHARD_TOKENS,
+    joint: str = "",
     restart: bool = False,
 ) -> TokenShards:
     """Tokenise a corpus into `folder`, or go on with what an interrupted call left there, or just open it.
 
     sources, text_field, split_lines: as in `text.corpus.read_documents`; keep_duplicates: keep documents
     whose text was there before; skip_bad_rows: leave bad rows out instead of raising RowErrors at the end;
-    shard_tokens: a shard is closed by the document that fills it to this size; restart: discard what is
-    there.
+    shard_tokens: a shard is closed by the document that fills it to this size; joint: what stands between the sentences
+    of a document, for tokenizers that keep white space; restart: discard what is there.
 
     Raises RunError when the folder holds a preparation of other text or with other settings, and what
     `read_documents` raises. An unfinished one of other text is discarded, and a note says so.
@@ -60,6 +61,7 @@ def prepare(
         "keep_duplicates": keep_duplicates,
         "shard_tokens": shard_tokens,
     }
+    settings |= {"joint": joint} if joint else {}
     with storage.lock(folder):
         storage.remove_leftovers(folder)
         recipe = {
@@ -194,7 +196,7 @@ class _Preparation:
 
     def _encode(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """All tokens of a batch [tokens], and the number of tokens of each sentence, int64 [sentences]."""
-        ids = self.tokenizer.encode_plain(batch.sentences)
+        ids = self.tokenizer.encode_plain(joined(batch, self.recipe["settings"].get("joint", "")))
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         tokens = np.fromiter(_flat(ids), dtype=self.writer.dtype, count=int(lengths.sum()))
         return tokens, lengths
@@ -205,6 +207,16 @@ class _Preparation:
             self.writer.add(batch, *future.result())
             facts = self.reader.facts
             progress.update(facts.file_bytes / 1e6, f"{facts.documents:,} documents, {self.writer.num_tokens:,} tokens")
+
+
+def joined(batch: Batch, joint: str) -> list[str]:
+    """The sentences of a batch, those that follow another of their document with `joint` before them."""
+    if not joint:
+        return batch.sentences
+    is_first = np.zeros(len(batch.sentences), dtype=bool)
+    ends = np.cumsum([0, *batch.sizes])[:-1]
+    is_first[ends[ends < len(is_first)]] = True
+    return [text if first else joint + text for text, first in zip(batch.sentences, is_first.tolist(), strict=True)]
 
 
 def _flat(ids: list[list[int]]) -> Iterator[int]:

@@ -11,16 +11,20 @@ from .chooser import MultipleChoice
 from .classifier import TextClassifier
 from .embedder import Embedder
 from .fill_mask import FillMask
+from .generator import Generator
 from .regressor import TextRegressor
 from .tagger import TokenTagger
+from .translator import Translator
 
 __all__ = [
     "AnomalyDetector",
     "Embedder",
     "FillMask",
+    "Generator",
     "MultipleChoice",
     "QuestionAnswerer",
     "TextClassifier",
     "TextRegressor",
     "TokenTagger",
+    "Translator",
 ]

@@ -105,7 +105,7 @@ class FineTuned(BaseEstimator):
             )
             tokenizer_of(model)
             is_new_head = has_new_head(self.load_report_)
-        return place(model, self.device), is_new_head
+        return place(task.adapt(model), self.device), is_new_head
 
     def _check(self) -> None:
         """Raise ConfigError for a parameter that is out of range."""

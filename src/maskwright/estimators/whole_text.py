@@ -70,7 +70,8 @@ class WholeText(FineTuned):
     def load(cls, folder: str | Path, **parameters: Any) -> Self:
         """A fitted estimator from a model folder; see FineTuned. What `long` and its like replace holds at once."""
         estimator = super().load(folder, **parameters)
-        estimator.task_.long = estimator._long()
+        if estimator.task_.long is None or not estimator.task_.long.both_orders:
+            estimator.task_.long = estimator._long()
         return estimator
 
     def _fit(self, texts: Sequence[Any], task: SequenceTask, targets: Sequence[Any]) -> None:
@@ -105,6 +106,6 @@ class WholeText(FineTuned):
 
     @classmethod
     def _parameters_of(cls, task: Task) -> dict[str, Any]:
-        if not isinstance(task, SequenceTask | Choice) or task.long is None:
+        if not isinstance(task, SequenceTask | Choice) or task.long is None or task.long.both_orders:
             return {}
         return {"long": "windows", **task.long.to_json()}

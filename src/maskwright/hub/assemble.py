@@ -13,9 +13,9 @@ from ..core.progress import note, warn
 from ..models.config import ModelConfig
 from ..models.heads import CLASSIFIERS, LABELLED
 from ..models.initialisation import initialise_new
-from ..models.model import Model
+from ..models.model import Model, make_model
 from .config_file import FolderConfig
-from .family import BUFFERS, Family
+from .family import Family
 from .weights import Weights
 
 LISTED = 20  # names of tensors in one sentence
@@ -79,7 +79,10 @@ class Checkpoint:
         # Prefixed names first: where a file holds a tensor under both, the prefixed one is the model's.
         for name in sorted(file.shapes, key=lambda name: family.canonical(name) == name):
             self.stored.setdefault(family.canonical(name), name)
-        self.copies = {name for name in file.shapes if family.canonical(name) in BUFFERS}
+        self.copies = {name for name in file.shapes if family.is_buffer(family.canonical(name))}
+        if family.own_words:  # the one table of both sides may stand under each side's name too
+            words = {name for name in file.shapes if family.canonical(name) == family.words}
+            self.copies |= words - {self.stored.get(family.words, "")}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor by canonical name."""
@@ -95,22 +98,46 @@ class Checkpoint:
         Its bias may stand under two names. A stored decoder that is the word table itself is dropped; one that differs
         is a decoder of its own.
         """
+        words = self._words_of_decoder(config)
         names = self.family.decoder(head)
         if names is None:
             return config
         weight, decoder_bias, head_bias = names
-        if decoder_bias != head_bias and decoder_bias in self.stored:
+        if (
+            decoder_bias is not None
+            and head_bias is not None
+            and decoder_bias != head_bias
+            and decoder_bias in self.stored
+        ):
             if head_bias in self.stored:
                 self.copies.add(self.stored[head_bias])
             self.stored[head_bias] = self.stored.pop(decoder_bias)
         if weight not in self.stored or not config.tie_word_embeddings:
             return config
-        words = self.family.words
         same_shape = words in self.stored and self.shape(words) == self.shape(weight)
         if same_shape and torch.equal(self.read(words), self.read(weight)):
             self.copies.add(self.stored.pop(weight))
             return config
         return replace(config, tie_word_embeddings=False)
+
+    def _words_of_decoder(self, config: ModelConfig) -> str:
+        """The name of the table whose rows score words. One that both sides share is kept once."""
+        words = self.family.words
+        if not config.num_decoder_layers or "embeddings.word.weight" not in self.family.decoder_rows:
+            return words
+        (own,) = self.family.decoder_rows["embeddings.word.weight"]
+        if config.decoder_vocab_size is not None:
+            return own
+        if words in self.stored and own in self.stored:
+            if self.shape(words) != self.shape(own) or not torch.equal(self.read(words), self.read(own)):
+                raise ModelFolderError(
+                    f"{self.file.folder}: {self.stored[words]} and {self.stored[own]} differ, and config.json says "
+                    "that both sides share one table."
+                )
+            self.copies.add(self.stored.pop(own))
+        elif words not in self.stored and own in self.stored:
+            self.stored[words] = self.stored.pop(own)
+        return words
 
 
 def plan_head(
@@ -157,7 +184,7 @@ def assemble(
     family = checkpoint.family
 
     def make() -> Model:
-        return Model(
+        return make_model(
             config,
             plan.name,
             labels=plan.labels,
@@ -173,6 +200,7 @@ def assemble(
         for name, parameter in model.named_parameters():
             if name in sources:
                 tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
+                tensor = tensor.T if family.is_turned(name) else tensor.view_as(parameter)
                 parameter.copy_(_in_order(name, tensor, plan.rows))
     initialise_new(model, set(new), config.initializer_range, seed, by_width=plan.name in CLASSIFIERS)
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
@@ -191,7 +219,7 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
         is_head = name.startswith(("head.", "encoder.pooler."))
         is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELLED and plan.rows is None
         if all(part in checkpoint.stored for part in theirs) and not is_other_classifier:
-            _check_shapes(theirs, tuple(parameter.shape), checkpoint)
+            _check_shapes(theirs, checkpoint.family.stored_shape(name, tuple(parameter.shape)), checkpoint)
             sources[name] = theirs
         elif is_head:
             new.append(name)

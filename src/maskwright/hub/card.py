@@ -12,6 +12,7 @@ _TITLES = {
     None: "A text encoder",
     "mlm": "A masked language model",
     "clm": "A left-to-right language model",
+    "seq2seq": "A translator",
     "nsp": "A next-sentence model",
     "pretraining": "A pre-trained encoder (masked words and sentence pairs)",
     "rtd": "A replaced-token detector",
@@ -25,6 +26,7 @@ _TITLES = {
 }
 _TAGS = {
     "mlm": "fill-mask",
+    "seq2seq": "translation",
     "pretraining": "fill-mask",
     "classification": "text-classification",
     "tagging": "token-classification",
@@ -35,6 +37,7 @@ _TAGS = {
 _EMBED = "maskwright embed {folder} --input texts.txt --output vectors.npy"
 _USES: dict[str | None, str] = {
     "mlm": 'maskwright fill-mask {folder} "the man went to the [MASK] ."',
+    "seq2seq": 'maskwright translate {folder} "a text"',
     "nsp": 'maskwright next-sentence {folder} "He came in." "He sat down."',
     "pretraining": 'maskwright fill-mask {folder} "the man went to the [MASK] ."',
     "classification": 'maskwright predict {folder} "a text"',

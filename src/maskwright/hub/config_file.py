@@ -121,9 +121,9 @@ def _architecture(path: Path, values: dict[str, Any]) -> str | None:
 
 
 def _check_direction(path: Path, family: Family, config: ModelConfig, architecture: str | None) -> None:
-    """Of published networks only the class that guesses next tokens is causal, and it always is."""
+    """Of most published networks only the class that guesses next tokens is causal, and it always is."""
     decoder = family.class_of("clm")
-    if not family.encoder or decoder is None:
+    if not family.encoder or decoder is None or family.is_causal:
         return
     if config.judges_last and architecture != decoder:
         raise ModelFolderError(f"{path}: is_decoder is true, which is supported for {decoder} alone.")

@@ -38,7 +38,11 @@ class Family:
     say, where that is not our own default; fixed: settings that no file of the family changes (those in neither have
     our default); nullable: settings for which null is a value; adapt_in, adapt_out: last changes to our settings after
     reading, to theirs before writing; understood: settings of theirs that change what is computed, and the values that
-    we compute. encoder, heads: the key tables; an empty encoder table means that both sides use our names.
+    we compute. encoder, heads: the key tables; an empty encoder table means that both sides use our names. turned: ends
+    of our names of encoder matrices that they store with inputs first; buffers: further tensors of theirs that are no
+    weights, as patterns; is_causal: whether all its networks are. decoder_rows: the key table of the stack that writes;
+    own_words: what they call the word table where that stack has one of its own, and else the one of both; rows: ends
+    of our names of vectors that they store as a matrix of one row.
     """
 
     model_type: str
@@ -53,6 +57,12 @@ class Family:
     fixed: Values = field(default_factory=dict)
     nullable: Sequence[str] = ("pad_token_id",)
     understood: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    turned: tuple[str, ...] = ()
+    buffers: str | None = None
+    is_causal: bool = False
+    decoder_rows: Rows = field(default_factory=dict)
+    own_words: str | None = None
+    rows: tuple[str, ...] = ()
     adapt_in: Callable[[Values], Values] = _same
     adapt_out: Callable[[Values], Values] = _same
 
@@ -73,7 +83,7 @@ class Family:
 
     def describes(self, config: ModelConfig, head: str | None) -> bool:
         """Whether transformers has a class that computes what `config` with `head` does."""
-        if self.class_of(head) is None or (config.judges_last and head != "clm"):
+        if self.class_of(head) is None or (config.judges_last and head != "clm" and not self.is_causal):
             return False  # published decoders have no pooler, and those of BERT would judge the first token
         again = self.to_ours(self.to_theirs(config))
         return all(getattr(config, name) == again.get(name, default) for name, default in _DEFAULTS.items())
@@ -101,7 +111,7 @@ class Family:
 
     def stored_names(self, ours: str, head: str | None) -> list[str]:
         """The same as transformers stores them: a bare model has no prefix, and heads have none."""
-        prefix = self.prefix if head is not None and ours.startswith("encoder.") else ""
+        prefix = self.prefix if head is not None and ours.startswith(("encoder.", "decoder.")) else ""
         return [prefix + name for name in self.their_names(ours, head)]
 
     def canonical(self, stored: str) -> str:
@@ -110,7 +120,7 @@ class Family:
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             if name.endswith(old):
                 return name.removesuffix(old) + new
-        return name
+        return self.words if name == self.own_words else name
 
     @property
     def words(self) -> str:
@@ -124,16 +134,34 @@ class Family:
             return "encoder.pooler.weight"
         return self.their_names("encoder.pooler.weight", None)[0] if "pooler.{p}" in self.encoder else None
 
-    def decoder(self, head: str | None) -> tuple[str, str, str] | None:
+    def is_turned(self, ours: str) -> bool:
+        """Whether the file holds our parameter `ours` transposed."""
+        return bool(self.turned) and ours.startswith("encoder.") and ours.endswith(self.turned)
+
+    def stored_shape(self, ours: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in which the file holds our parameter `ours` of this shape."""
+        if self.rows and ours.endswith(self.rows):
+            return (1, *shape)
+        return shape[::-1] if self.is_turned(ours) else shape
+
+    def is_buffer(self, canonical: str) -> bool:
+        """Whether a tensor of a file is no weight."""
+        return canonical in BUFFERS or (self.buffers is not None and re.fullmatch(self.buffers, canonical) is not None)
+
+    def decoder(self, head: str | None) -> tuple[str, str | None, str | None] | None:
         """Names of the decoder's weight, its bias, and the bias of the masked-language-model head.
 
-        The last two may be one. None where `head` predicts no words.
+        The last two may be one, or None where no head of the family has a bias. None where `head` predicts no words.
         """
+        if head == "seq2seq" and self.encoder:
+            return self.their_names("head.decoder", head)[0], None, None
         if head not in ("mlm", "clm", "pretraining") or not self.encoder:
             return None
         inside = "head.predictions." if head == "pretraining" else "head."
-        weight, bias = (self.their_names(inside + name, head)[0] for name in ("decoder", "bias"))
-        return weight, weight.removesuffix("weight") + "bias", bias
+        weight = self.their_names(inside + "decoder", head)[0]
+        if head in self.heads and inside.removeprefix("head.") + "bias" not in self.heads[head]:
+            return weight, None, None
+        return weight, weight.removesuffix("weight") + "bias", self.their_names(inside + "bias", head)[0]
 
     def guess_class(self, names: Iterable[str]) -> str:
         """The class that a checkpoint without `architectures` holds, by its canonical names.
@@ -153,6 +181,7 @@ class Family:
     def _rules(self) -> dict[str | None, list[tuple[re.Pattern[str], Sequence[str]]]]:
         """For each head the rows of a model with it, our side as a pattern."""
         encoder = {f"encoder.{ours}": theirs for ours, theirs in self.encoder.items()}
+        encoder |= {f"decoder.{ours}": theirs for ours, theirs in self.decoder_rows.items()}
         rules = {}
         for head in (None, *self.heads):
             rows = self.heads[head] if head is not None else {}

@@ -9,11 +9,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from ..core import storage
 from ..core.errors import CorruptFileError, ModelFolderError
+from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_files import MAIN_FILES
@@ -29,7 +31,9 @@ from .weights import Weights
 __all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "verify"]
 
 FACTS = "maskwright.json"
+GENERATION = "generation_config.json"
 STORED = "stored"
+TARGET_TOKENIZER = "target_tokenizer"  # the folder of a second tokenizer, where each side has its own
 
 
 def load_model(
@@ -62,6 +66,8 @@ def load_model(
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
+    if isinstance(model, EncoderDecoder) and (folder / TARGET_TOKENIZER).is_dir():
+        model.target_tokenizer = _tokenizer(folder / TARGET_TOKENIZER, stored.config.target_vocab_size)
     model.sentence = declared if model.head_name is None else None
     return model.train(False), report
 
@@ -80,8 +86,12 @@ def save_model(
     dtype = str(model.word_embeddings.dtype).removeprefix("torch.")
     family = family_for(model.config, model.head_name)
     config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
+    ids = _growing_ids(model)
+    config = {**ids, **config}  # what the network itself says of them counts
     all_facts = _facts(model, facts or {})
     files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
+    if isinstance(model, EncoderDecoder) and model.target_tokenizer is not None:
+        files |= {f"{TARGET_TOKENIZER}/{name}": data for name, data in model.target_tokenizer.files().items()}
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_json(new / config_file.FILE, config)
         storage.write_bytes(
@@ -89,6 +99,8 @@ def save_model(
         )
         for name, data in files.items():
             storage.write_bytes(storage.inside(new, name), data)
+        if ids:
+            storage.write_json(new / GENERATION, ids)
         for name, content in _declaration(model).items():
             storage.write_json(new / name, content)
         storage.write_json(new / FACTS, all_facts)
@@ -125,12 +137,32 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
     head = model.head_name
     for name, parameter in model.named_parameters():
         theirs = family.stored_names(name, head)
-        parts = parameter.detach().cpu().chunk(len(theirs))
-        tensors |= {key: part.clone() for key, part in zip(theirs, parts, strict=True)}
+        whole = parameter.detach().cpu()
+        whole = whole.T if family.is_turned(name) else whole.view(family.stored_shape(name, tuple(whole.shape)))
+        parts = whole.chunk(len(theirs))
+        tensors |= {
+            key: part.clone(memory_format=torch.contiguous_format) for key, part in zip(theirs, parts, strict=True)
+        }
     names = family.decoder(head)
-    if names is not None and names[0] in tensors and names[1] != names[2]:
-        tensors[names[1]] = tensors[names[2]].clone()  # an untied decoder has a bias of its own there; ours is both
+    weight, own, other = names if names is not None else ("", None, None)
+    if weight in tensors and own is not None and other is not None and own != other:
+        tensors[own] = tensors[other].clone()  # an untied decoder has a bias of its own there; ours is both
+    if family.own_words is not None and model.config.decoder_vocab_size is not None:
+        prefix = family.prefix if head is not None else ""
+        tensors[prefix + family.own_words] = tensors.pop(prefix + family.words)
     return tensors
+
+
+def _growing_ids(model: Model) -> dict[str, int | None]:
+    """For a model that writes: the ids of the tokens that begin, end and fill up texts, under transformers' names."""
+    if isinstance(model, EncoderDecoder):
+        config = model.config
+        ids = {"decoder_start_token_id": config.decoder_start_token_id, "eos_token_id": config.eos_token_id}
+        return {**ids, "pad_token_id": config.pad_token_id} if model.head_name is not None else {}
+    if model.head_name != "clm":
+        return {}
+    begin, end = (None, None) if model.tokenizer is None else (model.tokenizer.bos_id, model.tokenizer.eos_id)
+    return {"bos_token_id": begin, "eos_token_id": end, "pad_token_id": model.config.pad_token_id}
 
 
 def _declaration(model: Model) -> dict[str, Any]:

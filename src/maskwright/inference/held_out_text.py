@@ -19,7 +19,7 @@ from ..core.progress import note, track
 from ..core.randomness import generator as draws_of
 from ..data.prepare import prepare
 from ..models.model import Model
-from ..objectives.causal import NextTokenPrediction
+from ..objectives.causal import NextTokenPrediction, joint_of
 from ..objectives.masking import Masker
 from ..objectives.pretraining import (
     MaskedLanguageModelling,
@@ -72,7 +72,8 @@ def score_text(
     sums: defaultdict[str, float] = defaultdict(float)
     examples = 0
     with tempfile.TemporaryDirectory() as scratch:
-        shards = prepare(sources, tokenizer, Path(scratch) / "text", skip_bad_rows=skip_bad_rows)
+        joint = joint_of(tokenizer) if model.head_name == "clm" else ""
+        shards = prepare(sources, tokenizer, Path(scratch) / "text", skip_bad_rows=skip_bad_rows, joint=joint)
         documents = np.arange(len(shards))
         if len(documents) == 1 and isinstance(objective, MaskedLanguageModellingAndNextSentence):
             note("The text is one document, so next sentences are not scored: a blank line ends a document.")
@@ -121,14 +122,19 @@ def _with_generator(model: Model, generator: Model | None) -> nn.Module:
 def _objective(model: Model, max_length: int) -> MaskedLanguageModelling:
     """The objective of the model's head, for examples of `max_length` tokens."""
     tokenizer = tokenizer_of(model)
+    if model.head_name == "clm":
+        if tokenizer.bos_id is None or tokenizer.eos_id is None:
+            raise InputError("The model's tokenizer has no token that begins or ends a text, so text cannot be scored.")
+        masker = Masker(tokenizer.eos_id, tokenizer.special_ids, tokenizer.vocab_size)
+        frames = bool(tokenizer.opening_ids)
+        recipe = Recipe(tokenizer.bos_id, tokenizer.eos_id, masker, max_length, short_share=0.0, frames=frames)
+        return NextTokenPrediction(recipe)
     if tokenizer.mask_id is None or tokenizer.cls_id is None or tokenizer.sep_id is None:
         raise InputError("The model's tokenizer has no [CLS], [SEP] or [MASK], so text cannot be masked.")
     masker = Masker(tokenizer.mask_id, tokenizer.special_ids, tokenizer.vocab_size)
     recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, max_length, short_share=0.0)
     if model.head_name == "rtd":
         return ReplacedTokenDetection(recipe)
-    if model.head_name == "clm":
-        return NextTokenPrediction(recipe)
     if model.head_name == "pretraining" and model.config.pair_objective == "sop":
         return MaskedLanguageModellingAndSentenceOrder(recipe)
     if model.head_name == "pretraining":

@@ -66,7 +66,7 @@ class Predictor:
     ) -> tuple[Examples, Evaluation]:
         """Score labelled rows. Raises RowErrors for labels that the task does not know."""
         examples = self.task.examples(rows, self.tokenizer, self.max_length, skip_bad_rows=skip_bad_rows)
-        return examples, self.task.evaluate(self.model, examples, batch_tokens)
+        return examples, self.task.full_evaluation(self.model, examples, batch_tokens)
 
     def _answers(self, examples: Examples, batch_tokens: int | None) -> list[dict[str, Any]]:
         """One answer for each row."""

@@ -14,13 +14,15 @@ from .engine.engine import Engine
 # What each head is, in words, and the commands that use it.
 HEADS: dict[str | None, tuple[str, str]] = {
     "mlm": ("a masked language model", "fill-mask, embed or finetune"),
-    "clm": ("a left-to-right language model", "evaluate, embed or finetune"),
+    "clm": ("a left-to-right language model", "generate, complete, evaluate, embed or finetune"),
     "pretraining": (
         "a pre-trained model (masked words and sentence pairs)",
         "fill-mask, next-sentence, embed or finetune",
     ),
     "nsp": ("a next-sentence model", "next-sentence, embed or finetune"),
     "rtd": ("a detector of replaced tokens", "embed or finetune"),
+    "generation": ("a model that writes texts for texts", "predict, evaluate, generate or finetune"),
+    "seq2seq": ("a translator", "translate, predict, evaluate, embed or finetune"),
     "classification": ("a classifier", "predict, evaluate or embed"),
     "regression": ("a regression", "predict, evaluate or embed"),
     "tagging": ("a tagger", "predict, evaluate or embed"),
@@ -34,7 +36,11 @@ HEADS: dict[str | None, tuple[str, str]] = {
 
 
 def role_of(model: Model) -> str | None:
-    """The model's head; "sentence" for a bare encoder whose folder declares how it makes vectors of sentences."""
+    """The model's head; "sentence" for a bare encoder whose folder declares how it makes vectors of sentences,
+    "generation" for a left-to-right model that was fine-tuned to write texts for texts.
+    """
+    if model.head_name == "clm" and model.task_name == "generation":
+        return "generation"
     return "sentence" if model.head_name is None and model.sentence is not None else model.head_name
 
 

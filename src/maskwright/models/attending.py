@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from ..core.errors import ConfigError
 from ..data.batch import Batch
 from ..nn.attention import Executor, attend
+from ..nn.cache import KeyValueCache, Where
 from ..nn.relative import RelativePositions, attend_relative
 from ..nn.rotary import Angles, attend_rotary, rotary_angles
 from ..nn.sparse import attend_sparse, pattern_for
@@ -71,11 +73,14 @@ def switch_to_full(config: ModelConfig, batch: Batch, row_length: int | None) ->
     )
 
 
-def angles_of(config: ModelConfig, batch: Batch, dtype: torch.dtype) -> list[Angles | None]:
-    """For each layer cosine and sine of the tokens' rotary angles, [tokens, head_dim / 2]; None without."""
+def angles_of(config: ModelConfig, position_ids: Tensor, dtype: torch.dtype) -> list[Angles | None]:
+    """For each layer cosine and sine of the tokens' rotary angles, [tokens, head_dim / 2]; None without.
+
+    position_ids: int64 [tokens].
+    """
     thetas = [theta_of(config, depth) for depth in range(config.num_hidden_layers)]
     made = {
-        theta: rotary_angles(batch.position_ids, config.head_dim, theta, dtype)
+        theta: rotary_angles(position_ids, config.head_dim, theta, dtype)
         for theta in dict.fromkeys(thetas)
         if theta is not None
     }
@@ -99,7 +104,9 @@ def executors(
     found = []
     one: Executor | None
     flash = _flash_executor(config, batch, dtype, ends)
-    for depth, (relative, angles) in enumerate(zip(relatives, angles_of(config, batch, dtype), strict=True)):
+    for depth, (relative, angles) in enumerate(
+        zip(relatives, angles_of(config, batch.position_ids, dtype), strict=True)
+    ):
         is_plain = relative is None and batch.distances is None and rule_of(config, depth, training) is None
         if flash is not None and is_plain:
             one = flash
@@ -124,6 +131,42 @@ def _flash_executor(config: ModelConfig, batch: Batch, dtype: torch.dtype, ends:
             return None
         ends = batch.ends
     return partial(attend_varlen, ends=ends, causal=config.attention == "causal")
+
+
+def remembering(
+    config: ModelConfig,
+    batch: Batch,
+    cache: KeyValueCache,
+    where: Where,
+    dtype: torch.dtype,
+    relatives: Sequence[RelativePositions | None],
+) -> list[Executor]:
+    """What attends to a pack of texts in each layer of a causal network and keeps their keys and values in `cache`.
+
+    where: row and column of each token in it.
+    """
+    found: list[Executor] = []
+    for depth, (relative, angles) in enumerate(
+        zip(relatives, angles_of(config, batch.position_ids, dtype), strict=True)
+    ):
+        one: Executor = partial(cache.remember, depth=depth, where=where, attend=_causal_executor(relative, batch))
+        found.append(one if angles is None else partial(attend_rotary, angles=angles, executor=one))
+    return found
+
+
+def looking_back(
+    config: ModelConfig,
+    position_ids: Tensor,
+    cache: KeyValueCache,
+    dtype: torch.dtype,
+    relatives: Sequence[RelativePositions | None],
+) -> list[Executor]:
+    """What attends in each layer for one new token of each row of `cache`. position_ids: int64 [rows]."""
+    found: list[Executor] = []
+    for depth, (relative, angles) in enumerate(zip(relatives, angles_of(config, position_ids, dtype), strict=True)):
+        one: Executor = partial(cache.look_back, depth=depth, relative=relative)
+        found.append(one if angles is None else partial(attend_rotary, angles=angles, executor=one))
+    return found
 
 
 def _causal_executor(relative: RelativePositions | None, batch: Batch) -> Executor:

@@ -29,16 +29,25 @@ LIMITS = {
     "full_attention_every": 512,
     "block_size": 65_536,
     "random_blocks": 1_024,
+    "num_decoder_layers": 512,
+    "decoder_vocab_size": 4_000_000,
 }
-LOWEST = {"type_vocab_size": 0, "relative_buckets": 0, "full_attention_every": 0, "random_blocks": 0}  # 1 for others
+LOWEST = {
+    "num_decoder_layers": 0,
+    "type_vocab_size": 0,
+    "relative_buckets": 0,
+    "full_attention_every": 0,
+    "random_blocks": 0,
+}  # 1 for others
 LARGEST_FIXED_TABLE = 1 << 26  # no file holds it whose size would have to agree
-OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups")
+OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups", "decoder_vocab_size")
 
 CHOICES = {
     "positions": (
         "absolute",
         "offset",
         "sinusoidal",
+        "sinusoidal_halves",
         "rotary",
         "relative_key",
         "relative_key_value",
@@ -77,6 +86,9 @@ _SWITCHES = (
     "gated",
     "head_dense",
     "head_bias",
+    "embedding_norm",
+    "bare_heads",
+    "shrink_residuals",
 )
 
 
@@ -89,12 +101,13 @@ class ModelConfig:
     Input. embedding_size: width of the tables, projected to hidden_size (ALBERT, ELECTRA); None means
     hidden_size, without a projection. max_position_embeddings: tokens that a sequence may have. positions:
     "absolute" counts from row 0 of a learned table, "offset" from the row after pad_token_id (RoBERTa); "sinusoidal"
-    is the fixed table of Vaswani et al.; "rotary" turns queries and keys by angles of base rotary_theta;
-    "relative_key", "relative_key_value", "relative_key_query" learn vectors of distances up to relative_distance in
-    each layer (nn/relative.py); "none" knows no order but what attention's rule tells. scale_embeddings: whether word
-    vectors are multiplied by the square root of their width. embedding_dropout: after or before the norm.
+    is the fixed table of Vaswani et al., "sinusoidal_halves" the same with all sines before all cosines; "rotary" turns
+    queries and keys by angles of base rotary_theta; "relative_key", "relative_key_value", "relative_key_query" learn
+    vectors of distances up to relative_distance in each layer (nn/relative.py); "none" knows no order but what
+    attention's rule tells. scale_embeddings: whether word vectors are multiplied by the square root of their width.
+    embedding_norm: whether their sum is normed (GPT-2: no). embedding_dropout: after or before the norm.
     type_vocab_size: segments that the network tells apart; with 0 or 1 token types are ignored. pad_token_id: the
-    row of the word table that gets no gradient from look-ups, or None.
+    row of the word table that gets no gradient from look-ups (but in GPT-2, where it has one), or None.
 
     Layers. num_hidden_groups: sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
     None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
@@ -108,7 +121,9 @@ class ModelConfig:
     first_norm: whether a pre-norm network has one before the first attention. gated: the feed-forward network
     multiplies its activation by a second projection. linear_bias, norm_bias: biases of the layers, of all norms.
     residual_dropout: which outputs are dropped before they are added; "inner" drops attention's by
-    attention_dropout. ffn_dropout: inside the feed-forward network.
+    attention_dropout. ffn_dropout: inside the feed-forward network. shrink_residuals: the first weights of all that is
+    added to hidden states are smaller by the square root of how many such sums there are (Radford et al. 2019, section
+    2.3).
 
     Heads. tie_word_embeddings: the masked-language-model head multiplies with the word table itself. mlm_act: its
     activation, None for hidden_act. pooler: whether the bare encoder has one; idle_pooler: heads that do not need it
@@ -116,12 +131,19 @@ class ModelConfig:
     dense layer of its own on the first token, with that activation and, if classifier_input_dropout, dropout before it.
     choice_act: the same for multiple choice. head_dense: heads on tokens and texts begin with dense, classifier_act and
     norm (ModernBERT). head_bias: of those dense layers and that of the masked-language-model head. pooling: what a head
-    without a pooler judges, the first token or the mean. classifier_dropout, choice_dropout: before the last layer;
+    without a pooler judges, the first token or the mean. bare_heads: heads that guess words are the decoder alone,
+    without dense layer, norm and bias; those on whole texts one linear layer without bias, and there is no pooler
+    (GPT-2). classifier_dropout, choice_dropout: before the last layer;
     None means hidden_dropout, and for choices the classifier's. tagging_dropout: whose dropout a token head has.
     span_dropout: before the span head; span_ffn: that head has a feed-forward network of its own;
     question_sep_token_id: it rules out the tokens up to the first of these, the question, and takes them for segment
     0, all others for segment 1, where no token types are given (BigBird). pair_objective: what the
     second pre-training head judges: "nsp" (does B follow?) or "sop" (are A and B in order?).
+
+    Decoder. num_decoder_layers: layers that write a second text, of the same sizes as the others, each attending to its
+    own text from the left and to the first one; 0 for a network without. decoder_vocab_size: of a vocabulary of its
+    own; None for one vocabulary, whose table both sides share. decoder_start_token_id: what stands before a text that
+    is written; eos_token_id: what ends it.
 
     Raises ConfigError when a value is out of range.
     """
@@ -136,6 +158,7 @@ class ModelConfig:
     intermediate_size: int = 3_072
     hidden_act: str = "gelu"
     hidden_dropout: float = 0.1
+    embedding_norm: bool = True
     embedding_dropout: str = "after"
     scale_embeddings: bool = False
     attention_dropout: float = 0.1
@@ -155,6 +178,7 @@ class ModelConfig:
     attention_seed: int = 0
     norm: str = "post"
     first_norm: bool = True
+    shrink_residuals: bool = False
     norm_bias: bool = True
     linear_bias: bool = True
     gated: bool = False
@@ -168,6 +192,7 @@ class ModelConfig:
     mlm_act: str | None = None
     head_dense: bool = False
     head_bias: bool = True
+    bare_heads: bool = False
     pooling: str = "first"
     pair_objective: str = "nsp"
     classifier_act: str | None = None
@@ -179,6 +204,10 @@ class ModelConfig:
     span_dropout: float = 0.0
     span_ffn: bool = False
     question_sep_token_id: int | None = None
+    num_decoder_layers: int = 0
+    decoder_vocab_size: int | None = None
+    decoder_start_token_id: int | None = None
+    eos_token_id: int | None = None
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -200,6 +229,7 @@ class ModelConfig:
         )
         self._check_names()
         self._check_positions()
+        self._check_decoder()
 
     def _check_sizes(self) -> None:
         for name, limit in LIMITS.items():
@@ -241,6 +271,11 @@ class ModelConfig:
             f"question_sep_token_id is {sep!r}; it must be a token's id, or None.",
         )
         check(not self.head_dense or self.classifier_act is not None, "head_dense needs an activation: classifier_act.")
+        has_layers = self.classifier_act or self.choice_act or self.pooler or self.idle_pooler
+        check(
+            not (self.bare_heads and has_layers),
+            "bare_heads are one linear layer: pooler, idle_pooler must be false, classifier_act and choice_act null.",
+        )
 
     def _check_positions(self) -> None:
         check(
@@ -259,7 +294,8 @@ class ModelConfig:
             "change num_attention_heads.",
         )
         check(
-            self.positions != "sinusoidal" or self.max_position_embeddings * self.table_size <= LARGEST_FIXED_TABLE,
+            not self.positions.startswith("sinusoidal")
+            or self.max_position_embeddings * self.table_size <= LARGEST_FIXED_TABLE,
             f"Sinusoidal positions of {self.max_position_embeddings:,} tokens and width {self.table_size:,} are a "
             f"table of more than {LARGEST_FIXED_TABLE:,} numbers: lower max_position_embeddings.",
         )
@@ -275,6 +311,28 @@ class ModelConfig:
             _is_count(self.attention_seed) and abs(self.attention_seed) < 2**63,
             f"attention_seed is {self.attention_seed!r}; it must be a whole number.",
         )
+
+    def _check_decoder(self) -> None:
+        for name in ("decoder_start_token_id", "eos_token_id"):
+            value = getattr(self, name)
+            check(
+                value is None or (_is_count(value) and 0 <= value < self.target_vocab_size),
+                f"{name} is {value!r}; it must lie inside the vocabulary of {self.target_vocab_size:,}, or be None.",
+            )
+        if not self.num_decoder_layers:
+            check(self.decoder_vocab_size is None, "decoder_vocab_size needs a decoder: set num_decoder_layers.")
+            return
+        for name, is_there in (
+            ("attention 'causal'", self.attention == "causal"),
+            ("embedding_size", self.embedding_size is not None),
+            ("relative_buckets", self.relative_buckets > 0),
+        ):
+            check(not is_there, f"An encoder-decoder (num_decoder_layers) does not go with {name}.")
+
+    @property
+    def target_vocab_size(self) -> int:
+        """Tokens of which the decoder writes."""
+        return self.decoder_vocab_size or self.vocab_size
 
     @property
     def head_dim(self) -> int:

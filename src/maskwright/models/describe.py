@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from .config import ModelConfig
-from .model import Model
+from .model import make_model
 
 
 def parameter_count(config: ModelConfig, head: str | None = None, labels: Sequence[str] | int | None = None) -> int:
     """Parameters of `build(config, head, labels=labels)`, counted without allocating any."""
     with torch.device("meta"):
-        return Model(config, head, labels=labels).num_parameters
+        return make_model(config, head, labels=labels).num_parameters

@@ -60,7 +60,8 @@ def keys_seen(config: ModelConfig, length: int, depth: int = 0) -> float:
 
 def word_head_flops(config: ModelConfig) -> int:
     """Scoring the whole vocabulary at one position, forward."""
-    return 2 * (config.hidden_size * config.table_size + config.table_size * config.vocab_size)
+    dense = 0 if config.bare_heads else config.hidden_size * config.table_size
+    return 2 * (dense + config.table_size * config.vocab_size)
 
 
 def token_head_flops(config: ModelConfig) -> int:
@@ -69,5 +70,5 @@ def token_head_flops(config: ModelConfig) -> int:
 
 
 def sequence_head_flops(config: ModelConfig, num_outputs: int = 2) -> int:
-    """The pooler (or a head's own dense layer) and the outputs of one sequence, forward."""
-    return 2 * config.hidden_size * (config.hidden_size + num_outputs)
+    """The pooler (or a head's own dense layer), where there is one, and the outputs of one sequence, forward."""
+    return 2 * config.hidden_size * ((0 if config.bare_heads else config.hidden_size) + num_outputs)

@@ -44,7 +44,8 @@ class DenseNorm(nn.Module):
 
 
 class FirstTokenHead(nn.Module):
-    """Judges a whole text by one vector: dropout and a linear layer on the pooled vector, or a dense layer first.
+    """Judges a whole text by one vector: dropout and a linear layer on the pooled vector, or a dense layer first, or
+    neither (config.bare_heads).
 
     act: None for the pooled vector, else the activation of the head's own dense layer on the first token (or on the
     mean: config.pooling); input_dropout falls before that layer. first_kept: whether, of a padded row, the first token
@@ -55,8 +56,8 @@ class FirstTokenHead(nn.Module):
         self, config: ModelConfig, num_outputs: int, act: str | None, rate: float | None, input_dropout: bool
     ) -> None:
         super().__init__()
-        self.needs_pooler = act is None
-        self.takes_mean = act is not None and config.pooling == "mean"
+        self.needs_pooler = act is None and not config.bare_heads
+        self.takes_mean = not self.needs_pooler and config.pooling == "mean"
         self.first_kept = False
         self.dropout = config.hidden_dropout if rate is None else rate
         self.input_dropout = self.dropout if input_dropout else 0.0
@@ -64,7 +65,7 @@ class FirstTokenHead(nn.Module):
         has_norm = self.dense is not None and config.head_dense
         self.norm = LayerNorm(config.hidden_size, config.layer_norm_eps, config.norm_bias) if has_norm else None
         self.act = None if act is None else ACTIVATIONS[act]
-        self.classifier = Linear(config.hidden_size, num_outputs)
+        self.classifier = Linear(config.hidden_size, num_outputs, bias=not config.bare_heads)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """vectors: float [sequences, hidden]. Returns logits [sequences, num_outputs]."""

@@ -29,7 +29,7 @@ def initialise(module: nn.Module, initializer_range: float, seed: int) -> None:
     Each draws from a generator of its own, keyed by the seed and its name: the encoder of a seed is the same
     under every head, and torch's global generator is not touched.
     """
-    _fill(module, seed, lambda part, matrix, source: _published(matrix, initializer_range, source))
+    _fill(module, seed, lambda part, matrix, source: _published(part, matrix, initializer_range, source))
 
 
 def initialise_new(
@@ -41,12 +41,13 @@ def initialise_new(
         if by_width and isinstance(part, Linear):
             matrix.normal_(0.0, matrix.shape[1] ** -0.5, generator=source)
         else:
-            _published(matrix, initializer_range, source)
+            _published(part, matrix, initializer_range, source)
 
     _fill(module, seed, draw, names)
 
 
-def _published(matrix: Tensor, deviation: float, source: torch.Generator) -> None:
+def _published(part: nn.Module, matrix: Tensor, usual: float, source: torch.Generator) -> None:
+    deviation = usual * (part.spread if isinstance(part, Linear | Table) else 1.0)
     nn.init.trunc_normal_(matrix, std=deviation, a=-2 * deviation, b=2 * deviation, generator=source)
 
 

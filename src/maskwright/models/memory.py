@@ -83,7 +83,7 @@ def activation_bytes(
     # Inputs of the four products and the two norms share tensors: 5 x hidden; queries, keys, values: 3 x hidden.
     kept = 8 * hidden + (4 if config.gated else 2) * inner
     layer = kept * size + 2 * hidden * mask
-    embeddings = hidden * (4 + mask)  # the sum before the norm is float32
+    embeddings = hidden * (4 * config.embedding_norm + mask)  # the sum before the norm, if any, is float32
     weights = [_weight_bytes(config, length, depth, size, on_cpu) for depth in range(config.num_hidden_layers)]
     if recomputed:
         return config.num_hidden_layers * hidden * size + layer + max(weights) + embeddings

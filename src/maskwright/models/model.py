@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, ClassVar, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..core import registry
+from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
 from .config import ModelConfig
@@ -50,9 +51,12 @@ class Model(nn.Module):
 
     config: its sizes; head_name, head: one of HEAD_NAMES, or None and None for a bare encoder with its pooler (if
     its family has one); tokenizer: the one it was trained with, or None; sentence: how its folder makes vectors of
-    sentences (`hub.sentence.Declared`), or None. Parameters are left unfilled: `build` fills them,
+    sentences (`hub.sentence.Declared`), or None; task_name: what its folder says it was fine-tuned for, or None.
+    Parameters are left unfilled: `build` fills them,
     `hub.load_model` loads them.
     """
+
+    has_decoder: ClassVar[bool] = False  # whether it writes a second text
 
     def __init__(
         self,
@@ -64,6 +68,10 @@ class Model(nn.Module):
         with_pooler: bool | None = None,
     ) -> None:
         super().__init__()
+        check(
+            self.has_decoder or not config.num_decoder_layers,
+            "This network is an encoder-decoder, and an encoder is needed here: take another preset.",
+        )
         head = make_head(head_name, config, labels, problem_type)
         if with_pooler is None:
             idle = config.idle_pooler and not isinstance(head, SpanHead)
@@ -74,6 +82,7 @@ class Model(nn.Module):
         self.head: Head | None = head
         self.tokenizer: Any = None
         self.sentence: Any = None
+        self.task_name: Any = None
         self.engine: Engine | None = None  # what encodes under inference mode; `inference.ready.place` sets it
         self._compute_dtype: torch.dtype | None = None
 
@@ -93,9 +102,26 @@ class Model(nn.Module):
         self._compute_dtype = dtype
 
     @property
+    def recomputes(self) -> bool:
+        """Whether layers in training keep their inputs alone and run again for their gradients (`Transformer`)."""
+        return self.encoder.recomputes
+
+    @recomputes.setter
+    def recomputes(self, wanted: bool) -> None:
+        """Of every stack of layers, a decoder's too."""
+        for part in self.modules():
+            if isinstance(part, Transformer):
+                part.recomputes = wanted
+
+    @property
     def word_embeddings(self) -> Tensor:
         """The word table: float [vocab, size], size being config.table_size."""
         return self.encoder.embeddings.word.weight
+
+    @property
+    def scored_words(self) -> Tensor:
+        """The table with which a head that shares it scores words: float [vocab, size]."""
+        return self.word_embeddings
 
     @property
     def has_pooler(self) -> bool:
@@ -157,15 +183,15 @@ class Model(nn.Module):
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
-        logits: Tensor = self._predictions()(hidden, self.word_embeddings)
+        logits: Tensor = self._predictions()(hidden, self.scored_words)
         return logits
 
-    def mlm_loss(self, hidden: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def mlm_loss(self, hidden: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         """Summed cross-entropy of those logits and how many are right, scalars, without ever holding all logits.
 
-        hidden: [positions, hidden]; labels: int64 [positions].
+        hidden: [positions, hidden]; labels: int64 [positions]; label_smoothing: as `vocabulary_loss` takes it.
         """
-        return self._predictions().loss(hidden, self.word_embeddings, labels)
+        return self._predictions().loss(hidden, self.scored_words, labels, label_smoothing)
 
     def _predictions(self) -> MaskedLanguageModelHead:
         head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
@@ -274,6 +300,22 @@ class Model(nn.Module):
         registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
 
 
+def make_model(
+    config: ModelConfig,
+    head: str | None = None,
+    *,
+    labels: Sequence[str] | int | None = None,
+    problem_type: str | None = None,
+    with_pooler: bool | None = None,
+) -> Model:
+    """A model whose parameters are not filled; an EncoderDecoder where the configuration has a decoder."""
+    if config.num_decoder_layers:
+        from .encoder_decoder import EncoderDecoder  # which is a Model, and needs this module
+
+        return EncoderDecoder(config, head, labels=labels)
+    return Model(config, head, labels=labels, problem_type=problem_type, with_pooler=with_pooler)
+
+
 def build(
     config: ModelConfig,
     head: str | None = None,
@@ -287,7 +329,7 @@ def build(
     head: one of HEAD_NAMES, or None for the bare encoder with its pooler; labels: names (or number) of a
     classifier's outputs. Raises ConfigError for an unknown head.
     """
-    model = Model(config, head, labels=labels, problem_type=problem_type)
+    model = make_model(config, head, labels=labels, problem_type=problem_type)
     initialise(model, config.initializer_range, seed)
     return model
 

@@ -80,7 +80,10 @@ def encode_onlookers(encoder: Transformer, rows: PaddedRows, encoded: Encoded, b
     spans = [slice(starts[index], starts[index + 1]) for index in beside.sequence.unique().tolist()]
     own = beside.columns.split(tokens.lengths)
     distances = [rows.columns[span][None, :] - mine[:, None] for mine, span in zip(own, spans, strict=True)]
-    angles, their_angles = angles_of(config, tokens, dtype), angles_of(config, rows.batch, dtype)
+    angles, their_angles = (
+        angles_of(config, tokens.position_ids, dtype),
+        angles_of(config, rows.batch.position_ids, dtype),
+    )
     depths = zip(encoder.in_order, encoded.hidden_states[:-1], encoder.relatives, angles, their_angles, strict=True)
     for depth, (layer, hidden, relative, own_turn, their_turn) in enumerate(depths):
         rule = rule_of(config, depth, encoder.training)

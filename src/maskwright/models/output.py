@@ -19,6 +19,9 @@ class ModelOutput:
     [batch, 2] (pretraining); start_logits, end_logits [batch, seq] (qa);
     hidden_states: layers + 1 tensors [batch, seq, hidden], the embeddings first;
     attentions: per layer [batch, heads, seq, seq].
+    Of an encoder-decoder these are the decoder's, under the names decoder_hidden_states and decoder_attentions, with
+    cross_attentions: per layer [batch, heads, target seq, seq]; logits [batch, target seq, vocab]; and the encoder's:
+    encoder_last_hidden_state, encoder_hidden_states, encoder_attentions.
     """
 
     last_hidden_state: Tensor
@@ -32,6 +35,12 @@ class ModelOutput:
     pooler_output: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
+    decoder_hidden_states: tuple[Tensor, ...] | None = None
+    decoder_attentions: tuple[Tensor, ...] | None = None
+    cross_attentions: tuple[Tensor, ...] | None = None
+    encoder_last_hidden_state: Tensor | None = None
+    encoder_hidden_states: tuple[Tensor, ...] | None = None
+    encoder_attentions: tuple[Tensor, ...] | None = None
 
     def __getitem__(self, name: str) -> Tensor | tuple[Tensor, ...]:
         value = getattr(self, name) if name in self.keys() else None

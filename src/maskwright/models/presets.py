@@ -1,6 +1,7 @@
 """Published sizes by name: BERT (Devlin et al. 2018; Turc et al. 2019 for the small ones), RoBERTa (Liu et al. 2019),
 XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
-2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020) and ModernBERT (Warner et al. 2024).
+2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024) and GPT-2 (Radford et al.
+2019).
 """
 
 from __future__ import annotations
@@ -105,6 +106,49 @@ MODERNBERT: dict[str, Any] = {
     "classifier_input_dropout": False,
     "choice_act": "gelu",
 }
+GPT2: dict[str, Any] = {
+    "family": "gpt2",
+    "vocab_size": 50_257,
+    "hidden_act": "gelu_new",
+    "embedding_norm": False,
+    "max_position_embeddings": 1_024,
+    "attention": "causal",
+    "norm": "pre",
+    "shrink_residuals": True,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": None,
+    "pooler": False,
+    "bare_heads": True,
+    "tagging_dropout": "hidden",
+}
+TRANSFORMER: dict[str, Any] = {  # Vaswani et al. 2017, table 3; the vocabulary is that of English and German
+    "family": "marian",
+    "vocab_size": 37_000,
+    "hidden_act": "relu",
+    "embedding_norm": False,
+    "scale_embeddings": True,
+    "attention_dropout": 0.0,
+    "max_position_embeddings": 1_024,
+    "positions": "sinusoidal_halves",
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "pooler": False,
+    "decoder_start_token_id": 0,
+}
+BART: dict[str, Any] = {
+    "family": "bart",
+    "vocab_size": 50_265,
+    "max_position_embeddings": 1_024,
+    "positions": "offset",
+    "pad_token_id": 1,
+    "attention_dropout": 0.0,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "pooler": False,
+    "decoder_start_token_id": 2,
+    "eos_token_id": 2,
+}
 MPNET = ROBERTA | {"family": "mpnet", "vocab_size": 30_527, "type_vocab_size": 0, "relative_buckets": 32}
 
 PRESETS: dict[str, ModelConfig] = {
@@ -133,6 +177,15 @@ PRESETS: dict[str, ModelConfig] = {
     "bigbird-large": _sizes(24, 1024, **BIGBIRD),
     "modernbert-base": _sizes(22, 768, intermediate_size=1_152, **MODERNBERT),
     "modernbert-large": _sizes(28, 1024, intermediate_size=2_624, **MODERNBERT),
+    "gpt2": _sizes(12, 768, **GPT2),
+    "gpt2-medium": _sizes(24, 1024, **GPT2),
+    "gpt2-large": _sizes(36, 1280, **GPT2),
+    "gpt2-xl": _sizes(48, 1600, **GPT2),
+    "transformer-mini": _sizes(3, 256, num_decoder_layers=3, **TRANSFORMER),
+    "transformer-base": _sizes(6, 512, num_decoder_layers=6, **TRANSFORMER),
+    "transformer-big": _sizes(6, 1024, num_decoder_layers=6, hidden_dropout=0.3, **TRANSFORMER),
+    "bart-base": _sizes(6, 768, num_decoder_layers=6, **BART),
+    "bart-large": _sizes(12, 1024, num_decoder_layers=12, **BART),
 }
 
 

@@ -14,6 +14,7 @@ from ..core.config import check
 from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm, Linear
+from ..nn.operators import PackedWeight
 from .config import ModelConfig
 from .vocabulary_loss import vocabulary_loss
 
@@ -22,17 +23,24 @@ class MaskedLanguageModelHead(nn.Module):
     """Which token stands here? norm(act(W h + b)), times the word table, plus a bias (section 3.1, task 1).
 
     The decoder is the word table, passed in, so that it is stored and trained once; with
-    `tie_word_embeddings` off it is a table of the head's own. W leads to the width of the word table.
+    `tie_word_embeddings` off it is a table of the head's own. W leads to the width of the word table. With
+    `bare_heads` the decoder is all there is.
     """
 
     needs_pooler = False
+    packed: PackedWeight | None = None  # of the decoder, where one serves many small products
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         size = config.table_size
-        self.dense = Linear(config.hidden_size, size, config.head_bias)
-        self.norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias)
-        self.bias = nn.Parameter(torch.empty(config.vocab_size))
+        bare = config.bare_heads
+        check(
+            not bare or size == config.hidden_size,
+            "bare_heads multiply hidden states with the word table, which must be as wide: leave embedding_size out.",
+        )
+        self.dense = None if bare else Linear(config.hidden_size, size, config.head_bias)
+        self.norm = None if bare else LayerNorm(size, config.layer_norm_eps, config.norm_bias)
+        self.bias = None if bare else nn.Parameter(torch.empty(config.vocab_size))
         self.decoder = None if config.tie_word_embeddings else nn.Parameter(torch.empty(config.vocab_size, size))
         self.act = ACTIVATIONS[config.mlm_act or config.hidden_act]
 
@@ -42,16 +50,29 @@ class MaskedLanguageModelHead(nn.Module):
         Returns logits [positions, vocab]. Pass only the positions whose token is wanted: this product is the
         largest of a small model.
         """
-        hidden = self.norm(self.act(self.dense(hidden)))
-        return F.linear(hidden, self._table(word_embeddings).to(hidden.dtype), self.bias.to(hidden.dtype))
+        hidden, decoder = self._before_decoder(hidden), self._table(word_embeddings)
+        if self.packed is not None and self.packed.fits(decoder, self.bias, hidden):
+            return self.packed.product(hidden)
+        bias = None if self.bias is None else self.bias.to(hidden.dtype)
+        return F.linear(hidden, decoder.to(hidden.dtype), bias)
 
-    def loss(self, hidden: Tensor, word_embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def loss(
+        self, hidden: Tensor, word_embeddings: Tensor, labels: Tensor, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
         """Summed cross-entropy of those logits, and how many are right, both scalars; the logits never exist whole.
 
-        hidden: float [positions, hidden]; word_embeddings: float [vocab, size]; labels: int64 [positions].
+        hidden: float [positions, hidden]; word_embeddings: float [vocab, size]; labels: int64 [positions];
+        label_smoothing: as `vocabulary_loss` takes it.
         """
-        hidden = self.norm(self.act(self.dense(hidden)))
-        return vocabulary_loss(hidden, self._table(word_embeddings), self.bias, labels)
+        hidden = self._before_decoder(hidden)
+        return vocabulary_loss(hidden, self._table(word_embeddings), self.bias, labels, label_smoothing=label_smoothing)
+
+    def _before_decoder(self, hidden: Tensor) -> Tensor:
+        """What the decoder multiplies: float [positions, size]."""
+        if self.dense is None or self.norm is None:
+            return hidden
+        normed: Tensor = self.norm(self.act(self.dense(hidden)))
+        return normed
 
     def _table(self, word_embeddings: Tensor) -> Tensor:
         """The decoder: float [vocab, size]."""

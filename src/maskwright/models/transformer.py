@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,8 @@ from ..nn.runs import Run
 from .attending import executors, switch_to_full
 from .config import NUM_BUCKETS, ModelConfig
 
-_TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed"}  # other positions have none
+# Other positions have no table.
+_TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed", "sinusoidal_halves": "halves"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Layer(nn.Module):
             inner_dropout=config.ffn_dropout,
         )
         self.ffn_norm = LayerNorm(size, eps, bias)
+        if config.shrink_residuals:
+            self.attention.out.spread = self.ffn.down.spread = (2 * config.num_hidden_layers) ** -0.5
         kind = config.positions.removeprefix("relative_") if config.positions.startswith("relative_") else None
         self.relative = RelativeVectors(config.relative_distance, config.head_dim, kind) if kind else None
         rates = {"both": config.hidden_dropout, "attention": config.hidden_dropout, "inner": config.attention_dropout}
@@ -109,11 +113,21 @@ class Layer(nn.Module):
         return self._add(hidden, attended)
 
     def _add(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        return self._feed(self._attended(hidden, attended))
+
+    def _attended(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """Add and, post-norm, norm. All [tokens, hidden]."""
         hidden = hidden + dropout(attended, self.after_attention, self.training)
         if self.is_pre:
-            return hidden + dropout(self.ffn(self.ffn_norm(hidden)), self.after_ffn, self.training)
+            return hidden
         assert self.attention_norm is not None
-        hidden = self.attention_norm(hidden)
+        result: Tensor = self.attention_norm(hidden)
+        return result
+
+    def _feed(self, hidden: Tensor) -> Tensor:
+        """Feed-forward, add and norm. [tokens, hidden], as is the result."""
+        if self.is_pre:
+            return hidden + dropout(self.ffn(self.ffn_norm(hidden)), self.after_ffn, self.training)
         result: Tensor = self.ffn_norm(hidden + dropout(self.ffn(hidden), self.after_ffn, self.training))
         return result
 
@@ -133,6 +147,8 @@ class Transformer(nn.Module):
     gradient (activation checkpointing; Chen et al. 2016): the gradients are the same.
     """
 
+    layer_type: ClassVar[type[Layer]] = Layer
+
     def __init__(self, config: ModelConfig, with_pooler: bool = True) -> None:
         super().__init__()
         self.embeddings = Embeddings(
@@ -142,11 +158,12 @@ class Transformer(nn.Module):
             type_vocab_size=config.type_vocab_size,
             layer_norm_eps=config.layer_norm_eps,
             hidden_dropout=config.hidden_dropout,
-            pad_token_id=config.pad_token_id,
+            pad_token_id=None if config.bare_heads else config.pad_token_id,  # GPT-2 pads with a token of its texts
             position_offset=config.position_offset,
             embedding_size=config.embedding_size,
             positions=_TABLES.get(config.positions, "none"),
             norm_bias=config.norm_bias,
+            norm=config.embedding_norm,
             dropout_first=config.embedding_dropout == "before",
             scale=config.scale_embeddings,
         )
@@ -157,7 +174,7 @@ class Transformer(nn.Module):
         self.relative = RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
         self.layer_groups = config.layer_groups
         sets = config.num_hidden_groups or config.num_hidden_layers
-        self.layers = nn.ModuleList(Layer(config, is_first=index == 0) for index in range(sets))
+        self.layers = nn.ModuleList(self.layer_type(config, is_first=index == 0) for index in range(sets))
         is_pre, size = config.norm == "pre", config.hidden_size
         self.final_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
@@ -189,17 +206,38 @@ class Transformer(nn.Module):
         self.say_what_is_full(batch, row_length)
         attending = executors(self.config, batch, dtype, self.relatives, self.training, row_length)
         states, weights = [], []
-        recomputes = self.recomputes and self.training and torch.is_grad_enabled()
         for layer, executor in zip(self.in_order, attending, strict=True):
             if hidden_states:
                 states.append(hidden)
-            own = (hidden, batch.runs, attentions, executor)
-            hidden, layer_weights = checkpoint(layer, *own, use_reentrant=False) if recomputes else layer(*own)
+            hidden, layer_weights = self.run(layer, hidden, batch.runs, attentions, executor)
             weights.append(layer_weights)
         hidden = self.finish(hidden)
         if hidden_states:
             states.append(hidden)
         return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
+
+    def run(self, layer: Callable[..., Any], *inputs: Any) -> Any:
+        """What `layer` makes of `inputs`, and makes again for its gradient where this stack recomputes."""
+        if self.recomputes and self.training and torch.is_grad_enabled():
+            return checkpoint(layer, *inputs, use_reentrant=False)
+        return layer(*inputs)
+
+    def advance(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        runs: Sequence[Run],
+        attending: Sequence[Executor],
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """Encode tokens by executors that know what came before them (nn/cache.py): float [tokens, hidden].
+
+        input_ids, position_ids: int64 [tokens]; runs: of a pack, none for one token a row; attending: of each layer.
+        """
+        hidden = self.embeddings(input_ids, position_ids, None, dtype)
+        for layer, executor in zip(self.in_order, attending, strict=True):
+            hidden, _ = layer(hidden, runs, False, executor)
+        return self.finish(hidden)
 
     def say_what_is_full(self, batch: Batch, row_length: int | None) -> None:
         """Say once that short rows of a published BigBird attend fully."""

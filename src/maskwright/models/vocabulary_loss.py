@@ -3,7 +3,8 @@
 Scores of 5,000 positions over 30,522 words are 600 MB in float32, and a plain loss holds them several times. Here each
 part's scores become its share of every gradient while they are at hand, and are gone before the next part's: nothing is
 kept for the backward pass but those gradients, and nothing is computed twice. With p the softmax of the scores and y
-the right word, the gradient of the summed loss is p - one_hot(y) for the scores.
+the right word, the gradient of the summed loss is p - one_hot(y) for the scores. Label smoothing (Szegedy et al. 2016,
+section 7) puts (1 - e) one_hot(y) + e / vocab in the place of one_hot(y).
 """
 
 from __future__ import annotations
@@ -21,17 +22,24 @@ MOST_SCORES_ELSEWHERE = 1 << 26
 
 
 def vocabulary_loss(
-    vectors: Tensor, table: Tensor, bias: Tensor, labels: Tensor, most: int | None = None
+    vectors: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    most: int | None = None,
+    label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Summed cross-entropy of scores = vectors table^T + bias against labels, and how many are right; both scalars.
 
-    vectors: float [positions, size], in whose dtype the products are; table: float [vocab, size]; bias: float [vocab];
-    labels: int64 [positions]. The loss is float32 (float64 where vectors are). most: scores held at once. The gradient
-    can be taken once.
+    vectors: float [positions, size], in whose dtype the products are; table: float [vocab, size]; bias: float [vocab],
+    or None; labels: int64 [positions]. The loss is float32 (float64 where vectors are). most: scores held at once;
+    label_smoothing: the part of the right word's probability that is spread over all words. The gradient can be taken
+    once.
     """
     most = most_scores(vectors.device.type) if most is None else most
     learns = torch.is_grad_enabled()
-    loss, right = _VocabularyLoss.apply(vectors, table, bias, labels, max(most // len(bias), 1), learns)
+    rows = max(most // len(table), 1)
+    loss, right = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing, learns)
     return loss, right
 
 
@@ -45,11 +53,19 @@ class _VocabularyLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        context: Any, vectors: Tensor, table: Tensor, bias: Tensor, labels: Tensor, rows: int, learns: bool
+        context: Any,
+        vectors: Tensor,
+        table: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        rows: int,
+        smoothing: float,
+        learns: bool,
     ) -> tuple[Tensor, Tensor]:
         """rows: positions of a part; learns: whether gradients are wanted. See `vocabulary_loss` for the [...]."""
         wide = torch.float64 if vectors.dtype == torch.float64 else torch.float32
-        weight, offset = table.to(vectors.dtype), bias.to(vectors.dtype)
+        weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
+        spread = smoothing / len(table)  # what every word has
         loss = torch.zeros((), dtype=wide, device=vectors.device)
         right = torch.zeros((), dtype=torch.int64, device=vectors.device)
         wanted = [learns and needs for needs in context.needs_input_grad[:3]]
@@ -61,9 +77,13 @@ class _VocabularyLoss(torch.autograd.Function):
             right += (scores.argmax(dim=-1) == own).sum()
             shares = torch.log_softmax(scores, dim=-1, dtype=wide)  # [rows, vocab]
             at_label = shares.gather(1, own.unsqueeze(1))  # [rows, 1]
-            loss -= at_label.sum()
+            loss -= (1 - smoothing) * at_label.sum()
+            if smoothing:
+                loss -= spread * shares.sum()
             if any(wanted):
-                shares.exp_().scatter_(1, own.unsqueeze(1), at_label.exp() - 1)
+                shares.exp_().scatter_(1, own.unsqueeze(1), at_label.exp() - (1 - smoothing))
+                if smoothing:
+                    shares -= spread
                 sums.add(shares, part, weight)
         context.sums = sums.done()
         context.mark_non_differentiable(right)
@@ -76,17 +96,20 @@ class _VocabularyLoss(torch.autograd.Function):
         if context.sums is None:
             raise RuntimeError("The gradient of vocabulary_loss can be taken once.")
         sums, context.sums = context.sums, None
-        return (*(None if one is None else one.mul_(gradients[0].to(one.dtype)) for one in sums), None, None, None)
+        scaled = [None if one is None else one.mul_(gradients[0].to(one.dtype)) for one in sums]
+        return (*scaled, None, None, None, None)
 
 
 class _Gradients:
     """Sums over parts: for the vectors in their dtype, for table and bias in float32 (or float64)."""
 
-    def __init__(self, vectors: Tensor, table: Tensor, bias: Tensor, wide: torch.dtype, wanted: list[bool]) -> None:
-        self.dtypes = vectors.dtype, table.dtype, bias.dtype
+    def __init__(
+        self, vectors: Tensor, table: Tensor, bias: Tensor | None, wide: torch.dtype, wanted: list[bool]
+    ) -> None:
+        self.dtypes = vectors.dtype, table.dtype, wide if bias is None else bias.dtype
         self.for_vectors: list[Tensor] | None = [] if wanted[0] else None
         self.for_table = torch.zeros_like(table, dtype=wide) if wanted[1] else None
-        self.for_bias = torch.zeros_like(bias, dtype=wide) if wanted[2] else None
+        self.for_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and wanted[2] else None
         self.none_like = vectors
 
     def add(self, slopes: Tensor, vectors: Tensor, weight: Tensor) -> None:

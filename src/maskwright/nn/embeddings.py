@@ -16,8 +16,11 @@ from .positions import sinusoidal_positions
 class Table(nn.Module):
     """One learned vector per id. weight: [num_rows, size]; look-ups give row `padding_id` no gradient.
 
-    gives_rows: whether the gradient is sparse, only the rows that were looked up (train/row_gradients.py).
+    gives_rows: whether the gradient is sparse, only the rows that were looked up (train/row_gradients.py); spread: of
+    the first weights, in parts of the usual.
     """
+
+    spread: float = 1.0
 
     def __init__(self, num_rows: int, size: int, padding_id: int | None = None) -> None:
         super().__init__()
@@ -35,13 +38,13 @@ class Table(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Sum of the token's, the position's and the segment's vector, then norm and dropout.
+    """Sum of the token's, the position's and the segment's vector, then norm (if there is one) and dropout.
 
     position_offset: the row at which positions begin; the row before it is that of padding tokens (RoBERTa).
-    positions: "learned" or "fixed" (sinusoids) table, or "none". scale: word vectors times the square root of their
-    width. dropout_first: before the norm. type_vocab_size: 0 for no segment vectors. embedding_size: width of the
-    tables and the norm, projected to hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size
-    without a projection.
+    positions: "learned" or "fixed" (sinusoids; "halves" for all sines first) table, or "none". scale: word vectors
+    times the square root of their width. norm: whether the sum is normed. dropout_first: before the norm.
+    type_vocab_size: 0 for no segment vectors. embedding_size: width of the tables and the norm, projected to
+    hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size without a projection.
     """
 
     fixed_positions: Tensor | None
@@ -60,6 +63,7 @@ class Embeddings(nn.Module):
         embedding_size: int | None = None,
         positions: str = "learned",
         norm_bias: bool = True,
+        norm: bool = True,
         dropout_first: bool = False,
         scale: bool = False,
     ) -> None:
@@ -69,10 +73,11 @@ class Embeddings(nn.Module):
         self.word = Table(vocab_size, size, pad_token_id)
         rows = max_position_embeddings + position_offset
         self.position = Table(rows, size, padding_position) if positions == "learned" else None
-        fixed = sinusoidal_positions(rows, size) if positions == "fixed" else None
+        is_fixed, in_halves = positions in ("fixed", "halves"), positions == "halves"
+        fixed = sinusoidal_positions(rows, size, in_halves) if is_fixed else None
         self.register_buffer("fixed_positions", fixed, persistent=False)
         self.token_type = Table(type_vocab_size, size) if type_vocab_size else None
-        self.norm = LayerNorm(size, layer_norm_eps, norm_bias)
+        self.norm = LayerNorm(size, layer_norm_eps, norm_bias) if norm else None
         self.project = Linear(size, hidden_size) if embedding_size else None
         self.position_offset = position_offset
         self.hidden_dropout = hidden_dropout
@@ -98,6 +103,7 @@ class Embeddings(nn.Module):
             alone = token_type_ids is None or self.token_type.weight.shape[0] == 1
             total = total + (self.token_type.weight[0] if alone else self.token_type(token_type_ids))
         before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
-        total = self.norm(dropout(total, before, self.training))
+        total = dropout(total, before, self.training)
+        total = total if self.norm is None else self.norm(total)
         hidden = dropout(total.to(dtype), after, self.training)
         return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]

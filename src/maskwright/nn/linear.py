@@ -11,15 +11,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .operators import PackedWeight
+
 
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
 
-    weight: [out_size, in_size]; bias: [out_size], or None. Left uninitialised: `models.initialisation` fills every
-    parameter from a keyed generator, so building a model never touches torch's global one.
+    weight: [out_size, in_size]; bias: [out_size], or None; spread: of the first weights, in parts of the usual. Left
+    uninitialised: `models.initialisation` fills every parameter from a keyed generator, so building a model never
+    touches torch's global one.
     """
 
     bias: nn.Parameter  # None for a layer built without; those who touch it know theirs has one
+    spread: float = 1.0
+    packed: PackedWeight | None = None  # set where the same weight serves many small products
 
     def __init__(self, in_size: int, out_size: int, bias: bool = True) -> None:
         super().__init__()
@@ -28,6 +33,8 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""
+        if self.packed is not None and self.packed.fits(self.weight, self.bias, x):
+            return self.packed.product(x)
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 
     def extra_repr(self) -> str:

@@ -9,7 +9,7 @@ first token, hidden from every query, so no sequence reaches another, and its gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -93,7 +93,7 @@ def attend_group(
     length]. Returns float [group.tokens, hidden].
     """
     hidden = qkv.shape[1] // 3
-    padded: Tensor = _Pad.apply(qkv, group)  # [count * length, 3 * hidden]
+    padded = pad(qkv, group)  # [count * length, 3 * hidden]
     heads = padded.view(group.count, group.length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
     query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
     scores = (query * (1.0 / math.sqrt(query.shape[-1]))) @ key.mT  # [count, heads, length, length]
@@ -101,7 +101,25 @@ def attend_group(
     if hide is not None:
         hide(scores)
     context = dropout(torch.softmax(scores, dim=-1), dropout_probability) @ value
-    result: Tensor = _Unpad.apply(context.transpose(1, 2).reshape(group.count * group.length, hidden), group)
+    return unpad(context.transpose(1, 2).reshape(group.count * group.length, hidden), group)
+
+
+def group_of(lengths: Sequence[int], device: torch.device | str = "cpu") -> Group:
+    """Neighbours of these lengths, padded to the longest of them."""
+    made = _group([Run(0, 1, length) for length in lengths])
+    parts = (made.token_of_slot, made.slot_of_token, made.is_padding)
+    return Group(made.count, made.length, made.tokens, *(part.to(device) for part in parts))
+
+
+def pad(x: Tensor, group: Group) -> Tensor:
+    """x: float [group.tokens, size]. Returns [count * length, size], the first token of each in its padding."""
+    result: Tensor = x if len(x) == group.count * group.length else _Pad.apply(x, group)
+    return result
+
+
+def unpad(x: Tensor, group: Group) -> Tensor:
+    """x: float [count * length, size]. Returns [group.tokens, size]."""
+    result: Tensor = x if len(x) == group.tokens else _Unpad.apply(x, group)
     return result
 
 

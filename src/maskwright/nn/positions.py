@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 
-def sinusoidal_positions(num_positions: int, size: int) -> Tensor:
+def sinusoidal_positions(num_positions: int, size: int, in_halves: bool = False) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) = its cos (Vaswani et al. 2017, section 3.5).
 
     Returns float32 [num_positions, size], to be added to the token vectors (not concatenated). Computed in
     float64: at position 5,000 a float32 angle is wrong in the fourth decimal. An odd `size` ends with a sine.
+    in_halves: all sines first, then all cosines, as the published code and Marian have them.
     """
     positions = torch.arange(num_positions, dtype=torch.float64)
     even = torch.arange(0, size, 2, dtype=torch.float64)
@@ -18,4 +19,6 @@ def sinusoidal_positions(num_positions: int, size: int) -> Tensor:
     table = torch.empty(num_positions, size, dtype=torch.float64)
     table[:, 0::2] = angles.sin()
     table[:, 1::2] = angles.cos()[:, : size // 2]
+    if in_halves:
+        table = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
     return table.float()

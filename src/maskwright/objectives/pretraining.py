@@ -39,8 +39,9 @@ class Tokens(Protocol):
 class Recipe:
     """How text becomes examples. cls_id, sep_id: ids of [CLS] and [SEP]; max_length: tokens, specials included.
 
-    generator_share, rtd_weight: of replaced-token detection: the generator's width as a share of the discriminator's,
-    and the weight of the discriminator's loss.
+    frames: whether what begins a text stands before every part of it, as [CLS] does; generator_share, rtd_weight: of
+    replaced-token detection: the generator's width as a share of the discriminator's, and the weight of the
+    discriminator's loss.
     """
 
     cls_id: int
@@ -50,14 +51,16 @@ class Recipe:
     short_share: float = 0.1
     generator_share: float = GENERATOR_SHARE
     rtd_weight: float = RTD_WEIGHT
+    frames: bool = True
 
 
 class MaskedLanguageModelling:
     """Guess the selected tokens of one segment: [CLS] A [SEP].
 
     name: as in the registry; head: of the model that is left in the end; parts: of the loss; words: the part that
-    guesses tokens, labelled at "<words>_positions"; num_special: special tokens of an example; network_settings: fields
-    of ModelConfig that it decides.
+    guesses tokens, labelled at "<words>_positions"; num_special: special tokens of an example; network_settings:
+    fields of ModelConfig that it decides; roles: the special tokens that a tokenizer must have for it, those that begin
+    and end a text first.
     """
 
     name: ClassVar[str] = "mlm"
@@ -66,6 +69,7 @@ class MaskedLanguageModelling:
     words: ClassVar[str] = "mlm"
     num_special: ClassVar[int] = 2
     network_settings: ClassVar[dict[str, Any]] = {}
+    roles: ClassVar[tuple[str, ...]] = ("cls", "sep", "mask")
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe

@@ -119,7 +119,7 @@ class _Job:
         for part in self.model.modules():
             if hasattr(part, "compute_dtype"):
                 part.compute_dtype = DTYPES[precision]
-                part.encoder.recomputes = config.activation_checkpointing
+                part.recomputes = config.activation_checkpointing
         self.sequences, self.device, self.marks = sequences, device, [0.0]
         # Documents so long that each gives its share of the sequences of a step.
         self.text = RandomText(vocab_size, work.length * (sequences // DOCUMENTS + 2))

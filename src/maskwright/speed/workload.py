@@ -118,10 +118,14 @@ def workload_of(config: PlanConfig) -> Workload:
 
 
 def network_of(config: PlanConfig, decided: dict[str, Any]) -> ModelConfig:
-    """The preset with the changes of a plan. decided: what the objective decides of it."""
+    """The preset with the changes of a plan. decided: what the objective decides of it. Raises ConfigError for one that
+    plans do not know.
+    """
     changes = {**decided, **config.model}
     if config.vocab_size is not None:
         changes["vocab_size"] = config.vocab_size
     published = preset(config.preset, **changes)
+    if published.num_decoder_layers:
+        raise ConfigError(f"{config.preset} is an encoder-decoder; plans are for the pre-training of encoders.")
     room = max(published.max_position_embeddings, config.max_length)  # as `pretrain` makes room
     return preset(config.preset, **{**changes, "max_position_embeddings": room})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -26,6 +26,7 @@ from ..text.encoding import TextCounts
 from .calibration import Decisions, Temperature, fit_temperature
 from .ensemble import mean_scores
 from .examples import Examples
+from .frames import framed
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -66,11 +67,14 @@ class AnyTable(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """metrics: name -> fraction; logits: as the task's `logits`, in the rows' order; loss: mean over gold answers."""
+    """metrics: name -> fraction; logits: as the task's `logits`, in the rows' order; loss: mean over gold answers;
+    signatures: how another library computed a metric, by the metric's name.
+    """
 
     metrics: dict[str, float]
     logits: Tensor
     loss: float
+    signatures: dict[str, str] = field(default_factory=dict)
 
 
 class Task(ABC):
@@ -89,6 +93,7 @@ class Task(ABC):
     main_metric: str
     labels: list[str]
     temperature: Temperature | None = None
+    adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)  # beta2 and epsilon of training
 
     @property
     @abstractmethod
@@ -175,6 +180,14 @@ class Task(ABC):
     # -- training --------------------------------------------------------------------------------------------
 
     freezes_encoder: ClassVar[bool] = False  # whether nothing but the head ever trains
+
+    def adapt(self, model: Model) -> Model:
+        """The model with what the task puts around its texts, before the first step; mostly as it is."""
+        return framed(model)
+
+    def meet(self, model: Model) -> None:
+        """Take from the model what rows of the task need of it. Nothing, for most tasks."""
+        return None
 
     def learns_from(self, rows: Sequence[Any]) -> Sequence[Any]:
         """The training rows that the model is shown: all, for most tasks."""
@@ -281,6 +294,10 @@ class Task(ABC):
             raise InputError("Nothing to evaluate: labelled rows are needed.")
         return self.score(self.logits(model, examples, batch_tokens), examples)
 
+    def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
+        """The same with what takes too long for every epoch. Nothing, for most tasks."""
+        return self.evaluate(model, examples, batch_tokens)
+
     def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
         """The outputs of several models on the same rows as those of one model; here their mean.
 
@@ -311,6 +328,12 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
 
     Raises InputError when the model has no head that answers, ModelFolderError for facts that do not fit it.
     """
+    task = _task_of_model(model, facts)
+    task.meet(model)
+    return task
+
+
+def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
     if facts and facts.get("task") in registry.names("task"):
         task = task_from_json(facts)
         if task.num_labels != model.num_labels:
@@ -324,8 +347,8 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
     if model.head_name in ("tagging", "tagging-crf"):
         has_crf = model.head_name == "tagging-crf"
         return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name in ("qa", "choice", "anomaly"):
-        return task_from_json({"task": model.head_name})
+    if model.head_name in ("qa", "choice", "anomaly", "seq2seq"):
+        return task_from_json({"task": "translation" if model.head_name == "seq2seq" else model.head_name})
     if model.head_name not in ("classification", "regression"):
         raise InputError("This model has no head that answers for texts: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":

@@ -200,6 +200,43 @@ def window_rows(
     )
 
 
+def rows_both_ways(
+    rows: Sequence[Row],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    targets: Tensor | None = None,
+    num_skipped: int = 0,
+    counts: TextCounts | None = None,
+) -> LongExamples:
+    """Tokenise pairs as (A, B) and (B, A), two sequences of a row, each cut to `max_length`; a single text is one."""
+    counts = TextCounts() if counts is None else counts
+    again = TextCounts()  # the second order is the same text
+    input_ids: list[np.ndarray] = []
+    token_types: list[np.ndarray] = []
+    starts = [0]
+    for start in range(0, len(rows), TOKENIZE_ROWS):
+        block = rows[start : start + TOKENIZE_ROWS]
+        texts = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in block]
+        swapped = [row.text if row.text_pair is None else (row.text_pair, row.text) for row in block]
+        there = zip(*tokenizer.encode_ids(texts, max_length, counts=counts), strict=True)
+        back = zip(*tokenizer.encode_ids(swapped, max_length, counts=again), strict=True)
+        for row, *orders in zip(block, there, back, strict=True):
+            for ids, types in orders if row.text_pair is not None else orders[:1]:
+                input_ids.append(np.asarray(ids, dtype=np.int32))
+                token_types.append(np.asarray(types, dtype=np.int8))
+            starts.append(len(input_ids))
+    return LongExamples(
+        input_ids,
+        token_types,
+        targets,
+        rows,
+        counts,
+        num_skipped,
+        np.asarray(starts, dtype=np.int64),
+        np.zeros((len(input_ids), 2), dtype=np.int64),
+    )
+
+
 def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side: int = LAST) -> list[Encoding]:
     """The windows of a text, or of one text of a pair, each with the other one as far as there is room.
 

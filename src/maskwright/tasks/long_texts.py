@@ -19,7 +19,7 @@ from ..core.errors import ConfigError, ModelFolderError
 from ..core.registry import unknown_name
 from .qa_windows import default_stride
 
-LONG_SETTINGS = ("long", "stride", "pool", "max_windows")  # of a recipe
+LONG_SETTINGS = ("long", "stride", "pool", "max_windows", "both_orders")  # of a recipe
 WAYS = ("cut", "windows")
 POOLS = ("mean", "max")
 MAX_WINDOWS = 32  # windows of one row in training; answers have no such limit
@@ -31,12 +31,14 @@ class LongTexts:
 
     stride: tokens that neighbouring windows share (None: a third of max_length, at most 128), never more than half of
     what a window shows of the text; pool: "mean" or "max" of the windows' logits; max_windows: of one row in training,
-    spread evenly over a longer one.
+    spread evenly over a longer one. both_orders: instead, a pair is read twice, cut, as (A, B) and as (B, A), and the
+    logits of both are pooled (Radford et al. 2018, figure 1, similarity).
     """
 
     stride: int | None = None
     pool: str = "mean"
     max_windows: int = MAX_WINDOWS
+    both_orders: bool = False
 
     def __post_init__(self) -> None:
         check(
@@ -51,11 +53,20 @@ class LongTexts:
 
     @classmethod
     def of(
-        cls, long: str = "cut", stride: int | None = None, pool: str = "mean", max_windows: int = MAX_WINDOWS
+        cls,
+        long: str = "cut",
+        stride: int | None = None,
+        pool: str = "mean",
+        max_windows: int = MAX_WINDOWS,
+        both_orders: bool = False,
     ) -> LongTexts | None:
         """The settings of a recipe; None where texts are cut. long: a name of WAYS. Raises ConfigError."""
         if long not in WAYS:
             raise ConfigError(unknown_name("way with long texts", str(long), WAYS))
+        if both_orders:
+            is_plain = long == "cut" and stride is None and pool == "mean" and max_windows == MAX_WINDOWS
+            check(is_plain, "Setting 'both_orders' reads each pair twice, cut; it does not go with windows.")
+            return cls(both_orders=True)
         found = cls(stride, pool, max_windows)
         if long == "windows":
             return found
@@ -92,8 +103,9 @@ class LongTexts:
         return torch.stack([how(part, dim=0) for part in parts])
 
     def to_json(self) -> dict[str, Any]:
-        """{"stride", "pool", "max_windows"}."""
-        return {"stride": self.stride, "pool": self.pool, "max_windows": self.max_windows}
+        """{"stride", "pool", "max_windows"}, and "both_orders" where they are read."""
+        found = {"stride": self.stride, "pool": self.pool, "max_windows": self.max_windows}
+        return {**found, "both_orders": True} if self.both_orders else found
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> LongTexts | None:

@@ -20,7 +20,7 @@ from ..text.encoding import TextCounts
 from ..text.tables import Row
 from .base import Evaluation, Task
 from .examples import Examples, map_batches, tokenize_rows
-from .long_examples import LongExamples, window_remarks, window_rows
+from .long_examples import LongExamples, rows_both_ways, window_remarks, window_rows
 from .long_texts import LongTexts
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class SequenceTask(Task):
         """Rows as sequences of at most `max_length` tokens, or as windows; see `tokenize_rows` and `window_rows`."""
         if self.long is None:
             return tokenize_rows(rows, tokenizer, max_length, targets, num_skipped, counts)
+        if self.long.both_orders:
+            return rows_both_ways(rows, tokenizer, max_length, targets, num_skipped, counts)
         return window_rows(rows, tokenizer, max_length, self.long, targets, num_skipped, counts)
 
     def for_training(self, examples: Examples) -> Examples:
@@ -126,7 +128,9 @@ class SequenceTask(Task):
 
     def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
         """Rows that are cut or become windows, and dev rows that all have one label."""
-        found = window_remarks(examples, name, max_length) if isinstance(examples, LongExamples) else []
+        found = []
+        if isinstance(examples, LongExamples) and self.long is not None and not self.long.both_orders:
+            found = window_remarks(examples, name, max_length)
         if examples.num_truncated and not found:
             are = "is" if examples.num_truncated == 1 else "are"
             rows = f"{examples.num_truncated:,} of {plural(len(examples), f'{name} row')}"
@@ -178,7 +182,7 @@ class SequenceTask(Task):
         "loudest" is {"window" (from 0), "windows" (how many), "start", "end" (characters), "score"}, or, where several
         labels may apply, one of these for each label that was given.
         """
-        if self.long is None or not isinstance(examples, LongExamples) or len(examples) == 0:
+        if self.long is None or self.long.both_orders or not isinstance(examples, LongExamples) or len(examples) == 0:
             return super().predict(model, examples, batch_tokens)
         heard = self.in_evaluation(model, lambda: self.heard(model, examples, batch_tokens))  # [windows, labels]
         counts = examples.num_windows.tolist()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 PAIRS = "vocab.json"
 MERGES = "merges.txt"
 LIMIT_BYTES = 256 << 20
+TEXT_END = "<|endoftext|>"  # of GPT-2
 USUAL = {"unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
 
 
@@ -24,7 +25,7 @@ def byte_level_backend(path: Path, config: dict[str, Any], tokens: dict[str, str
     ones. Texts are framed where the vocabulary has a first and a last token. Raises ModelFolderError without a
     merges.txt, CorruptFileError for files that hold something else.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
     if not path.with_name(MERGES).is_file():
         raise ModelFolderError(f"{path} has no {MERGES} beside it: byte-level BPE needs both.")
@@ -43,8 +44,11 @@ def byte_level_backend(path: Path, config: dict[str, Any], tokens: dict[str, str
     if named["cls"] in vocab and named["sep"] in vocab:
         frame_as_roberta(backend, named, config)
     else:
+        if TEXT_END in vocab:
+            backend.add_special_tokens([AddedToken(TEXT_END, special=True, normalized=False)])
         backend.post_processor = processors.ByteLevel(trim_offsets=True)
-    config.setdefault("tokenizer_class", "RobertaTokenizer")
+    is_framed = named["cls"] in vocab and named["sep"] in vocab
+    config.setdefault("tokenizer_class", "RobertaTokenizer" if is_framed else "GPT2Tokenizer")
     return backend
 
 

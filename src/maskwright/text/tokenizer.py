@@ -211,6 +211,32 @@ class Tokenizer(Vocabulary):
         has_types = any(1 in row for row in types)
         return Batch.from_sequences(ids, types if has_types else None)
 
+    def with_tokens(self, tokens: Sequence[str]) -> Tokenizer:
+        """The same tokenizer with further special tokens, which are found in texts as they are."""
+        from tokenizers import AddedToken
+        from tokenizers import Tokenizer as Made
+
+        backend = Made.from_str(self.backend.to_str())
+        backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
+        return Tokenizer(backend, self.config)
+
+    def with_frame(self, start: str, delimiter: str, end: str) -> Tokenizer:
+        """The same with start A end, or start A delimiter B end, around texts."""
+        from tokenizers import processors
+
+        framed = self.with_tokens([start, delimiter, end])
+        framed.backend.post_processor = processors.TemplateProcessing(
+            single=f"{start}:0 $A:0 {end}:0",
+            pair=f"{start}:0 $A:0 {delimiter}:0 $B:1 {end}:1",
+            special_tokens=[(token, framed.backend.token_to_id(token)) for token in (start, delimiter, end)],
+        )
+        return framed
+
+    @property
+    def opening_ids(self) -> list[int]:
+        """Ids of the special tokens that stand before a text: [CLS] in BERT, none in GPT-2."""
+        return list(self._template(1, True).gaps[0][0])
+
     # -- decoding and the vocabulary -----------------------------------------------------------------------
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
+from .merges_files import TEXT_END
 from .tokenizer_files import special_token_roles
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 END_OF_WORD = "</w>"
+
 WORDPIECES = ("wordpiece", "wordpiece-score")
 
 
@@ -82,6 +84,24 @@ class Vocabulary:
     def unk_id(self) -> int | None:
         """Id of the unknown token; None where there is none."""
         return self._role_id("unk")
+
+    @cached_property
+    def bos_id(self) -> int | None:
+        """Id of the token that begins a text which grows: as configured, else what opens a text, else GPT-2's."""
+        return self._growing_id("bos", ("cls", TEXT_END))
+
+    @cached_property
+    def eos_id(self) -> int | None:
+        """Id of the token that ends a text which grows: as configured, else GPT-2's, else what closes a text."""
+        return self._growing_id("eos", (TEXT_END, "sep"))
+
+    def _growing_id(self, role: str, others: tuple[str, ...]) -> int | None:
+        """The id that `tokenizer_config.json` gives a role, else the first of other roles or tokens that is there."""
+        configured = self.config.get(f"{role}_token")
+        token = configured.get("content") if isinstance(configured, dict) else configured
+        candidates = [token, *(self.special_tokens.get(other, other) for other in others)]
+        found = (self.backend.token_to_id(one) for one in candidates if isinstance(one, str))
+        return next((id for id in found if id is not None), None)
 
     @cached_property
     def special_ids(self) -> frozenset[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from ..core.randomness import generator
 from ..hub.folders import LoadReport, load_model, save_model
 from ..hub.sentence import Declared
 from ..inference.ready import compute_in
+from ..models.config import ModelConfig
 from ..models.device import resolve_device, resolve_precision
+from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, build
 from ..models.presets import preset
 from ..tasks.base import AnyTable, Evaluation, Task
@@ -26,7 +28,7 @@ from ..tasks.examples import Examples
 from ..text.tokenizer import Tokenizer
 from .average import mean_weights
 from .finetune_config import FinetuneConfig
-from .finetune_job import FinetuneJob, FolderKeeper, MemoryKeeper
+from .finetune_job import FinetuneJob, FolderKeeper, LastKeeper, MemoryKeeper
 from .finetune_report import write_finetune_report
 from .loop import LoopSettings, train
 from .run import RunFolder, RunResult, open_run
@@ -47,7 +49,8 @@ class FitResult:
 class FinetuneResult(RunResult):
     """Where a run's results are, and its dev figures: mean and deviation over seeds, each seed's own, and those of
     the model whose weights are the mean of all seeds' (None where that was not asked for); calibration: temperature,
-    and the calibration error before and with it, where asked for.
+    and the calibration error before and with it, where asked for; final: scores of the model that the run ends with;
+    signatures: how another library computed some of them.
     """
 
     mean: dict[str, float]
@@ -57,6 +60,8 @@ class FinetuneResult(RunResult):
     average: dict[str, float] | None = None
     already_finished: bool = False
     calibration: dict[str, float] | None = None
+    final: dict[str, float] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -182,13 +187,15 @@ class Bench(Seeds):
         job.conclude()
         if self.config.average_seeds:
             model.load_state_dict(mean_weights([best_weights(seed.folder) for seed in seeds]))
-        evaluation = self.task.evaluate(model, self.dev)
+        evaluation = self.task.full_evaluation(model, self.dev)
         self.task.settle(evaluation.logits, self.dev)
         calibration = self._calibrate(evaluation) if self.config.calibrate else None
         result = {
             **statistics(seeds, best),
             "average": {"loss": evaluation.loss, **evaluation.metrics} if self.config.average_seeds else None,
             "calibration": calibration,
+            "final": {"loss": evaluation.loss, **evaluation.metrics},
+            "signatures": evaluation.signatures,
             "main_metric": self.task.main_metric,
             "dev_from_train": self.data.from_train,
             "weights": {
@@ -230,19 +237,41 @@ class Bench(Seeds):
             )
         else:
             tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
-            network = preset(config.preset, vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.pad_id or 0)  # type: ignore[arg-type]
+            target = None if config.target_tokenizer is None else Tokenizer.load(config.target_tokenizer)
+            network = self._network(tokenizer, target)
             model = build(network, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
             model.tokenizer = tokenizer
+            if isinstance(model, EncoderDecoder):
+                model.target_tokenizer = target
             report = LoadReport([], [name for name, _ in model.named_parameters()], [])
         if model.tokenizer is None:
             raise InputError(
                 f"{config.model} has no tokenizer: put its tokenizer.json or vocab.txt beside the weights."
             )
+        model = task.adapt(model)
+        task.meet(model)
         if task.head is None:
             model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
         compute_in(model, config.precision)
-        model.encoder.recomputes = config.activation_checkpointing
+        model.recomputes = config.activation_checkpointing
         return model.to(self.device), report
+
+    def _network(self, tokenizer: Tokenizer, target: Tokenizer | None) -> ModelConfig:
+        """The preset over these vocabularies, with what the recipe changes; of one that writes, with what begins and
+        ends a text.
+        """
+        config = self.config
+        published = preset(config.preset)  # type: ignore[arg-type]
+        own: dict[str, Any] = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id or 0}
+        if published.num_decoder_layers:
+            written = target or tokenizer
+            own["decoder_vocab_size"] = None if target is None else target.vocab_size
+            own["decoder_start_token_id"], own["eos_token_id"] = written.bos_id, written.eos_id
+            if published.positions == "offset":  # they begin behind the padding token, as in the published vocabulary
+                own["pad_token_id"] = published.pad_token_id
+        elif target is not None:
+            raise InputError(f"Preset {config.preset} writes no second text: leave --target-tokenizer out.")
+        return preset(config.preset, **{**own, **config.network})  # type: ignore[arg-type]
 
     def start(self, seed: int) -> tuple[Model, Examples, Examples]:
         """The network at its first step, its head told what the training rows say at once; and train and dev as the
@@ -270,6 +299,10 @@ class Bench(Seeds):
             accumulation=config.accumulation,
             patience=config.patience,
             freeze_encoder=config.freeze_encoder,
+            batch_tokens=config.batch_tokens,
+            last=None
+            if not config.average_checkpoints
+            else LastKeeper(folder.path / "last", config.average_checkpoints),
         )
 
 
@@ -280,9 +313,9 @@ def has_new_head(loaded: LoadReport) -> bool:
 
 def read_data(config: FinetuneConfig) -> LabelledData:
     """Read train and dev; without dev, set a tenth of train aside, class by class where there are classes."""
-    train_table = _table(config, config.train)
+    train_table = _table(config, config.train, config.train_target)
     if config.dev is not None:
-        dev_table = _table(config, config.dev)
+        dev_table = _table(config, config.dev, config.dev_target)
         return LabelledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
     rows = train_table.rows
     if len(rows) < 10:
@@ -326,10 +359,10 @@ def make_task(config: FinetuneConfig, data: LabelledData) -> Task:
     return task
 
 
-def _table(config: FinetuneConfig, path: Path) -> AnyTable:
+def _table(config: FinetuneConfig, path: Path, target: Path | None = None) -> AnyTable:
     cls: type[Task] = registry.resolve("task", config.task_name)
     table = cls.read(
-        path,
+        path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
         columns=config.columns or None,
         multi_label=config.multi_label,
         skip_bad_rows=config.skip_bad_rows,
@@ -361,4 +394,6 @@ def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = Fal
         result.get("average"),  # a run of an older version has none
         already_finished,
         result.get("calibration"),
+        result.get("final", {}),
+        result.get("signatures", {}),
     )

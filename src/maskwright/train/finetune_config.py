@@ -13,13 +13,36 @@ from ..tasks.regression import as_range
 from .optimizer import Schedule
 
 # What epochs and lr are where nobody gives them. A small network on features that stand still takes many quick steps.
-DEFAULTS: dict[str, dict[str, Any]] = {"": {"epochs": 3, "lr": 5e-5}, "anomaly": {"epochs": 30, "lr": 1e-3}}
+_TUNED: dict[str, Any] = {"epochs": 3, "lr": 5e-5, "warmup": 0.1, "schedule": "linear", "batch_tokens": None}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "": _TUNED,
+    "anomaly": _TUNED | {"epochs": 30, "lr": 1e-3},
+    # From scratch, as published: 7e-4 is (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3).
+    "translation": {
+        "epochs": 20,
+        "lr": 7e-4,
+        "warmup": 4000,
+        "schedule": "inverse_sqrt",
+        "batch_tokens": 4096,
+        "label_smoothing": 0.1,
+    },
+}
 OF_ONE_TASK = {
     "classification": ("class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision"),
     "tagging": ("crf",),
     "regression": ("score_range",),
     "anomaly": ("normal", "normal_quantile"),
+    "generation": ("delimiter",),
+    "translation": (
+        "train_target",
+        "dev_target",
+        "target_tokenizer",
+        "batch_tokens",
+        "label_smoothing",
+        "average_checkpoints",
+    ),
 }
+CUTS = ("generation", "translation")  # tasks whose long texts are cut
 IN_WINDOWS = ("tagging", "qa")  # tasks that read long texts in windows without being asked
 
 
@@ -36,13 +59,20 @@ class FinetuneConfig:
     score_range: of a regression (also contrastive), the least and the greatest score that a row may have;
     normal: of an anomaly run, the class that it learns (None: the commonest), and normal_quantile: the part of normal
     dev rows below its threshold where dev has no others (None: 0.95); epochs, lr: None for what suits the task
-    (DEFAULTS); crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
+    (DEFAULTS); delimiter: of a generation run, the token between source and target (None: that which closes a text);
+    of a translation run: train_target, dev_target: the translations of train and dev, line by line, where those are
+    text files; target_tokenizer: from scratch, of the targets, where they have a vocabulary of their own; batch_tokens:
+    tokens of a step, both sides counted, instead of batch_size; label_smoothing: the part of the probability that
+    training spreads over all tokens; average_checkpoints: the model is the mean of the weights after so many last
+    epochs, None for the best epoch's; network: changes of the preset, by names of ModelConfig;
+    crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
     without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
-    a row; average_seeds: the model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature
-    on the dev rows at the end; activation_checkpointing: layers keep their inputs alone and run again for their
-    gradients: less memory, about a third more work, the same numbers; tensorboard: also write the log as
-    TensorBoard events (may change when a run goes on).
+    a row; both_orders: pairs are read as (A, B) and as (B, A), and the logits of both are pooled; average_seeds: the
+    model is the mean of the seeds' weights, not the best seed; calibrate: fit a temperature on the dev rows at the end;
+    activation_checkpointing: layers keep their inputs alone and run again for their gradients: less memory, about a
+    third more work, the same numbers; tensorboard: also write the log as TensorBoard events (may change when a run
+    goes on).
     """
 
     train: Path
@@ -55,12 +85,19 @@ class FinetuneConfig:
     columns: dict[str, str] = field(default_factory=dict)
     epochs: int = None  # type: ignore[assignment]  # a number from construction on: that of DEFAULTS
     lr: float = None  # type: ignore[assignment]
+    train_target: Path | None = None
+    dev_target: Path | None = None
+    target_tokenizer: Path | None = None
+    network: dict[str, Any] = field(default_factory=dict)
     batch_size: int = 32
     accumulation: int = 1
     activation_checkpointing: bool = False
     max_length: int = 128
-    warmup: float = 0.1
-    schedule: Schedule = "linear"
+    batch_tokens: int | None = None
+    label_smoothing: float | None = None
+    average_checkpoints: int | None = None
+    warmup: float = None  # type: ignore[assignment]
+    schedule: Schedule = None  # type: ignore[assignment]
     weight_decay: float = 0.01
     clip_norm: float = 1.0
     patience: int = 0
@@ -78,12 +115,14 @@ class FinetuneConfig:
     normal: str | None = None
     normal_quantile: float | None = None
     crf: bool = False
+    delimiter: str | None = None
     calibrate: bool = False
     contrastive: bool = False
     long: Literal["cut", "windows"] = "cut"
     stride: int | None = None
     pool: Literal["mean", "max"] = "mean"
     max_windows: int = MAX_WINDOWS
+    both_orders: bool = False
     skip_bad_rows: bool = False
     checkpoint_every: int = 0
     log_every: int = 10
@@ -115,8 +154,10 @@ class FinetuneConfig:
         check_above_zero(self, "lr", "clip_norm")
         check_not_negative(self, "warmup", "weight_decay", "patience", "checkpoint_every")
         check_at_least(self, 4, "max_length")
+        check_at_least(self, 1, "average_checkpoints")
         self._check_task()
         self._check_rare()
+        self._check_translation()
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
             "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged where all seeds "
@@ -127,8 +168,9 @@ class FinetuneConfig:
         """What the task takes no part in."""
         for task, settings in OF_ONE_TASK.items():
             for name in settings:
+                value = getattr(self, name)
                 is_own = self.task == task or (self.task, task) == ("similarity", "regression")
-                is_free = getattr(self, name) is None or getattr(self, name) is False or is_own
+                is_free = value is None or value is False or is_own
                 check(is_free, f"Setting '{name}' is for {task}, not {self.task}.")
         as_range(self.score_range)
         check(
@@ -144,12 +186,45 @@ class FinetuneConfig:
             "--freeze-encoder leaves nothing to train: vectors of sentences come from the encoder itself.",
         )
         check(
-            LongTexts.of(self.long, self.stride, self.pool, self.max_windows) is None or self.task not in IN_WINDOWS,
+            not self.both_orders or self.task in ("classification", "regression"),
+            f"Setting 'both_orders' is for classification and regression, not {self.task}.",
+        )
+        long = LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
+        check(
+            long is None or self.task not in IN_WINDOWS,
             f"Setting 'long' is not for {self.task}, which reads long texts in windows as it is.",
+        )
+        check(
+            long is None or self.task not in CUTS,
+            f"Setting 'long' is not for {self.task}, whose texts are cut.",
         )
         check(
             self.pool == "mean" or self.task_name != "similarity",
             "Setting 'pool' is for answers; the vectors of a text's windows are joined as the model pools its tokens.",
+        )
+
+    def _check_translation(self) -> None:
+        for name in ("train", "dev"):
+            check(
+                getattr(self, f"{name}_target") is None or getattr(self, name) is not None,
+                f"Setting '{name}_target' is the translation of '{name}': give that too.",
+            )
+        check(
+            self.label_smoothing is None or 0 <= self.label_smoothing < 1,
+            f"Setting 'label_smoothing' is {self.label_smoothing}; it must be from 0 to below 1.",
+        )
+        check(
+            self.batch_tokens is None or self.batch_tokens >= 2 * self.max_length,
+            f"Setting 'batch_tokens' is {self.batch_tokens}; it must hold a pair of {self.max_length} tokens a side.",
+        )
+        for name in ("network", "target_tokenizer"):
+            check(
+                not getattr(self, name) or self.preset is not None,
+                f"Setting '{name}' goes with --preset (from scratch); a model folder has its own.",
+            )
+        check(
+            not (self.average_checkpoints and (self.average_seeds or self.patience)),
+            "--average-checkpoints takes the last epochs, so it does not go with --patience, nor with --average-seeds.",
         )
 
     def _check_rare(self) -> None:
@@ -170,7 +245,7 @@ class FinetuneConfig:
     def resolved(self, device: str, precision: str) -> FinetuneConfig:
         """The same recipe with every automatic setting decided and every path absolute."""
         changes: dict[str, Any] = {"device": device, "precision": precision}
-        for name in ("train", "dev", "output", "tokenizer"):
+        for name in ("train", "train_target", "dev", "dev_target", "output", "tokenizer", "target_tokenizer"):
             path = getattr(self, name)
             changes[name] = None if path is None else path.absolute()
         if self.model is not None and Path(self.model).is_dir():

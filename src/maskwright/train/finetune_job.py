@@ -22,8 +22,11 @@ from ..objectives.outcome import Outcome
 from ..tasks.base import Task
 from ..tasks.examples import Examples
 from ..tasks.imbalance import draw_rows
-from .checkpoint import read_weights
+from .average import mean_weights
+from .checkpoint import list_checkpoints, read_weights
 from .next_step import NextStep
+from .optimizer import ADAM
+from .token_batches import TokenBatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,12 +74,41 @@ class FolderKeeper:
         model.load_state_dict(read_weights(self.folder))
 
 
+class LastKeeper:
+    """Keeps the weights of the last `count` evaluations in a folder: their mean is the model (Vaswani et al. 2017,
+    section 6.1).
+    """
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder, self.count = folder, count
+
+    def keep(self, step: int, model: nn.Module) -> None:
+        """Write the weights after `step` steps, and let the oldest go."""
+        FolderKeeper(self.folder / f"step-{step}").keep(model)
+        for _, old in list_checkpoints(self.folder)[: -self.count]:
+            storage.remove_folder(old)
+
+    def forget_after(self, step: int) -> None:
+        """Remove what was kept after `step`: those steps are done again."""
+        for number, path in list_checkpoints(self.folder):
+            if number > step:
+                storage.remove_folder(path)
+
+    def bring_back(self, model: nn.Module) -> None:
+        """Give the model the mean of them. Raises CorruptFileError when they changed on disk."""
+        model.load_state_dict(mean_weights([path for _, path in list_checkpoints(self.folder)]))
+
+
 class BestKept(ABC):
     """A job that scores held-out rows now and then and keeps the weights that were best.
 
     model: with an `encoder`; has_dev: False to train to the end and keep the last weights; patience: stop after so many
-    dev scores without a better one, 0 never; freeze_encoder: only the pooler and what is no encoder train.
+    dev scores without a better one, 0 never; freeze_encoder: only the pooler and what is no encoder train. last: keeps
+    the last weights, whose mean is what the job ends with; None to end with the best.
     """
+
+    adam: tuple[float, float] = ADAM
+    last: LastKeeper | None = None
 
     def __init__(
         self, model: nn.Module, keeper: Keeper, *, has_dev: bool, patience: int = 0, freeze_encoder: bool = False
@@ -85,6 +117,7 @@ class BestKept(ABC):
         self.patience, self.freeze_encoder = patience, freeze_encoder
         self.best: dict[str, Any] = {"score": None, "step": 0, "metrics": {}}
         self.without_gain = 0
+        self.evaluated = 0  # the step of the last evaluation whose weights were kept
         if freeze_encoder:
             for name, parameter in model.encoder.named_parameters():  # type: ignore[union-attr]
                 parameter.requires_grad_(name.startswith("pooler."))
@@ -100,6 +133,9 @@ class BestKept(ABC):
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Score the dev rows; keep the weights when they are the best so far."""
+        if self.last is not None:
+            self.last.keep(step, self.model)
+            self.evaluated = step
         if not self.has_dev:
             return {}
         scores, score = self.scores()
@@ -116,24 +152,30 @@ class BestKept(ABC):
         return bool(self.patience) and self.without_gain >= self.patience
 
     def conclude(self) -> None:
-        """Leave the model with its best weights, out of training mode."""
-        if self.has_dev:
+        """Leave the model with its best weights, or the mean of the last ones, out of training mode."""
+        if self.last is not None:
+            self.last.bring_back(self.model)
+        elif self.has_dev:
             self.keeper.bring_back(self.model)
         self.model.eval()
 
     def state(self) -> dict[str, Any]:
         """The best score so far; the order of the rows needs no state."""
-        return {"best": self.best, "without_gain": self.without_gain}
+        return {"best": self.best, "without_gain": self.without_gain, "evaluated": self.evaluated}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go to where a checkpoint was."""
         self.best, self.without_gain = state["best"], state["without_gain"]
+        self.evaluated = state.get("evaluated", 0)  # a checkpoint of an older version has none
+        if self.last is not None:
+            self.last.forget_after(self.evaluated)
 
 
 class FinetuneJob(BestKept):
     """Gives the loop its batches: a drawn order of all rows in each epoch, `batch_size` rows a step.
 
-    dev: None to train all epochs and keep the last weights; the other settings are those of BestKept. A task may freeze
+    dev: None to train all epochs and keep the last weights; batch_tokens: tokens of a step instead of rows; the other
+    settings are those of BestKept. A task may freeze
     the encoder by itself; one that gives its rows chances draws as many, anew for each epoch.
     """
 
@@ -153,6 +195,8 @@ class FinetuneJob(BestKept):
         accumulation: int = 1,
         patience: int = 0,
         freeze_encoder: bool = False,
+        batch_tokens: int | None = None,
+        last: LastKeeper | None = None,
     ) -> None:
         freeze_encoder = freeze_encoder or task.freezes_encoder
         super().__init__(model, keeper, has_dev=dev is not None, patience=patience, freeze_encoder=freeze_encoder)
@@ -161,11 +205,15 @@ class FinetuneJob(BestKept):
         self.accumulation = accumulation
         self._order: tuple[int, Any] | None = None
         self._chances = task.row_chances(train)
+        self._by_tokens = None if batch_tokens is None else TokenBatches(train.lengths, batch_tokens, seed)
+        self.adam, self.last = task.adam, last
         self._next = NextStep(self._make, ahead=device.type == "cuda")
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps that see every row once."""
+        if self._by_tokens is not None:
+            return len(self._by_tokens)
         return -(-len(self.train) // self.batch_size)
 
     def micro_batches(self, step: int) -> list[Batch]:
@@ -174,6 +222,8 @@ class FinetuneJob(BestKept):
 
     def _make(self, step: int) -> list[Batch]:
         epoch, number = divmod(step, self.steps_per_epoch)
+        if self._by_tokens is not None:
+            return cut(self.train, self._by_tokens.rows(epoch, number), self.accumulation, self.device)
         if self._order is None or self._order[0] != epoch:
             self._order = (epoch, self._draw(epoch))
         rows = self._order[1][number * self.batch_size : (number + 1) * self.batch_size]

@@ -16,13 +16,16 @@ from ..tasks.choice import Choice
 from ..tasks.choice_examples import ChoiceExamples
 from ..tasks.classification import Classification
 from ..tasks.examples import Examples
+from ..tasks.generation import Generation
 from ..tasks.long_examples import LongExamples
-from ..tasks.long_texts import LONG_SETTINGS
 from ..tasks.qa import QuestionAnswering
 from ..tasks.similar_rows import PairExamples
 from ..tasks.similarity import Similarity
 from ..tasks.tagging import Tagging
+from ..tasks.translation import Translation
 from .choice_report import choice_blocks, choice_facts, guessing
+from .finetune_next import command_of, next_steps
+from .generation_report import written_blocks
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .rare_report import anomaly_blocks, imbalance_table
 from .report import (
@@ -30,7 +33,6 @@ from .report import (
     Bars,
     Block,
     Chart,
-    Command,
     Comparison,
     Confusion,
     Curves,
@@ -39,7 +41,6 @@ from .report import (
     Health,
     Histogram,
     KeyFigures,
-    NextSteps,
     Report,
     Score,
     Series,
@@ -94,21 +95,32 @@ def write_finetune_report(
             ]
         ),
         WhatRan(
-            shlex.join(_command(run.recipe)),
+            shlex.join(command_of(run.recipe)),
             {key: str(value) for key, value in run.recipe.items()},
             run.facts(),
         ),
+        *_final(result),
         *data_blocks(bench),
         _curves(seeds, bench.task.name, metric),
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
         *_trust(bench, evaluation),
         *mistake_blocks(bench, evaluation),
         _comparison(seeds, metric, simple, words, result),
-        _next(run, bench.task.name),
+        next_steps(run.path / "model", bench.task.name),
     ]
     health = _health(result["mean"][metric], simple, words, result["dev_from_train"])
     report = Report(f"{bench.task.name} on {bench.config.train.name}", headline, health, blocks, run.facts()["started"])
     write_report(run.path / "report.html", report)
+
+
+def _final(result: dict[str, Any]) -> list[Block]:
+    """Scores of the final model that epochs do not have, and how they were computed."""
+    signatures = result["signatures"]
+    if not signatures:
+        return []
+    facts = {name: f"{value:.4g}" for name, value in result["final"].items()}
+    facts |= {f"signature of {name}": text for name, text in signatures.items()}
+    return [Facts(facts, title="The model on the dev rows, written with beams")]
 
 
 def baseline(bench: Bench) -> tuple[float, str]:
@@ -149,6 +161,8 @@ _BASELINES: dict[type[Task], tuple[Callable[[Bench], float], str]] = {
     Choice: (_guessed, "guessing gets"),
     QuestionAnswering: (_refused, "answering nothing gets"),
     Similarity: (_untrained, "the model before training gets"),
+    Translation: (_untrained, "the model before training gets"),
+    Generation: (_untrained, "the model before training gets"),
 }
 
 
@@ -268,6 +282,8 @@ def mistake_blocks(bench: Bench, evaluation: Evaluation) -> list[Block]:
     """Confusion matrix and worst rows: by probability for classes, by distance for numbers."""
     targets = bench.dev.targets
     task, rows = bench.task, bench.data.dev
+    if isinstance(task, Generation | Translation):
+        return written_blocks(task, bench)
     for kind, blocks in _MISTAKES.items():
         if isinstance(task, kind):
             return blocks(task, bench.dev, evaluation.logits)
@@ -337,55 +353,3 @@ def _comparison(seeds: Sequence[Seed], metric: str, simple: float, words: str, r
         note="The dev rows chose the best epoch of each seed, so these scores are a little high; test rows that "
         "decided nothing tell the rest: maskwright evaluate.",
     )
-
-
-def _next(run: RunFolder, task: str) -> NextSteps:
-    model = run.path / "model"
-    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(task, "test.tsv")
-    if task == "similarity":
-        return NextSteps(
-            [
-                Command(f"maskwright evaluate {model} {test}", "score it on pairs that decided nothing"),
-                Command(f'maskwright search {model} texts/ "your question"', "find what you mean in a folder of texts"),
-                Command(f"maskwright embed {model} --input texts.txt --output vectors.npy", "keep the vectors"),
-            ]
-        )
-    if task == "qa":
-        use = Command(f'maskwright answer {model} --question "Who?" --context "your text"', "use it")
-        return NextSteps(
-            [Command(f"maskwright evaluate {model} {test}", "score it on questions that decided nothing"), use]
-        )
-    single, texts = f'maskwright predict {model} "your text"', "texts.txt"
-    if task == "choice":
-        single, texts = f'{single} --choice "one ending" --choice "another"', "rows.jsonl"
-    return NextSteps(
-        [
-            Command(f"maskwright evaluate {model} {test}", "score it on rows that decided nothing"),
-            Command(single, "use it"),
-            Command(f"maskwright predict {model} --input {texts} --output answers.jsonl", "use it on a file"),
-        ]
-    )
-
-
-_SHOWN = (  # settings of one value, as the command of the report gives them
-    "model", "preset", "tokenizer", "train", "dev", "epochs", "lr", "batch_size", "max_length", "seeds", "seed",
-    "class_weight", "metric", "focal", "resample", "threshold_for", "threshold_precision", "normal", "normal_quantile",
-)  # fmt: skip
-
-
-def _command(recipe: dict[str, Any]) -> list[str]:
-    words = ["maskwright", "finetune", recipe["task"]]
-    for name in _SHOWN:
-        if name in recipe:
-            words += [f"--{name.replace('_', '-')}", str(recipe[name])]
-    if "score_range" in recipe:
-        words += ["--score-range", *(f"{end:g}" for end in recipe["score_range"])]
-    if recipe.get("long") == "windows":
-        given = [name for name in LONG_SETTINGS if name in recipe]
-        words += [word for name in given for word in (f"--{name.replace('_', '-')}", str(recipe[name]))]
-    words += [
-        f"--{name.replace('_', '-')}"
-        for name in ("average_seeds", "crf", "contrastive", "calibrate")
-        if recipe.get(name)
-    ]
-    return [*words, "-o", recipe["output"]]

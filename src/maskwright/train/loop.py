@@ -24,14 +24,16 @@ from ..data.batch import Batch
 from ..objectives.outcome import Outcome
 from .checkpoint import list_checkpoints, load_latest, save_checkpoint
 from .interrupt import Interrupted, StopRequest, stop_on_signals
-from .optimizer import Schedule, adamw, learning_rate, set_learning_rate, warmup_steps
+from .optimizer import ADAM, Schedule, adamw, learning_rate, set_learning_rate, warmup_steps
 from .row_gradients import RowGradients
 from .run import RunFolder
 
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """What the loop needs to know. warmup: see `warmup_steps`; the `*_every` are steps; keep: checkpoints that stay."""
+    """What the loop needs to know. warmup: see `warmup_steps`; the `*_every` are steps; keep: checkpoints that stay;
+    adam: beta2 and epsilon.
+    """
 
     steps: int
     lr: float
@@ -44,6 +46,7 @@ class LoopSettings:
     checkpoint_every: int
     evaluate_every: int
     keep: int = 2
+    adam: tuple[float, float] = ADAM
 
 
 class Job(Protocol):
@@ -108,7 +111,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     Without a `run` nothing is written. Raises Interrupted after a signal (everything is saved then), and TrainingError
     when the loss or the gradient is not finite (the last checkpoint stays as it was).
     """
-    optimizer = adamw(job.model, settings.lr, settings.weight_decay)
+    optimizer = adamw(job.model, settings.lr, settings.weight_decay, settings.adam)
     step, window = _resume(job, optimizer, run)
     job.model.train()
     with (
@@ -179,10 +182,10 @@ def _one_step(
     optimizer.step()
     # A GPU is waited for once in a step, at the norm: what is read here is there already.
     for outcome, batch in zip(outcomes, batches, strict=True):
-        window.add(outcome, batch.num_tokens)
+        window.add(outcome, batch.num_all_tokens)
     rows.clear()
     optimizer.zero_grad(set_to_none=True)
-    return norm, sum(batch.num_tokens for batch in batches)
+    return norm, sum(batch.num_all_tokens for batch in batches)
 
 
 def _resume(job: Job, optimizer: torch.optim.Optimizer, run: RunFolder | None) -> tuple[int, Window]:

@@ -70,8 +70,10 @@ def whole_words(ids: np.ndarray, batch: Batch, tokenizer: Any) -> list[Place]:
 
     ids: int64 [tokens], the pack without masks.
     """
-    starts = tokenizer.word_starts(ids)  # [tokens]
-    edges = np.flatnonzero(np.isin(ids, [tokenizer.cls_id, tokenizer.sep_id]))
+    starts = np.append(tokenizer.word_starts(ids), True)  # [tokens + 1]
+    special = [id for id in (tokenizer.cls_id, tokenizer.sep_id, tokenizer.eos_id) if id is not None]
+    bounds = batch.cu_seqlens.numpy()
+    edges = np.unique(np.concatenate([np.flatnonzero(np.isin(ids, special)), bounds[:-1] - 1, bounds[1:]]))
     found: dict[int, Place] = {}
     for position in batch.labels["mlm_positions"].tolist():
         after = int(np.searchsorted(edges, position))

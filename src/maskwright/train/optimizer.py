@@ -8,13 +8,14 @@ from typing import Literal
 import torch
 from torch import nn
 
-Schedule = Literal["linear", "cosine", "constant"]
+Schedule = Literal["linear", "cosine", "constant", "inverse_sqrt"]
+ADAM = (0.999, 1e-6)  # beta2 and epsilon, as published for BERT
 
 
-def adamw(model: nn.Module, lr: float, weight_decay: float) -> torch.optim.AdamW:
+def adamw(model: nn.Module, lr: float, weight_decay: float, adam: tuple[float, float] = ADAM) -> torch.optim.AdamW:
     """AdamW over the parameters that train: decay on matrices, none on biases and norms.
 
-    Adam's betas (0.9, 0.999) and epsilon 1e-6 are the published ones. One fused pass over all tensors.
+    adam: beta2 and epsilon; beta1 is 0.9. One fused pass over all tensors.
     """
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
@@ -22,7 +23,7 @@ def adamw(model: nn.Module, lr: float, weight_decay: float) -> torch.optim.AdamW
         {"params": [parameter for parameter in trained if parameter.ndim < 2], "weight_decay": 0.0},
     ]
     fused = trained[0].device.type in ("cpu", "cuda")
-    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), eps=1e-6, fused=fused)
+    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, adam[0]), eps=adam[1], fused=fused)
 
 
 def warmup_steps(warmup: float, steps: int) -> int:
@@ -31,11 +32,17 @@ def warmup_steps(warmup: float, steps: int) -> int:
 
 
 def learning_rate(step: int, *, steps: int, peak: float, warmup: int, schedule: Schedule) -> float:
-    """The rate of step `step` (from 0): linear warm-up to `peak`, then decay to 0 at `steps`, or constant."""
+    """The rate of step `step` (from 0): linear warm-up to `peak`, then decay to 0 at `steps`, or constant.
+
+    "inverse_sqrt" falls with the root of the step and never reaches 0: with peak = (hidden * warmup) ** -0.5 it is the
+    schedule of Vaswani et al. 2017, equation 3.
+    """
     if step < warmup:
         return peak * (step + 1) / warmup
     if schedule == "constant":
         return peak
+    if schedule == "inverse_sqrt":
+        return peak * math.sqrt(max(warmup, 1) / (step + 1))
     progress = (step - warmup) / max(steps - warmup, 1)
     if schedule == "cosine":
         return peak * 0.5 * (1 + math.cos(math.pi * progress))

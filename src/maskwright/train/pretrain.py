@@ -26,6 +26,7 @@ from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model
 from ..models.presets import preset
 from ..objectives.audit import AuditedSequence
+from ..objectives.causal import joint_of
 from ..objectives.masking import Masker
 from ..objectives.pretraining import GENERATOR_SHARE, RTD_WEIGHT, MaskedLanguageModelling, Recipe
 from ..objectives.stream import split_documents
@@ -63,7 +64,9 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    preset(config.preset, **config.model)  # a wrong name or size is said before any work
+    network = preset(config.preset, **config.model)  # a wrong name or size is said before any work
+    if network.num_decoder_layers:
+        raise InputError(f"{config.preset} is an encoder-decoder: train it with maskwright finetune translation.")
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
@@ -120,7 +123,7 @@ class Workshop:
         for part in (self.objective.kept(model), self.objective.guesser(model)):
             part.compute_dtype = DTYPES[config.precision]
             part.tokenizer = self.tokenizer
-            part.encoder.recomputes = config.activation_checkpointing
+            part.recomputes = config.activation_checkpointing
         count = sum(parameter.numel() for parameter in model.parameters())
         note(
             f"{self.title}: {count:,} parameters, {config.precision} on {config.device}, "
@@ -236,6 +239,7 @@ class Workshop:
             self.run.path / name,
             skip_bad_rows=self.config.skip_bad_rows,
             keep_duplicates=self.config.keep_duplicates,
+            joint=joint_of(self.tokenizer) if self.config.objective == "clm" else "",
         )
 
     def _check_vocabulary(self) -> None:
@@ -250,25 +254,26 @@ class Workshop:
 
     def _objective(self) -> MaskedLanguageModelling:
         config, tokenizer = self.config, self.tokenizer
-        cls_id, sep_id, mask_id = (_special_id(tokenizer, role) for role in ("cls", "sep", "mask"))
+        cls: type[MaskedLanguageModelling] = registry.resolve("objective", config.objective)
+        begin_id, end_id, *others = (_special_id(tokenizer, role) for role in cls.roles)
         masker = Masker(
-            mask_id,
+            others[0] if others else end_id,
             tokenizer.special_ids,
             tokenizer.vocab_size,
             config.mask_rate,
             tokenizer.continues_word() if config.whole_words else None,
         )
         recipe = Recipe(
-            cls_id,
-            sep_id,
+            begin_id,
+            end_id,
             masker,
             config.max_length,
             config.short_share,
             config.generator_share or GENERATOR_SHARE,
             config.rtd_weight or RTD_WEIGHT,
+            frames=bool(tokenizer.opening_ids),
         )
-        objective: MaskedLanguageModelling = registry.resolve("objective", config.objective)(recipe)
-        return objective
+        return cls(recipe)
 
     def _split(self) -> tuple[np.ndarray, HeldOut | None]:
         """The documents to train on, and what is held out: the --eval text, or a share of the corpus."""
@@ -291,15 +296,17 @@ class Workshop:
     def _baseline(self) -> Baseline:
         counts = self.shards.unigram_counts()
         labels = self.held_out.labels if self.held_out is not None else np.repeat(np.arange(len(counts)), counts)
-        return unigram_baseline(counts, labels, self.tokenizer.special_ids)
+        is_text = ~np.isin(labels, list(self.tokenizer.special_ids))  # that a text ends is no word to count
+        return unigram_baseline(counts, labels[is_text], self.tokenizer.special_ids)
 
     def _network(self) -> ModelConfig:
         return preset(self.config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
 
     def _network_settings(self) -> dict[str, Any]:
         decided = registry.resolve("objective", self.config.objective).network_settings
-        settings = {"pad_token_id": self.tokenizer.pad_id or 0, **decided, **self.config.model}
         published = preset(self.config.preset)
+        pad = self.tokenizer.pad_id if published.pad_token_id is None else self.tokenizer.pad_id or 0
+        settings = {"pad_token_id": pad, **decided, **self.config.model}
         if settings.get("attention", published.attention) == "big_bird":
             settings.setdefault("attention_seed", self.config.seed)  # random blocks are draws of the run
         room = settings.get("max_position_embeddings") or published.max_position_embeddings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,8 @@ def write_pretrain_report(
 def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
     teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
     steps = [Command(teach, "teach it a task")]
+    if job.objective.words == "clm":
+        steps.insert(0, Command(f'maskwright generate {model} "your text" --top-k 40', "let it write"))
     if job.objective.words == "mlm":
         fill = f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."'
         steps.insert(0, Command(fill, "see what it learnt"))
@@ -107,6 +110,9 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
             f"counting words gives {baseline.mlm_loss:.3f}",
         ),
     ]
+    if part == "clm":
+        perplexity = math.exp(min(scores["clm_loss"], 700.0))
+        figures.append(Figure("Perplexity", round(perplexity, 2), note="by token; its tokenizer decides the scale"))
     for name, what in PAIRS.items():
         if name in scores:
             figures.append(Figure(f"{what.capitalize()} right", percent(scores[name]), note="a coin gets 50 %"))

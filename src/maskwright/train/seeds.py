@@ -13,6 +13,7 @@ import numpy as np
 from .finetune_job import FinetuneJob
 from .loop import LoopSettings, train
 from .multi_task_job import MultiTaskJob
+from .optimizer import ADAM
 from .run import RunFolder
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Seeds(ABC):
         folder.path.mkdir(exist_ok=True)
         if folder.result is None:
             job = self.job(seed, folder)
-            settings = epoch_settings(self.config, job.steps_per_epoch, seed)
+            settings = epoch_settings(self.config, job.steps_per_epoch, seed, job.adam)
             train(job, settings, folder, name=f"fine-tuning, seed {seed}")
             folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
         found = folder.result or {}
@@ -63,7 +64,9 @@ class Seeds(ABC):
         return result
 
 
-def epoch_settings(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int, seed: int) -> LoopSettings:
+def epoch_settings(
+    config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int, seed: int, adam: tuple[float, float] = ADAM
+) -> LoopSettings:
     """What the loop does with a job of so many steps in an epoch: scores after each of them."""
     return LoopSettings(
         steps=config.epochs * steps_per_epoch,
@@ -77,6 +80,7 @@ def epoch_settings(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: in
         checkpoint_every=config.checkpoint_every or steps_per_epoch,
         evaluate_every=steps_per_epoch,
         keep=1,
+        adam=adam,
     )
 
 

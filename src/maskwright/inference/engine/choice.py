@@ -9,7 +9,7 @@ import torch
 
 from ...core.errors import ConfigError
 from ...models.device import DTYPES, has_fast_bf16
-from . import operators
+from ...nn import operators
 from .int8 import Int8Kit, Place, Range
 from .layers import FloatKit, Kit, PackedProduct, PlainProduct
 

@@ -25,7 +25,10 @@ from .layers import Kit, Norm, Product
 
 
 class FixedEmbeddings:
-    """Token + position + segment vectors, normed; the sum and its norm stay in the dtype of the weights."""
+    """Token + position + segment vectors, normed where the network norms them.
+
+    The sum and its norm stay in the dtype of the weights.
+    """
 
     def __init__(self, kit: Kit, module: Embeddings) -> None:
         self.words, self.scale, self.dtype = module.word.weight.detach(), module.scale, kit.dtype
@@ -38,7 +41,7 @@ class FixedEmbeddings:
             self.places, first_type = self.places + first_type, None
         self.first_type = first_type  # where no table of positions has it already
         self.types = None if types is None or len(types) == 1 else types - types[0]  # what is left to add to the first
-        self.norm = Norm.of(module.norm, module.norm.weight.dtype)
+        self.norm = None if module.norm is None else Norm.of(module.norm, module.norm.weight.dtype)
         own = module.project
         self.project = None if own is None else kit.product(own.weight, own.bias)
 
@@ -53,7 +56,7 @@ class FixedEmbeddings:
             total = total.add_(self.first_type)
         if self.types is not None and batch.token_type_ids is not None:
             total = total.add_(F.embedding(batch.token_type_ids, self.types))
-        hidden = self.norm(total).to(self.dtype)
+        hidden = (total if self.norm is None else self.norm(total)).to(self.dtype)
         return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]
 
 

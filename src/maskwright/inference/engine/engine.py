@@ -1,27 +1,24 @@
 """The engine of one model: weights packed when they are first needed, and again whenever they have changed.
 
 It never changes the model. What it keeps are copies of the weights as they were, with a stamp of every parameter
-(identity, version, place in memory, dtype); a run with another stamp makes new ones. Fused optimisers change weights
-without counting a version, so they are made to. A parameter changed through `.data` leaves no trace at all: take a new
-engine (`inference.ready.place`) after that.
+(nn/versions.py); a run with another stamp makes new ones. A parameter changed through `.data` leaves no trace at all:
+take a new engine (`inference.ready.place`) after that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import increment_version
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from ...core.errors import InputError
 from ...data.batch import Batch
 from ...models.model import Model
 from ...models.transformer import Encoded
+from ...nn.versions import count_fused_steps, stamp_of
 from .choice import float_kit, int8_kit
 from .encoder import FixedEncoder
 from .graphs import Graphs, why_no_graphs
@@ -35,7 +32,7 @@ class Engine:
     """
 
     def __init__(self, int8: bool = False) -> None:
-        _count_fused_steps()
+        count_fused_steps()
         self.int8 = int8
         self.loss: Int8Loss | None = None
         self._ranges: dict[Place, Range] = {}
@@ -113,16 +110,4 @@ def _parameters_of(module: nn.Module) -> list[Tensor]:
 
 
 def _stamp_of(model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:
-    return (model.compute_dtype, *((id(one), one._version, one.data_ptr(), one.dtype) for one in parameters))
-
-
-@cache
-def _count_fused_steps() -> None:
-    """From now on every step of a fused optimiser counts as a change of its parameters."""
-
-    def count(optimizer: Optimizer, *_: Any) -> None:
-        for group in optimizer.param_groups:
-            if group.get("fused"):
-                increment_version(group["params"])
-
-    register_optimizer_step_post_hook(count)
+    return (model.compute_dtype, *(stamp_of(one) for one in parameters))

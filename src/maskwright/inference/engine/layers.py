@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...nn import operators
 from ...nn.activations import gelu, gelu_new, linear
 from ...nn.feed_forward import FeedForward
 from ...nn.linear import LayerNorm
-from . import operators
 
 Activation = Callable[[Tensor], Tensor]
 

@@ -1,0 +1,122 @@
+"""`maskwright translate`: texts in one language in, in another out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..core.errors import ConfigError
+from .common import (
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    PrecisionOption,
+    QuietFlag,
+    SeedOption,
+    SkipBadRowsFlag,
+    ThreadsOption,
+    print_json,
+    print_text,
+    set_threads,
+)
+from .using import MaxLengthOption, warn_of_cuts
+
+if TYPE_CHECKING:
+    from ..inference.translate import Translated
+    from ..tasks.base import AnyRow
+
+STDIN = Path("-")
+
+
+def translate(
+    model: Annotated[str, typer.Argument(help="A translator: a folder of finetune translation, Marian or BART.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate.  [default: standard input]")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write translations to this file: lines, or .jsonl with scores.")
+    ] = None,
+    beam: Annotated[int, typer.Option("--beam", help="Translations followed at once; 1: greedy.")] = 5,
+    length_penalty: Annotated[float, typer.Option(help="Above 0 prefers long translations.")] = 1.0,
+    results: Annotated[int, typer.Option(help="Translations of each text, best first, with scores.")] = 1,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(help="Tokens of a translation, at most.  [default: 50 more than its source]", show_default=False),
+    ] = None,
+    max_length: MaxLengthOption = None,
+    seed: SeedOption = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "auto",
+    threads: ThreadsOption = None,
+    skip_bad_rows: SkipBadRowsFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Translate texts, one a line. With --json or --results also their scores.
+
+    Examples:
+
+        maskwright translate runs/t/model "Ein Hund läuft." --beam 5
+
+        maskwright translate runs/t/model --beam 5 < in.txt > out.txt
+
+        maskwright translate runs/t/model --input in.txt --results 3 --output out.jsonl
+    """
+    if texts and input is not None:
+        raise ConfigError("Give either texts or --input FILE.")
+    if output is not None and json:
+        raise ConfigError("--json prints; --output FILE.jsonl writes the same into a file.")
+    from ..inference.translate import TranslationSettings
+
+    settings = TranslationSettings(beam, results, length_penalty, max_new_tokens)
+    set_threads(threads)
+    from ..api import open_translator
+    from ..tasks.examples import rows_of
+    from ..text.row_stream import RowStream
+
+    translator = open_translator(model, max_length=max_length, device=device, precision=precision)
+    stream = None if texts else RowStream(input or STDIN, skip_bad_rows=skip_bad_rows)
+    found = translator.stream(rows_of(texts) if texts else stream or (), settings)
+    if output is not None:
+        _write(found, output, results)
+        print_text(f"translations: {output}")
+    else:
+        for row, own in found:
+            if json:
+                print_json(_as_json(row, own))
+            elif results == 1:
+                print_text(own[0].text)
+            else:
+                print_text("\n".join(f"{one.score:8.3f}  {one.text}" for one in own))
+    if stream is not None and stream.num_skipped:
+        from ..core.progress import warn
+
+        warn(f"{stream.num_skipped:,} bad rows are left out.")
+    warn_of_cuts(translator.counts)
+
+
+def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path, results: int) -> None:
+    """The file appears complete or not at all."""
+    from json import dumps
+
+    from ..core.storage import open_new
+
+    is_jsonl = output.suffix == ".jsonl"
+    if results > 1 and not is_jsonl:
+        raise ConfigError(f"{output} holds a translation a line; several with scores go into a .jsonl.")
+    with open_new(output) as handle:
+        for row, own in found:
+            line = dumps(_as_json(row, own), ensure_ascii=False) if is_jsonl else own[0].text
+            handle.write((line + "\n").encode())
+
+
+def _as_json(row: AnyRow, own: list[Translated]) -> dict[str, object]:
+    first = {"source": row.text, "translation": own[0].text, "score": own[0].score, "ended": own[0].is_ended}
+    if len(own) == 1:
+        return first
+    return first | {"results": [{"translation": one.text, "score": one.score, "ended": one.is_ended} for one in own]}

@@ -1,0 +1,108 @@
+"""Text that goes on, in the manner of a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from ..api import open_generator
+from ..core.errors import InputError
+from ..inference.generate import Continuation, Generation, TextGenerator
+from ..inference.ready import place
+from ..inference.texts import as_texts
+from ..models.decoding.rules import Rules
+from ..models.model import Model
+from .fine_tuned import ModelSource
+
+
+class Generator(BaseEstimator):
+    """Continues texts with a left-to-right model; nothing is trained, so every method works without `fit`.
+
+    model: a model folder, a name of the hub, or a Model with a tokenizer. max_new_tokens, greedy, temperature, top_k,
+    top_p, repetition_penalty, num_results, beams, length_penalty, stop: as `maskwright generate` has them;
+    random_state: names every draw.
+    """
+
+    def __init__(
+        self,
+        model: ModelSource,
+        *,
+        max_new_tokens: int = 50,
+        greedy: bool = False,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        num_results: int = 1,
+        beams: int = 1,
+        length_penalty: float = 1.0,
+        stop: Sequence[str] = (),
+        random_state: int = 0,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        self.model = model
+        self.max_new_tokens = max_new_tokens
+        self.greedy = greedy
+        self.temperature = temperature
+        self.top_k = top_k
+        self.top_p = top_p
+        self.repetition_penalty = repetition_penalty
+        self.num_results = num_results
+        self.beams = beams
+        self.length_penalty = length_penalty
+        self.stop = stop
+        self.random_state = random_state
+        self.device = device
+        self.precision = precision
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
+        """Load the model. The texts are not used."""
+        if isinstance(self.model, Model):
+            self.generator_ = TextGenerator(place(deepcopy(self.model), self.device, self.precision))
+        else:
+            self.generator_ = open_generator(self.model, device=self.device, precision=self.precision)
+        return self
+
+    def generate(self, prompts: Any) -> list[list[Continuation]]:
+        """`num_results` continuations of each prompt, with their scores and why they ended."""
+        return self._generator().generate(_plain(prompts), self._settings())
+
+    def predict(self, X: Any) -> list[str]:  # noqa: N803
+        """What the model adds to each prompt; the first of several results."""
+        return [found[0].text for found in self.generate(X)]
+
+    def complete(self, text: str, k: int = 3, max_new_tokens: int = 8) -> list[Continuation]:
+        """`k` suggestions of what comes next, the most probable first; see `TextGenerator.complete`."""
+        return self._generator().complete(text, k, max_new_tokens)
+
+    def _settings(self) -> Generation:
+        rules = Rules(self.greedy, self.temperature, self.top_k, self.top_p, self.repetition_penalty)
+        return Generation(
+            self.max_new_tokens,
+            rules,
+            self.num_results,
+            self.beams,
+            self.length_penalty,
+            stop=tuple(self.stop),
+            seed=self.random_state,
+        )
+
+    def _generator(self) -> TextGenerator:
+        if not hasattr(self, "generator_"):
+            self.fit()
+        return self.generator_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _plain(texts: Any) -> list[str]:
+    """Prompts; one text alone is a list of one."""
+    found = [texts] if isinstance(texts, str) else as_texts(texts)
+    if any(not isinstance(text, str) for text in found):
+        raise InputError("Prompts are single texts, not pairs.")
+    return [str(text) for text in found]

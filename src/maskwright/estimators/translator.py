@@ -1,0 +1,86 @@
+"""Translation in the manner of a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from ..api import open_translator
+from ..core.errors import InputError
+from ..inference.ready import place
+from ..inference.texts import as_texts
+from ..inference.translate import Translated, Translating, TranslationSettings
+from ..models.model import Model
+from ..tasks.translation_scores import corpus_scores
+from .fine_tuned import ModelSource
+from .fine_tuned import check_lengths as check_pairs
+
+
+class Translator(BaseEstimator):
+    """Translates texts with an encoder-decoder; nothing is trained, so every method works without `fit`.
+
+    model: a model folder, a name of the hub, or a Model with a tokenizer. beams, num_results, length_penalty,
+    max_new_tokens: as `maskwright translate` has them; max_length: tokens of a source, None as in training.
+    """
+
+    def __init__(
+        self,
+        model: ModelSource,
+        *,
+        beams: int = 5,
+        num_results: int = 1,
+        length_penalty: float = 1.0,
+        max_new_tokens: int | None = None,
+        max_length: int | None = None,
+        device: str = "auto",
+        precision: str = "auto",
+    ) -> None:
+        self.model = model
+        self.beams = beams
+        self.num_results = num_results
+        self.length_penalty = length_penalty
+        self.max_new_tokens = max_new_tokens
+        self.max_length = max_length
+        self.device = device
+        self.precision = precision
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
+        """Load the model. The texts are not used."""
+        if isinstance(self.model, Model):
+            own = place(deepcopy(self.model), self.device, self.precision)
+            self.translator_ = Translating(own, self.max_length)
+        else:
+            self.translator_ = open_translator(
+                self.model, max_length=self.max_length, device=self.device, precision=self.precision
+            )
+        return self
+
+    def translate(self, X: Any) -> list[list[Translated]]:  # noqa: N803
+        """`num_results` translations of each text, best first, with their scores."""
+        if not hasattr(self, "translator_"):
+            self.fit()
+        settings = TranslationSettings(self.beams, self.num_results, self.length_penalty, self.max_new_tokens)
+        return self.translator_.translate(_plain(X), settings)
+
+    def predict(self, X: Any) -> list[str]:  # noqa: N803
+        """The best translation of each text."""
+        return [found[0].text for found in self.translate(X)]
+
+    def score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """BLEU of the translations of X against the texts y, 0 to 100. Raises MissingExtraError without sacrebleu."""
+        texts, wanted = _plain(X), _plain(y)
+        check_pairs(texts, wanted)
+        return corpus_scores(self.predict(texts), wanted)[0]["bleu"]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _plain(texts: Any) -> list[str]:
+    """Texts; one text alone is a list of one."""
+    found = [texts] if isinstance(texts, str) else as_texts(texts)
+    if any(not isinstance(text, str) for text in found):
+        raise InputError("Texts to translate are single texts, not pairs.")
+    return [str(text) for text in found]

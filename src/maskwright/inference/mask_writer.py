@@ -1,0 +1,95 @@
+"""Text from a masked language model: masks behind a prompt, filled one after the other (Wang and Cho 2019).
+
+Such a model was trained to see both sides of a gap, not to write: each token is drawn with masks where the rest of the
+text will be, so it knows how long the text is and nothing of how it ends. Beside a left-to-right model it shows why
+those are used for writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ..core.config import check
+from ..core.errors import InputError
+from ..core.progress import note
+from ..core.randomness import generator
+from ..data.batch import Batch
+from ..models.decoding.rules import choose
+from ..models.decoding.spelling import Spelling, check_stops
+from ..models.model import Model
+from .generate import Continuation, Generation
+from .ready import tokenizer_of
+
+
+class MaskWriter:
+    """Continues texts with a masked language model; what `generate` takes is what TextGenerator takes, but beams."""
+
+    def __init__(self, model: Model) -> None:
+        if model.config.judges_last:
+            raise InputError(
+                "This is a left-to-right model, which sees nothing behind a gap: it needs no masks to write."
+            )
+        self.model = model.eval()
+        self.tokenizer = tokenizer_of(model)
+        if self.tokenizer.mask_id is None:
+            raise InputError("The model's tokenizer has no mask token, so it cannot fill masks.")
+        self.mask_id = self.tokenizer.mask_id
+        note("This model was trained to fill gaps, not to write: it fills masks behind the prompt, from left to right.")
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        settings: Generation | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> list[list[Continuation]]:
+        """`num_results` texts of `max_new_tokens` tokens behind each prompt.
+
+        on_text: given the text of one prompt's one continuation while it grows. Raises InputError for beams, and for a
+        prompt that leaves no room.
+        """
+        settings = settings or Generation()
+        check(
+            settings.beams == 1, "A masked language model has no beams: its tokens are not guessed from those before."
+        )
+        check_stops(self.tokenizer, settings.stop)
+        return [
+            [self._write(prompt, settings, (place, copy), on_text) for copy in range(settings.num_results)]
+            for place, prompt in enumerate(prompts)
+        ]
+
+    @torch.inference_mode()
+    def _write(
+        self, prompt: str, settings: Generation, place: tuple[int, int], on_text: Callable[[str], None] | None
+    ) -> Continuation:
+        words = self.tokenizer.encode_plain([prompt])[0]
+        row, _ = self.tokenizer.encode_ids([prompt])
+        before = [*self.tokenizer.opening_ids, *words]
+        closing = row[0][len(before) :]
+        count = settings.max_new_tokens
+        most = self.model.config.max_position_embeddings
+        if len(before) + count + len(closing) > most:
+            raise InputError(
+                f"The prompt has {len(words):,} tokens and {count:,} are to follow; with its special tokens the model "
+                f"takes {most:,}: shorten the prompt or lower --max-new-tokens."
+            )
+        uniforms = torch.from_numpy(generator(settings.seed, "fill", *place).random(count))
+        spelling = Spelling(self.tokenizer, before, settings.stop, on_text)
+        score, ended_by = 0.0, "length"
+        device = self.model.word_embeddings.device
+        special = list(self.tokenizer.special_ids)
+        for step in range(count):
+            ids = [*before, *spelling.ids, *[self.mask_id] * (count - step), *closing]
+            batch = Batch.from_sequences([ids]).to(device)
+            at = len(before) + step
+            logits = self.model.mlm_logits(self.model.encode(batch).hidden[at : at + 1]).float()  # [1, vocab]
+            logits[:, special] = float("-inf")
+            seen = torch.tensor([[*before, *spelling.ids]], device=device)
+            own = None if settings.rules.greedy else uniforms[step : step + 1].to(device)
+            token = int(choose(logits, settings.rules, own, seen))
+            score += float(logits.log_softmax(dim=-1)[0, token])
+            if spelling.add(token):
+                ended_by = "stop"
+                break
+        return Continuation(prompt, spelling.finish(), len(spelling.ids), score, ended_by)

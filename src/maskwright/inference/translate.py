@@ -1,0 +1,94 @@
+"""Texts in, translations out, by an encoder-decoder: the best of each, or several with scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.config import check
+from ..core.errors import InputError
+from ..models.decoding.beam import Beams
+from ..models.model import Model
+from ..tasks import Translation, task_of_model
+from ..tasks.base import AnyRow
+from ..tasks.examples import blocks, rows_of
+from ..tasks.translation import BEAMS
+from ..text.encoding import TextCounts
+from .ready import room_of, tokenizer_of
+
+BLOCK_ROWS = 1024  # texts of a file that are sorted by length together
+BLOCK_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True)
+class TranslationSettings:
+    """How texts are translated.
+
+    beams: translations that are followed at once, 1 for the most probable token each time; num_results: how many of
+    them are wanted; length_penalty: scores are divided by length to this power; max_new_tokens: of a translation, None
+    for 50 more than its source. Raises ConfigError for values out of range.
+    """
+
+    beams: int = BEAMS
+    num_results: int = 1
+    length_penalty: float = 1.0
+    max_new_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        self.search()
+        most = self.max_new_tokens
+        check(most is None or most >= 1, f"max_new_tokens is {most}; it must be at least 1.")
+
+    def search(self) -> Beams:
+        """The beams."""
+        return Beams(self.beams, self.num_results, self.length_penalty)
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One translation. score: log probability / length ** length_penalty (with one beam undivided); is_ended: False
+    where the text was cut off at its longest.
+    """
+
+    text: str
+    score: float
+    is_ended: bool
+
+
+class Translating:
+    """Translates with an encoder-decoder and its tokenizers. counts: what was cut or unknown in all texts so far.
+
+    max_length: tokens of a source, None for what the model takes; the rest is cut. Raises InputError for another model.
+    """
+
+    def __init__(self, model: Model, max_length: int | None = None) -> None:
+        if not model.has_decoder or model.head_name != "seq2seq":
+            raise InputError("Only an encoder-decoder translates: finetune translation makes one.")
+        self.model, self.tokenizer = model.eval(), tokenizer_of(model)
+        self.max_length = room_of(model, max_length)
+        self.counts = TextCounts()
+        task = task_of_model(model)
+        assert isinstance(task, Translation)
+        self.task = task
+
+    def translate(self, texts: Sequence[str], settings: TranslationSettings | None = None) -> list[list[Translated]]:
+        """`num_results` translations of each text, best first."""
+        return [found for _, found in self.stream(rows_of(texts), settings)]
+
+    def stream(
+        self, rows: Iterable[AnyRow], settings: TranslationSettings | None = None
+    ) -> Iterator[tuple[AnyRow, list[Translated]]]:
+        """The same for rows, in their order; they are read block by block."""
+        settings = settings or TranslationSettings()
+        for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
+            examples = self.task.unlabelled(block, self.tokenizer, self.max_length, counts=self.counts)
+            answers = self.task.predict(
+                self.model, examples, beams=settings.search(), max_new_tokens=settings.max_new_tokens
+            )
+            for row, answer in zip(block, answers, strict=True):
+                yield row, [_translated(one) for one in (answer, *answer.get("others", []))]
+
+
+def _translated(answer: dict[str, Any]) -> Translated:
+    return Translated(answer["translation"], answer["score"], answer["ended"])

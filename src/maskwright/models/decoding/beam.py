@@ -1,0 +1,162 @@
+"""Beam search: the most probable continuations, of which several are followed at once (Graves 2012, section 3.2).
+
+A score is the sum of log probabilities divided by length ** length_penalty, the tokens that end a text counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...core.config import check
+from .rules import Decoder, penalise
+from .search import Grown, Seen
+
+NOTHING = -1e9  # the score of a beam that does not exist yet
+
+
+@dataclass(frozen=True)
+class Beams:
+    """How wide and how long.
+
+    width: beams of a text; num_results: how many of them are wanted, the best first; length_penalty: above 0 long
+    texts are preferred, below 0 short ones, 0 is the plain sum; early_stopping: stop when `width` texts have ended, and
+    not when no running one can become better.
+    """
+
+    width: int = 1
+    num_results: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool = False
+
+    def __post_init__(self) -> None:
+        check(self.width >= 1, f"The number of beams is {self.width}; it must be at least 1.")
+        check(
+            1 <= self.num_results <= self.width,
+            f"{self.num_results} results are wanted of {self.width} beams: ask for 1 to {self.width}.",
+        )
+
+
+@dataclass
+class _Text:
+    """One text: what has ended so far, with its final score, best first; and whether nothing better can come."""
+
+    ended: list[tuple[float, Grown]]
+    is_done: bool = False
+
+
+def search_beams(
+    decoder: Decoder,
+    prompts: Sequence[Sequence[int]],
+    beams: Beams,
+    *,
+    max_new_tokens: int,
+    end_ids: Collection[int] = (),
+    banned_ids: Collection[int] = (),
+    repetition_penalty: float = 1.0,
+) -> list[list[Grown]]:
+    """The best continuations of each text, at most `beams.num_results`, best first; `score` is divided by length.
+
+    The arguments are those of `search.grow`.
+    """
+    width = beams.width
+    texts = [_Text([]) for _ in prompts]
+    logits = decoder.start()  # [texts, vocab]
+    rows = torch.arange(len(prompts)).repeat_interleave(width)
+    decoder.keep(rows)
+    logits = logits[rows.to(logits.device)]  # [texts * width, vocab]
+    seen = Seen([prompts[row] for row in rows.tolist()]) if repetition_penalty != 1 else None
+    running = torch.full((len(prompts), width), NOTHING, dtype=torch.float64)
+    running[:, 0] = 0.0  # the beams of a text are equal at first: one of them stands for all
+    history = torch.zeros(len(rows), max_new_tokens, dtype=torch.int64)
+    live = list(range(len(prompts)))
+    banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=logits.device)
+    for step in range(1, max_new_tokens + 1):
+        scores, parents, tokens = _candidates(logits, running, banned, seen, repetition_penalty)
+        picked, running = _split(
+            [texts[text] for text in live], (scores, parents, tokens), history, beams, step, max_new_tokens, end_ids
+        )
+        going = [place for place, text in enumerate(live) if not texts[text].is_done]
+        if not going or step == max_new_tokens:
+            break
+        live, running = [live[place] for place in going], running[going]
+        offsets = width * torch.tensor(going)[:, None]
+        origin = (torch.tensor([picked[place][0] for place in going]) + offsets).flatten()  # [rows that go on]
+        chosen = torch.tensor([picked[place][1] for place in going]).flatten()
+        history = history[origin]
+        history[:, step - 1] = chosen
+        if seen is not None:
+            seen.keep(origin)
+            seen.add(chosen)
+        if len(origin) != len(logits) or not torch.equal(origin, torch.arange(len(origin))):
+            decoder.keep(origin, same_texts=len(origin) == len(logits))
+        logits = decoder.step(chosen)
+    return [[one for _, one in text.ended[: beams.num_results]] for text in texts]
+
+
+def _candidates(
+    logits: Tensor, running: Tensor, banned: Tensor, seen: Seen | None, penalty: float
+) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
+    """The best next tokens of each text over all its beams: scores, beams and tokens, best first.
+
+    Twice as many as beams: as many as that may end, and the search still goes on. logits: float [texts * width, vocab];
+    running: float64 [texts, width]; banned: int64 [tokens] that are never taken; no other gets their probability.
+    """
+    total = logits.logsumexp(dim=-1, keepdim=True)  # [texts * width, 1]
+    if len(banned):
+        logits = logits.index_fill(1, banned, -torch.inf)
+    width = running.shape[1]
+    few = min(2 * width, logits.shape[1])
+    if seen is None:
+        values, ids = logits.topk(few)  # [texts * width, few]
+        values = values - total
+    else:
+        values, ids = penalise(logits - total, seen.ids.to(logits.device), penalty).topk(few)
+    totals = (values.double().cpu() + running.view(-1, 1)).view(len(running), -1)  # [texts, width * few]
+    best, places = totals.topk(min(2 * width, totals.shape[1]))
+    tokens = ids.cpu().view(len(running), -1).gather(1, places)
+    return best.tolist(), (places // few).tolist(), tokens.tolist()
+
+
+def _split(
+    texts: Sequence[_Text],
+    candidates: tuple[list[list[float]], list[list[int]], list[list[int]]],
+    history: Tensor,
+    beams: Beams,
+    step: int,
+    max_new_tokens: int,
+    end_ids: Collection[int],
+) -> tuple[list[tuple[list[int], list[int]]], Tensor]:
+    """Of each text's candidates those that end it, kept in `texts`, and those that run on: beams and tokens of each
+    text, and their scores, float64 [texts, width].
+    """
+    width = beams.width
+    picked, running = [], torch.full((len(texts), width), NOTHING, dtype=torch.float64)
+    for number, (text, scores, parents, tokens) in enumerate(zip(texts, *candidates, strict=True)):
+        origin: list[int] = []
+        chosen: list[int] = []
+        for rank, (score, parent, token) in enumerate(zip(scores, parents, tokens, strict=True)):
+            is_end = token in end_ids
+            if (is_end or step == max_new_tokens) and rank < width and score > NOTHING / 2:
+                row = history[number * width + parent, : step - 1].tolist()
+                final = score / step**beams.length_penalty
+                text.ended.append((final, Grown(row if is_end else [*row, token], final, is_end)))
+            if not is_end and len(origin) < width:
+                running[number, len(origin)] = score
+                origin.append(parent)
+                chosen.append(token)
+        text.ended = sorted(text.ended, key=lambda one: -one[0])[:width]
+        missing = width - len(origin)  # a vocabulary may hold too few tokens: those beams do not exist
+        picked.append((origin + [0] * missing, chosen + [0] * missing))
+        text.is_done = _is_done(text, float(running[number, 0]), beams, step)
+    return picked, running
+
+
+def _is_done(text: _Text, best_running: float, beams: Beams, step: int) -> bool:
+    """Whether no running beam can become one of the best: by its score at the length it has."""
+    if len(text.ended) < beams.width:
+        return best_running <= NOTHING / 2
+    return beams.early_stopping or best_running / step**beams.length_penalty <= text.ended[-1][0]

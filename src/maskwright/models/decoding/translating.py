@@ -1,0 +1,173 @@
+"""Texts that are written for others: the logits of each row's next token, each row beside its own source.
+
+The sources are read once; every layer's keys and values of them, and of what was written so far, are kept. Sources may
+be of any lengths; what a row stands beside changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+from ...data.batch import Batch, chunks_by_tokens
+from ...nn.attention import Executor
+from ...nn.cache import KeyValueCache
+from ..attending import looking_back
+from ..encoder_decoder import EncoderDecoder
+from .beam import Beams, search_beams
+from .causal import pack_weights
+from .rules import Rules
+from .search import Grown, grow
+
+LONGER = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
+STEP = 16  # sources are grouped by their length in so many tokens, so that those of a group have one limit
+ROWS = 64  # beams that grow side by side, or texts where there is one beam
+
+
+class TranslatingDecoder:
+    """Rows of tokens that an encoder-decoder writes; the protocol is `rules.Decoder`.
+
+    source: the texts to read, one for each row; max_new_tokens: how many steps there may be; use_cache: False reads the
+    whole row anew at each step, which is slow and the same. Raises InputError for a model without a start token, and
+    for more tokens than it has positions.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        source: Batch,
+        max_new_tokens: int,
+        *,
+        use_cache: bool = True,
+    ) -> None:
+        self.model, self.config = model, model.decoder.config
+        self.device = model.word_embeddings.device
+        self.start_id = start_token(model)
+        if max_new_tokens > self.config.max_position_embeddings:
+            raise InputError(
+                f"{max_new_tokens:,} new tokens are more than the {self.config.max_position_embeddings:,} that this "
+                "model can write: ask for fewer."
+            )
+        self.source = source.to(self.device)
+        self.max_new_tokens = max_new_tokens
+        self.use_cache = use_cache
+        self.newest = -1
+        self._attending: list[Executor] | None = None
+
+    @torch.inference_mode()
+    def start(self) -> Tensor:
+        """Read the sources: float32 logits [rows, vocab] of the first token that is written."""
+        rows, config, dtype = len(self.source), self.config, self.model.compute_dtype
+        self.memory = self.model.encode(self.source).hidden
+        self._first = torch.full((rows,), self.start_id)
+        if self.use_cache:
+            self.cross = self.model.decoder.remember(self.memory, self.source.lengths)
+            heads, width = config.num_attention_heads, config.head_dim
+            self.cache = KeyValueCache(
+                config.num_hidden_layers, rows, self.max_new_tokens, heads, width, dtype=dtype, device=self.device
+            )
+        else:
+            self.written = torch.zeros(rows, 0, dtype=torch.int64)
+            self.owner = torch.arange(rows)
+        return self.step(self._first)
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor) -> Tensor:
+        """Read one more token of each row, int64 [rows]: float32 logits [rows, vocab] of the token after it."""
+        self.newest += 1
+        hidden = self._step_cached(tokens.to(self.device)) if self.use_cache else self._step_anew(tokens.cpu())
+        return self.model.mlm_logits(hidden).float()
+
+    @torch.inference_mode()
+    def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
+        """Go on with `rows`, int64 [kept], in that order; one may come more than once."""
+        if self.use_cache:
+            self.cross.keep(rows)
+            self.cache.keep(rows.to(self.device))
+        else:
+            self.written, self.owner = self.written[rows.cpu()], self.owner[rows.cpu()]
+
+    def _step_cached(self, tokens: Tensor) -> Tensor:
+        """float [rows, hidden]."""
+        self.cache.newest = self.newest
+        positions = torch.full_like(tokens, self.newest)
+        dtype = self.model.compute_dtype
+        if self._attending is None or self.config.positions == "rotary":  # angles are those of the new positions
+            relatives = self.model.decoder.relatives
+            self._attending = looking_back(self.config, positions, self.cache, dtype, relatives)
+        return self.model.decoder.grow(tokens, positions, self._attending, self.cross, dtype)
+
+    def _step_anew(self, tokens: Tensor) -> Tensor:
+        """float [rows, hidden]."""
+        self.written = torch.cat([self.written, tokens[:, None]], dim=1)
+        target = Batch.from_sequences([row.numpy() for row in self.written]).to(self.device)
+        parts = self.memory.split(self.source.lengths)
+        ids = self.source.input_ids.split(self.source.lengths)
+        source = Batch.from_sequences([ids[row].cpu().numpy() for row in self.owner.tolist()]).to(self.device)
+        memory = torch.cat([parts[row] for row in self.owner.tolist()])
+        return self.model.decode(target, memory, source).hidden[target.last_tokens]
+
+
+def start_token(model: EncoderDecoder) -> int:
+    """What stands before every text that the model writes. Raises InputError where it names none."""
+    start = model.config.decoder_start_token_id
+    if start is None:
+        raise InputError("The model's config.json names no decoder_start_token_id, so no text can begin.")
+    return start
+
+
+def longest_translation(num_tokens: int, most: int) -> int:
+    """Tokens that may be written for a source of so many, at most `most`: of its own length alone."""
+    return min(-(-num_tokens // STEP) * STEP + LONGER, most)
+
+
+def translate_ids(
+    model: EncoderDecoder,
+    sources: Sequence[np.ndarray],
+    beams: Beams,
+    *,
+    end_ids: Collection[int],
+    banned_ids: Collection[int] = (),
+    max_new_tokens: int | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[list[Grown]]:
+    """What the model writes for each source, `beams.num_results` of it, best first; one beam writes greedily.
+
+    sources: ids, int [tokens] each; max_new_tokens: of every translation, None for what `longest_translation` says;
+    tell: told how many sources are done. The model is laid out for small products and left in evaluation mode.
+    """
+    pack_weights(model.eval())
+    most = min(max_new_tokens or model.config.max_position_embeddings, model.config.max_position_embeddings)
+    found: list[list[Grown]] = [[] for _ in sources]
+    done = 0
+    for limit, chosen in _groups([len(source) for source in sources], most, max_new_tokens, beams.width):
+        batch = Batch.from_sequences([sources[row] for row in chosen])
+        decoder = TranslatingDecoder(model, batch, limit)
+        prompts = [[decoder.start_id]] * len(chosen)
+        limits = {"max_new_tokens": limit, "end_ids": end_ids, "banned_ids": banned_ids}
+        if beams.width == 1:
+            texts = [[one] for one in grow(decoder, prompts, Rules(greedy=True), **limits)]  # type: ignore[arg-type]
+        else:
+            texts = search_beams(decoder, prompts, beams, **limits)  # type: ignore[arg-type]
+        for row, text in zip(chosen, texts, strict=True):
+            found[row] = text
+        done += len(chosen)
+        if tell is not None:
+            tell(done)
+    return found
+
+
+def _groups(
+    lengths: Sequence[int], most: int, max_new_tokens: int | None, width: int
+) -> Iterator[tuple[int, list[int]]]:
+    """Rows to write side by side, with how much: shortest first, and of one limit."""
+    limits = np.array([longest_translation(n, most) if max_new_tokens is None else most for n in lengths])
+    order = np.lexsort((np.asarray(lengths), limits))
+    for limit in np.unique(limits).tolist():
+        own = [row for row in order.tolist() if limits[row] == limit]
+        for chunk in chunks_by_tokens(own, [1] * len(lengths), max(ROWS // width, 1)):
+            yield limit, chunk

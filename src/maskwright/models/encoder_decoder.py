@@ -1,0 +1,244 @@
+"""The original Transformer: an encoder that reads a text, and a decoder that writes another for it.
+
+Vaswani et al. 2017. Packed: `encode` the sources, `decode` the targets beside them, `mlm_logits` of the vectors that
+guess a token. Padded (`forward`): as transformers' encoder-decoders have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..core.config import check
+from ..core.errors import InputError
+from ..data.batch import Batch
+from ..nn.activations import ACTIVATIONS
+from ..nn.embeddings import Table
+from ..nn.linear import Linear
+from .config import ModelConfig
+from .decoder import Decoded, Decoder, decoder_config
+from .model import Model
+from .output import ModelOutput
+from .pretraining_heads import MaskedLanguageModelHead
+from .transformer import Encoded
+
+IGNORED = -100  # a label that does not count
+
+
+class TargetHead(MaskedLanguageModelHead):
+    """Which token comes next in the text that is written? Its table, and a bias for each token."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        check(
+            config.num_decoder_layers > 0,
+            "Head seq2seq writes a second text, and this network has no decoder: set num_decoder_layers, or take "
+            "another head.",
+        )
+        nn.Module.__init__(self)
+        vocab, size = config.target_vocab_size, config.hidden_size
+        self.dense = self.norm = None
+        self.bias = nn.Parameter(torch.empty(vocab))
+        self.decoder = None if config.tie_word_embeddings else nn.Parameter(torch.empty(vocab, size))
+        self.act = ACTIVATIONS[config.hidden_act]
+
+
+class EncoderDecoder(Model):
+    """A Model that also writes. decoder: its second stack; head: "seq2seq", or None for the bare network.
+
+    target_tokenizer: of the text that is written, where it has a vocabulary of its own, else None.
+    """
+
+    has_decoder: ClassVar[bool] = True
+
+    def __init__(
+        self, config: ModelConfig, head_name: str | None = None, *, labels: Sequence[str] | int | None = None
+    ) -> None:
+        check(
+            head_name in (None, "seq2seq"),
+            f"An encoder-decoder takes no head '{head_name}': it writes (head seq2seq), or is bare. Train it with "
+            "maskwright finetune translation.",
+        )
+        super().__init__(config, head_name, labels=labels, with_pooler=False)
+        self.decoder = Decoder(decoder_config(config))
+        if config.decoder_vocab_size is None:
+            self.decoder.embeddings.word = self.encoder.embeddings.word
+        self.target_tokenizer: Any = None
+        if config.scale_embeddings:
+            self._draw_as_published()
+
+    def _draw_as_published(self) -> None:
+        """First weights of the original: tables of deviation hidden ** -0.5, which the scale brings to 1, as large as
+        the positions; each matrix after Glorot and Bengio 2010, equation 16.
+        """
+        usual = self.config.initializer_range
+        for name, part in self.named_modules():
+            if isinstance(part, Table):
+                part.spread = part.weight.shape[1] ** -0.5 / usual
+            elif isinstance(part, Linear):
+                joined = {"qkv": 3, "key_value": 2}.get(name.rpartition(".")[2], 1)
+                size = part.weight.shape[1] + part.weight.shape[0] // joined
+                part.spread *= (2 / size) ** 0.5 / usual
+
+    @property
+    def scored_words(self) -> Tensor:
+        """The table of the text that is written: float [vocab, size]."""
+        return self.decoder.embeddings.word.weight
+
+    def decode(
+        self,
+        target: Batch,
+        memory: Tensor,
+        source: Batch,
+        *,
+        hidden_states: bool = False,
+        attentions: bool = False,
+    ) -> Decoded:
+        """What the decoder makes of a pack of targets, each of which begins with the start token: `.hidden` [tokens,
+        hidden].
+
+        memory: float [source tokens, hidden] of `encode(source)`. Raises InputError for ids or lengths that the tables
+        do not have.
+        """
+        if target.input_ids.device.type == "cpu":
+            self.check_target(target, source)
+        return self.decoder.decode(
+            target, memory, source, self.compute_dtype, hidden_states=hidden_states, attentions=attentions
+        )
+
+    def check_target(self, target: Batch, source: Batch) -> None:
+        """Raise InputError for targets that do not fit the decoder, or the sources."""
+        if len(target) != len(source) or 0 in source.lengths:
+            raise InputError(f"{len(target)} targets need as many sources, none of them empty; here are {len(source)}.")
+        if not target.num_tokens:
+            return
+        longest, most = max(target.lengths), self.config.max_position_embeddings
+        if longest > most:
+            raise InputError(f"A target has {longest:,} tokens; this model takes at most {most:,}: cut it.")
+        lowest, highest = (int(value) for value in torch.aminmax(target.input_ids))
+        if lowest < 0 or highest >= self.config.target_vocab_size:
+            wrong = lowest if lowest < 0 else highest
+            raise InputError(
+                f"Token id {wrong:,} is not in the vocabulary of the targets, "
+                f"0 to {self.config.target_vocab_size - 1:,}."
+            )
+
+    def target_logits(self, batch: Batch) -> Tensor:
+        """Logits at every token of `batch.target`, each row given all tokens before: float [target tokens, vocab]."""
+        if batch.target is None:
+            raise InputError("A batch without targets: teacher forcing needs the text that is to be written.")
+        memory = self.encode(batch).hidden
+        return self.mlm_logits(self.decode(batch.target, memory, batch).hidden)
+
+    # -- padded ----------------------------------------------------------------------------------------------
+
+    def forward(  # type: ignore[override]
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> ModelOutput:
+        """The padded call, in transformers' names and shapes.
+
+        input_ids, attention_mask, token_type_ids: int [batch, seq]; decoder_input_ids, decoder_attention_mask, labels:
+        int [batch, target seq], labels of -100 do not count. Without decoder_input_ids they are the labels, or else the
+        input itself, moved to the right behind the start token. Padding stands at the right and comes back as zeros.
+        Raises InputError.
+        """
+        if labels is not None and self.head is None:
+            raise InputError("A bare network takes no labels: load or build it with head seq2seq.")
+        if decoder_input_ids is None:
+            decoder_input_ids, decoder_attention_mask = self._shifted(labels, input_ids, attention_mask)
+        source = _packed(input_ids, attention_mask, token_type_ids)
+        target = _packed(decoder_input_ids, decoder_attention_mask, None)
+        wanted = {"hidden_states": output_hidden_states, "attentions": output_attentions}
+        encoded = self.encode(source, **wanted)
+        decoded = self.decode(target, encoded.hidden, source, **wanted)
+        logits = loss = None
+        if self.head is not None:
+            logits = _spread(self.mlm_logits(decoded.hidden), target, decoder_input_ids.shape[1])
+        if logits is not None and labels is not None:
+            if labels.shape != decoder_input_ids.shape:
+                raise InputError(f"labels are {list(labels.shape)}, the targets {list(decoder_input_ids.shape)}.")
+            loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten().long(), ignore_index=IGNORED)
+        return _padded_output(encoded, decoded, source, target, input_ids, decoder_input_ids, logits, loss)
+
+    def _shifted(self, labels: Tensor | None, input_ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """What stands before each label, or each token of the input, and which of it counts."""
+        start = self.config.decoder_start_token_id
+        if start is None:
+            raise InputError("The model names no decoder_start_token_id: give decoder_input_ids.")
+        wanted = input_ids if labels is None else labels
+        counts = mask if labels is None else (labels != IGNORED).long()
+        if labels is None and self.config.decoder_vocab_size is not None:
+            raise InputError("The two sides have vocabularies of their own: give decoder_input_ids or labels.")
+        before = torch.full_like(wanted[:, :1], start)
+        return torch.cat([before, wanted[:, :-1].clamp(min=0)], dim=1), counts
+
+
+def _packed(ids: Tensor, mask: Tensor | None, types: Tensor | None) -> Batch:
+    """Rows of int [batch, seq] without the padding at their right."""
+    if ids.ndim != 2 or (mask is not None and mask.shape != ids.shape):
+        raise InputError("Rows of tokens are [batch, seq], and their mask has the same shape.")
+    keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+    if bool((keep[:, 1:] & ~keep[:, :-1]).any()) or not bool(keep[:, :1].all()):
+        raise InputError("An encoder-decoder takes rows that are padded at the right alone, none of them empty.")
+    rows = [row[kept].cpu().numpy() for row, kept in zip(ids, keep, strict=True)]
+    own = None if types is None else [row[kept].cpu().numpy() for row, kept in zip(types, keep, strict=True)]
+    return Batch.from_sequences(rows, own).to(ids.device)
+
+
+def _spread(values: Tensor, batch: Batch, length: int) -> Tensor:
+    """float [tokens, size] as [batch, seq, size], 0 where nothing stands."""
+    padded = values.new_zeros(len(batch), length, values.shape[1])
+    places = torch.arange(length, device=values.device)
+    is_there = places < torch.tensor(batch.lengths, device=values.device)[:, None]  # [batch, seq]
+    padded[is_there] = values
+    return padded
+
+
+def _spread_weights(weights: tuple[Tensor, ...], length: int, other: int) -> Tensor:
+    """For each text [heads, length, other] as float [batch, heads, seq, other seq], 0 where nothing stands."""
+    padded = weights[0].new_zeros(len(weights), len(weights[0]), length, other)
+    for row, own in enumerate(weights):
+        padded[row, :, : own.shape[1], : own.shape[2]] = own
+    return padded
+
+
+def _padded_output(
+    encoded: Encoded,
+    decoded: Decoded,
+    source: Batch,
+    target: Batch,
+    input_ids: Tensor,
+    decoder_input_ids: Tensor,
+    logits: Tensor | None,
+    loss: Tensor | None,
+) -> ModelOutput:
+    read, written = input_ids.shape[1], decoder_input_ids.shape[1]
+
+    def states(own: tuple[Tensor, ...] | None, batch: Batch, length: int) -> tuple[Tensor, ...] | None:
+        return None if own is None else tuple(_spread(one, batch, length) for one in own)
+
+    def weights(own: tuple[tuple[Tensor, ...], ...] | None, length: int, other: int) -> tuple[Tensor, ...] | None:
+        return None if own is None else tuple(_spread_weights(one, length, other) for one in own)
+
+    return ModelOutput(
+        _spread(decoded.hidden, target, written),
+        loss=loss,
+        logits=logits,
+        decoder_hidden_states=states(decoded.hidden_states, target, written),
+        decoder_attentions=weights(decoded.attentions, written, written),
+        cross_attentions=weights(decoded.cross_attentions, written, read),
+        encoder_last_hidden_state=_spread(encoded.hidden, source, read),
+        encoder_hidden_states=states(encoded.hidden_states, source, read),
+        encoder_attentions=weights(encoded.attentions, read, read),
+    )

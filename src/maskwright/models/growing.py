@@ -1,0 +1,46 @@
+"""A model whose vocabulary grew: new rows of its tables, the mean of those that are there, so that nothing jumps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..core.randomness import derive_seed
+from .model import Model
+
+WORDS = ("encoder.embeddings.word.weight", "head.decoder", "head.bias")  # parameters with a row for each token
+
+
+@torch.no_grad()
+def with_tokenizer(model: Model, tokenizer: Any) -> Model:
+    """The model with rows for all tokens of `tokenizer`, which it has from now on; the model itself if it has them.
+
+    New rows are the mean of all others, each moved a little by a draw of its own, or new tokens would stay equal.
+    """
+    missing = tokenizer.vocab_size - model.config.vocab_size
+    if missing <= 0:
+        model.tokenizer = tokenizer
+        return model
+    config = replace(model.config, vocab_size=tokenizer.vocab_size)
+    grown = Model(
+        config,
+        model.head_name,
+        labels=model.labels or None,
+        problem_type=model.problem_type,
+        with_pooler=model.has_pooler,
+    )
+    old = dict(model.named_parameters())
+    for name, parameter in grown.named_parameters():
+        part = old[name]
+        if name not in WORDS:
+            parameter.copy_(part)
+            continue
+        mean = part.mean(dim=0, keepdim=True).expand(missing, *part.shape[1:])
+        draws = torch.Generator().manual_seed(derive_seed(0, f"new rows of {name}"))
+        moved = torch.randn(mean.shape, generator=draws).to(part.device) * (0.1 * config.initializer_range)
+        parameter.copy_(torch.cat([part, mean + (moved if part.ndim > 1 else 0.0)]))
+    grown.tokenizer, grown.sentence = tokenizer, model.sentence
+    grown.compute_dtype = model.compute_dtype
+    return grown.to(model.word_embeddings.device).train(model.training)

@@ -1,0 +1,186 @@
+"""Cross-attention: tokens of one text look at all tokens of another (Vaswani et al. 2017, section 3.2.3).
+
+Queries come from the text that is written, keys and values from the one that was read. In a pack the two texts of a
+pair have lengths of their own, so neighbouring pairs of nearly equal lengths are padded to one another inside attention
+alone. While a text grows, keys and values of the other one are computed once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .attention import CACHED_SCORES
+from .dropout import dropout
+from .linear import Linear
+from .padded_attention import RUN_COST, Group, group_of, pad, unpad
+
+
+class PairGroup(NamedTuple):
+    """Neighbouring pairs of texts: their queries and their keys."""
+
+    queries: Group
+    keys: Group
+
+
+class Across(Protocol):
+    """What attends to the other text: `attend_across` or `CrossMemory.look`, with all but these bound to it."""
+
+    def __call__(self, attention: CrossAttention, hidden: Tensor) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """hidden: float [tokens, hidden] of the text that is written. Returns context of that shape, and weights."""
+
+
+class CrossAttention(nn.Module):
+    """Multi-head attention from one text to another. `out` is W_O, as in self-attention."""
+
+    def __init__(self, hidden_size: int, num_heads: int, attention_dropout: float, bias: bool = True) -> None:
+        super().__init__()
+        self.query = Linear(hidden_size, hidden_size, bias)
+        self.key_value = Linear(hidden_size, 2 * hidden_size, bias)
+        self.out = Linear(hidden_size, hidden_size, bias)
+        self.num_heads = num_heads
+        self.attention_dropout = attention_dropout
+
+    def forward(self, hidden: Tensor, across: Across) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """hidden: float [tokens, hidden], as is the result; weights [heads, length, other] of each text, if wanted."""
+        context, weights = across(self, hidden)
+        return self.out(context), weights
+
+
+def attend_across(
+    attention: CrossAttention,
+    hidden: Tensor,
+    *,
+    memory: Tensor,
+    groups: Sequence[PairGroup],
+    want_weights: bool = False,
+) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+    """Attend from each text of a pack to its partner in another pack.
+
+    hidden: float [tokens, hidden]; memory: float [other tokens, hidden], what the encoder made of the other texts, in
+    the same order; groups: of `plan_pairs`. Returns context [tokens, hidden] and, if wanted, one weight tensor [heads,
+    length, other length] for each pair, in order.
+    """
+    query, key_value = attention.query(hidden), attention.key_value(memory)
+    heads, rate = attention.num_heads, attention.attention_dropout if attention.training else 0.0
+    contexts: list[Tensor] = []
+    weights: list[Tensor] = []
+    queries = query.split([group.queries.tokens for group in groups])
+    others = key_value.split([group.keys.tokens for group in groups])
+    for own, other, group in zip(queries, others, groups, strict=True):
+        context, found = _attend_group(own, other, group, heads, rate)
+        contexts.append(context)
+        if want_weights:
+            weights += _each(found, group)
+    return torch.cat(contexts or [query]), tuple(weights) if want_weights else None
+
+
+def _attend_group(
+    query: Tensor, key_value: Tensor, group: PairGroup, num_heads: int, rate: float
+) -> tuple[Tensor, Tensor]:
+    """query: float [tokens, hidden]; key_value: float [other tokens, 2 * hidden]. Returns context [tokens, hidden] and
+    weights [count, heads, length, other length].
+    """
+    queries, keys = group
+    hidden = query.shape[1]
+    head_dim = hidden // num_heads
+    own = pad(query, queries).view(queries.count, queries.length, num_heads, head_dim).transpose(1, 2)
+    others = pad(key_value, keys).view(keys.count, keys.length, 2, num_heads, head_dim).permute(2, 0, 3, 1, 4)
+    key, value = others.unbind()  # each [count, heads, other length, head_dim]
+    scores = (own * (1.0 / math.sqrt(head_dim))) @ key.mT  # [count, heads, length, other length]
+    if keys.tokens < keys.count * keys.length:
+        scores.masked_fill_(keys.is_padding.view(keys.count, 1, 1, keys.length), -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    context = dropout(weights, rate) @ value
+    return unpad(context.transpose(1, 2).reshape(queries.count * queries.length, hidden), queries), weights
+
+
+def _each(weights: Tensor, group: PairGroup) -> list[Tensor]:
+    """Weights [count, heads, length, other length] as those of each pair, without padding."""
+    lengths = [(~part.is_padding).view(part.count, part.length).sum(dim=1).tolist() for part in group]
+    return [own[:, :length, :other] for own, length, other in zip(weights, *lengths, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def plan_pairs(
+    lengths: tuple[int, ...], others: tuple[int, ...], num_heads: int, device: torch.device
+) -> tuple[PairGroup, ...]:
+    """Pairs of texts, in order, joined where padding costs less than a product more.
+
+    lengths: tokens of each text that asks; others: of its partner. The layers of a step share their plan, so it is
+    kept.
+    """
+    parts: list[list[int]] = []
+    longest, longest_other = 0, 0
+    for pair, (length, other) in enumerate(zip(lengths, others, strict=True)):
+        both = (max(longest, length), max(longest_other, other))
+        count = len(parts[-1]) if parts else 0
+        together = num_heads * both[0] * both[1] * (count + 1)
+        apart = num_heads * (longest * longest_other * count + length * other)
+        if count and together <= CACHED_SCORES and together - apart < RUN_COST:
+            parts[-1].append(pair)
+            longest, longest_other = both
+        else:
+            parts.append([pair])
+            longest, longest_other = length, other
+    with torch.inference_mode(False):  # a plan made while scoring may serve a step of training
+        return tuple(
+            PairGroup(*(group_of([side[pair] for pair in part], device) for side in (lengths, others)))
+            for part in parts
+        )
+
+
+class CrossMemory:
+    """Keys and values of texts that were read, for others that grow one token at a time.
+
+    Rows that write for the same text stand side by side, and as many for each text; they share its keys and values.
+    keys, values: one float [texts, heads, longest, head_dim] a layer.
+    """
+
+    def __init__(self, parts: Sequence[tuple[CrossAttention, Tensor]], lengths: Sequence[int]) -> None:
+        """parts: of each layer its attention, and what the encoder made of the texts: float [tokens, hidden]; lengths:
+        tokens of each text.
+        """
+        group = group_of(lengths, parts[0][1].device)
+        self.keys, self.values = [], []
+        for attention, memory in parts:
+            both = pad(attention.key_value(memory), group)  # [texts * longest, 2 * hidden]
+            both = both.view(group.count, group.length, 2, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
+            self.keys.append(both[0].contiguous())
+            self.values.append(both[1].contiguous())
+        hidden = torch.zeros(len(group.is_padding), device=self.keys[0].device, dtype=self.keys[0].dtype)
+        hidden.masked_fill_(group.is_padding, -math.inf)
+        has_padding = group.tokens < len(hidden)
+        self._hidden = hidden.view(group.count, 1, 1, group.length) if has_padding else None
+        self._held = torch.arange(group.count)  # the texts whose keys and values are here
+        self._texts = self._held  # the text that each row reads
+
+    def look(self, attention: CrossAttention, hidden: Tensor, *, depth: int) -> tuple[Tensor, None]:
+        """Attend from one token of each row. hidden: float [rows, hidden]; depth: of the layer, from 0."""
+        keys, values = self.keys[depth], self.values[depth]
+        rows, width = hidden.shape
+        copies = rows // len(keys)
+        query = attention.query(hidden).view(len(keys), copies, attention.num_heads, -1).transpose(1, 2)
+        context = F.scaled_dot_product_attention(query, keys, values, attn_mask=self._hidden)
+        return context.transpose(1, 2).reshape(rows, width), None
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with `rows`, int64 [kept], in that order; one may come more than once."""
+        self._texts = self._texts[rows.cpu()]
+        texts, counts = torch.unique_consecutive(self._texts, return_counts=True)
+        if bool((counts != counts[0]).any()):
+            texts = self._texts  # there are not as many rows for each text: each row holds its own
+        if torch.equal(texts, self._held):
+            return
+        place = {text: number for number, text in enumerate(self._held.tolist())}
+        chosen = torch.tensor([place[text] for text in texts.tolist()], device=self.keys[0].device)
+        self.keys = [part[chosen] for part in self.keys]
+        self.values = [part[chosen] for part in self.values]
+        self._hidden = None if self._hidden is None else self._hidden[chosen]
+        self._held = texts

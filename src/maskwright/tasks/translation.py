@@ -1,0 +1,286 @@
+"""Translation by an encoder-decoder (Vaswani et al. 2017): the source is read, the target is written.
+
+Training is teacher forcing: every token of the target is guessed from the source and the right tokens before it, all in
+one pass. Its logits are sums: float32 [rows, 3], the loss in nats, right guesses, and tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.progress import track, warn
+from ..data.batch import Batch
+from ..models.decoding.beam import Beams
+from ..models.decoding.translating import translate_ids
+from ..models.encoder_decoder import EncoderDecoder
+from ..objectives.outcome import Outcome
+from ..text.encoding import TextCounts
+from ..text.files import file_format
+from ..text.pairs import read_pairs
+from ..text.parallel import read_parallel
+from ..text.tables import Row, Table
+from .base import Evaluation, Task
+from .examples import Examples, map_batches
+from .translation_examples import TranslationExamples, end_id, source_ids, target_ids
+from .translation_scores import corpus_scores
+
+if TYPE_CHECKING:
+    from ..models.model import Model
+    from ..text.tokenizer import Tokenizer
+
+BEAMS = 5
+
+
+class Translation(Task):
+    """What is written for a text in another language.
+
+    label_smoothing: the part of the probability that training spreads over all tokens (section 5.4). The tokens that
+    begin and end a target, and a tokenizer of its own, come from the model (`meet`).
+    """
+
+    name: ClassVar[str] = "translation"
+    head = "seq2seq"
+    settings: ClassVar[tuple[str, ...]] = ("label_smoothing",)
+    main_metric = "token_accuracy"
+    adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
+    num_labels = 0
+    problem_type = None
+
+    def __init__(self, label_smoothing: float = 0.1) -> None:
+        self.labels: list[str] = []
+        self.label_smoothing = label_smoothing
+        self.start_id: int | None = None
+        self.target_tokenizer: Tokenizer | None = None
+
+    # -- rows and examples -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str | tuple[Path | str, Path | str],
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Table:
+        """Sources with their translations: two line-aligned files, or a table with columns source and target."""
+        if isinstance(path, tuple):
+            return read_parallel(*path, skip_bad_rows=skip_bad_rows)
+        if file_format(path, default="txt") == "txt":
+            raise InputError(
+                f"{path} holds texts without translations: give the file of their translations too, line by line "
+                "(--train a.de b.en), or a .tsv, .csv or .jsonl with source and target."
+            )
+        return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str | None = None,
+        dev_file: str | None = None,
+        label_smoothing: float | None = None,
+    ) -> Translation:
+        """The task. Raises InputError for no rows."""
+        if not train_rows:
+            raise InputError(f"{train_file or 'The training data'} has no row: sources with targets are needed.")
+        return cls() if label_smoothing is None else cls(label_smoothing)
+
+    def meet(self, model: Model) -> None:
+        """Take from the model what begins a target, and the tokenizer of targets."""
+        if isinstance(model, EncoderDecoder):
+            self.start_id = model.config.decoder_start_token_id
+            self.target_tokenizer = model.target_tokenizer
+
+    def examples(
+        self,
+        rows: Sequence[Row],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+    ) -> TranslationExamples:
+        """Rows as pairs of at most `max_length` tokens on each side; which were cut is known by `is_too_long`."""
+        good = [row for row in rows if row.label]
+        if not good or (len(good) < len(rows) and not skip_bad_rows):
+            raise InputError(f"{file or 'The data'} has rows without a target: each needs a source and a target.")
+        own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
+        counts = TextCounts()
+        wanted = [str(row.label) for row in good]
+        sources = source_ids([row.text for row in good], tokenizer, None, TextCounts())
+        targets = target_ids(wanted, own, start, None, TextCounts())
+        sides = [(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
+        is_too_long = [max_length is not None and max(both) > max_length for both in sides]
+        if any(is_too_long):
+            sources = source_ids([row.text for row in good], tokenizer, max_length, counts)
+            targets = target_ids(wanted, own, start, max_length, counts)
+        else:
+            for source in sources:
+                unknown = 0 if tokenizer.unk_id is None else int((source == tokenizer.unk_id).sum())
+                counts.add(len(source), 0, unknown, 1)
+        return TranslationExamples(
+            sources,
+            targets=torch.tensor([len(target) - 1 for target in targets]),
+            rows=good,
+            counts=counts,
+            num_skipped=len(rows) - len(good),
+            target_ids=targets,
+            is_too_long=torch.tensor(is_too_long).numpy(),
+        )
+
+    def unlabelled(
+        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> TranslationExamples:
+        """Sources, cut to `max_length` tokens."""
+        sources = source_ids([row.text for row in rows], tokenizer, max_length, counts)
+        return TranslationExamples(sources, rows=rows, counts=counts)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """Without pairs of which a side was cut."""
+        if not isinstance(examples, TranslationExamples) or not bool(examples.is_too_long.any()):
+            return examples
+        num_cut = int(examples.is_too_long.sum())
+        warn(f"{num_cut:,} of {len(examples):,} training pairs are longer than max_length and are left out.")
+        return examples.fitting()
+
+    def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Pairs that are cut."""
+        cut = int(examples.is_too_long.sum()) if isinstance(examples, TranslationExamples) else 0
+        return [f"{cut:,} of {len(examples):,} {name} pairs are cut to {max_length} tokens a side."] if cut else []
+
+    def _start(self, tokenizer: Tokenizer) -> int:
+        if self.start_id is not None:
+            return self.start_id
+        own = self.target_tokenizer or tokenizer
+        if own.bos_id is None:
+            raise InputError("Neither model nor tokenizer names a token that begins a text.")
+        return own.bos_id
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Tokens of the targets of a batch."""
+        return {self.name: len(batch.labels["words"])}
+
+    def outcome(self, model: Model, batch: Batch) -> Outcome:
+        """Summed loss, smoothed, and right guesses of the targets' tokens."""
+        loss, right = model.mlm_loss(self._read(model, batch), batch.labels["words"], self.label_smoothing)
+        return Outcome({self.name: loss}, self.counts(batch), {self.name: right})
+
+    @staticmethod
+    def _read(model: Model, batch: Batch) -> Tensor:
+        """What guesses each token of the targets: float [target tokens, hidden]."""
+        if not isinstance(model, EncoderDecoder) or batch.target is None:
+            raise InputError("Translation needs an encoder-decoder, and pairs of texts.")
+        return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """float32 [rows, 3]: loss, right guesses and tokens of each row's target."""
+
+        def sums(batch: Batch) -> Tensor:
+            logits, wanted = model.mlm_logits(self._read(model, batch)).float(), batch.labels["words"]
+            losses = F.cross_entropy(logits, wanted, reduction="none")  # [target tokens]
+            each = torch.stack([losses, (logits.argmax(dim=-1) == wanted).float(), torch.ones_like(losses)], dim=1)
+            return torch.zeros(len(batch), 3, device=each.device).index_add(0, batch.labels["owner"], each)
+
+        return map_batches(examples, sums, device=model.word_embeddings.device, batch_tokens=batch_tokens)
+
+    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
+        """{"score", "perplexity"} of each row's target: the part of its tokens guessed right."""
+        return [
+            {"score": correct / tokens, "perplexity": math.exp(min(loss / tokens, 700.0))}
+            for loss, correct, tokens in logits.tolist()
+        ]
+
+    def predict(
+        self,
+        model: Model,
+        examples: Examples,
+        batch_tokens: int | None = None,
+        *,
+        beams: Beams | None = None,
+        max_new_tokens: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """{"translation", "score", "ended"} for each row, and the others of several results as "others".
+
+        score: log probability, divided by length ** length_penalty with beams; ended: False where it was cut off.
+        """
+        if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
+            raise InputError("Only an encoder-decoder with a tokenizer translates.")
+        self.meet(model)
+        tokenizer = self.target_tokenizer or model.tokenizer
+        ends = {end_id(tokenizer)} if model.config.eos_token_id is None else {model.config.eos_token_id}
+        banned = {one for one in (tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id) if one is not None} - ends
+        found = []
+        with track("translating", len(examples), "texts") as progress:
+            written = translate_ids(
+                model,
+                examples.input_ids,
+                beams or Beams(BEAMS),
+                end_ids=ends,
+                banned_ids=banned,
+                max_new_tokens=max_new_tokens,
+                tell=lambda done: progress.update(done, ""),
+            )
+        for text in written:
+            first, *others = (
+                {"translation": tokenizer.decode(one.ids).strip(), "score": one.score, "ended": one.is_ended}
+                for one in text
+            )
+            found.append({**first, "others": others} if others else first)
+        return found
+
+    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
+        """Mean over the tokens of each target: float32 [rows]."""
+        return logits[:, 0] / logits[:, 2]
+
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """token_accuracy and perplexity over all tokens of the targets, given the right tokens before each."""
+        loss, correct, tokens = logits.double().sum(dim=0).tolist()
+        found = {"token_accuracy": correct / tokens, "perplexity": math.exp(min(loss / tokens, 700.0))}
+        return Evaluation(found, logits, loss / tokens)
+
+    def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
+        """The same with BLEU and chrF of what the model writes, with beams, for the sources.
+
+        Where sacrebleu is missing that is said, and the other metrics stand alone.
+        """
+        evaluation = self.evaluate(model, examples, batch_tokens)
+        written = [answer["translation"] for answer in self.predict(model, examples)]
+        try:
+            scores, signatures = corpus_scores(written, [str(row.label) for row in examples.rows])
+        except MissingExtraError as error:
+            warn(str(error))
+            return evaluation
+        return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        """Whether every token of the target is guessed right."""
+        return bool(answer["score"] == 1.0)
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task": "translation", "label_smoothing"}."""
+        return {"task": self.name, "label_smoothing": self.label_smoothing}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Translation:
+        """The task of `to_json`."""
+        smoothing = facts.get("label_smoothing", 0.1)
+        if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
+            raise ModelFolderError("maskwright.json: label_smoothing must be a number from 0 to below 1.")
+        return cls(float(smoothing))

@@ -1,0 +1,107 @@
+"""Translators from the command line: two files in, a model out, translations of texts, and faults in words."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import maskwright as mw
+from train.test_translation import SMALL, sentences, write
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
+    """A folder with pairs, a tokenizer of both sides and a translator."""
+    where = tmp_path_factory.mktemp("translation")
+    train, dev = write(where, "train", sentences(200, 1), False), write(where, "dev", sentences(20, 2), False)
+    (where / "both.txt").write_text("".join(path.read_text(encoding="utf-8") for path in train), encoding="utf-8")
+    run_once(
+        "tokenizer", "train", "--kind", "word", "--vocab-size", 60, "-o", where / "tok", where / "both.txt", "--quiet"
+    )
+    network = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
+    speed = ["--epochs", 4, "--warmup", 20, "--lr", 3e-3, "--max-length", 16, "--batch-tokens", 512]
+    options = ["--precision", "fp32", "--average-checkpoints", 2, "--quiet", "-o", where / "run"]
+    files = ["--train", *train, "--dev", *dev]
+    start = ["--preset", "transformer-mini", "--tokenizer", where / "tok"]
+    run_once("finetune", "translation", *start, *network, *files, *speed, *options)
+    return where
+
+
+def test_texts_are_translated_in_their_order_with_scores_and_others(folder: Path, maskwright, monkeypatch):
+    texts = ["w1 w2 w3", "w4", "w5 w6"]
+    code, out, _ = maskwright("translate", folder / "run/model", *texts, "--beam", 3, "--quiet")
+    assert code == 0 and len(out.splitlines()) == 3
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    assert maskwright("translate", folder / "run/model", "--beam", 3, "--quiet")[1] == out
+    _, lines, _ = maskwright(
+        "translate", folder / "run/model", *texts, "--beam", 3, "--results", 2, "--json", "--quiet"
+    )
+    found = [json.loads(line) for line in lines.splitlines()]
+    assert [one["source"] for one in found] == texts
+    assert [one["translation"] for one in found] == out.splitlines()
+    for one in found:
+        assert len(one["results"]) == 2 and one["results"][0]["score"] >= one["results"][1]["score"]
+
+
+def test_a_file_is_written_whole_and_python_gives_the_same(folder: Path, maskwright, tmp_path: Path):
+    source = folder / "dev.src"
+    plain = tmp_path / "in.txt"
+    plain.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    code, _, _ = maskwright(
+        "translate", folder / "run/model", "--input", plain, "--output", tmp_path / "out.txt", "--quiet"
+    )
+    lines = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert code == 0 and len(lines) == 20
+    translator = mw.Translator(str(folder / "run/model"))
+    assert translator.predict(plain.read_text(encoding="utf-8").splitlines()) == lines
+    both = mw.Translator(str(folder / "run/model"), num_results=2).translate("w1 w2")
+    assert len(both[0]) == 2 and both[0][0].score >= both[0][1].score
+
+
+def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
+    code, out, _ = maskwright(
+        "evaluate", folder / "run/model", folder / "dev.src", folder / "dev.tgt", "--json", "--quiet"
+    )
+    result = json.loads(out)
+    assert code == 0 and result["task"] == "translation" and result["examples"] == 20
+    assert {"token_accuracy", "perplexity"} <= result["metrics"].keys()
+    if "bleu" in result["metrics"]:  # where sacrebleu is installed
+        assert 0 <= result["metrics"]["bleu"] <= 100 and "tok:13a" in result["signatures"]["bleu"]
+    _, out, _ = maskwright("predict", folder / "run/model", "w1 w2", "--json", "--quiet")
+    assert "translation" in json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["translate", "MODEL", "a", "--beam", 0], "number of beams is 0"),
+        (["translate", "MODEL", "a", "--beam", 2, "--results", 3], "3 results are wanted of 2 beams"),
+        (["translate", "MODEL", "a", "--max-new-tokens", 0], "at least 1"),
+        (["translate", "MODEL", "a", "--input", "SOURCE"], "either texts or --input"),
+        (["translate", "MODEL", "a", "--results", 2, "--output", "OUT"], "go into a .jsonl"),
+        (["evaluate", "MODEL", "SOURCE"], "the file of their translations too"),
+        (["evaluate", "MODEL", "SOURCE", "SHORT"], "has no translation"),
+        (["finetune", "translation", "--model", "MODEL", "--train", "SOURCE", "SHORT", "-o", "OUT"], "line 20"),
+        (
+            ["finetune", "classification", "--model", "MODEL", "--train", "SOURCE", "SHORT", "-o", "OUT"],
+            "one task takes",
+        ),
+        (["generate", "MODEL", "a"], "a translator"),
+        (
+            ["pretrain", "--preset", "transformer-mini", "--objective", "mlm", "-o", "OUT", "BOTH"],
+            "finetune translation",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words(folder: Path, maskwright, tmp_path: Path, words: list[object], said: str):
+    lines = (folder / "dev.tgt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "short.tgt").write_text("".join(lines[:-1]), encoding="utf-8")
+    names = {"MODEL": folder / "run/model", "SOURCE": folder / "dev.src", "SHORT": tmp_path / "short.tgt"}
+    names |= {"OUT": tmp_path / "out", "BOTH": folder / "both.txt"}
+    code, out, error = maskwright(*(names.get(str(word), word) for word in words), "--quiet")
+    assert (code, out) == (2, "") and said in error and "Traceback" not in error
+    assert not (tmp_path / "out").exists()

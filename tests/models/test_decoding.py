@@ -1,0 +1,261 @@
+"""Laws of decoding: the cache changes nothing, beams find the best, draws follow the probabilities and the seed."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maskwright.core.errors import ConfigError
+from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.decoding.beam import Beams, search_beams
+from maskwright.models.decoding.causal import CausalDecoder, pack_weights
+from maskwright.models.decoding.rules import HEAD, Rules, choose, draw, penalise, probabilities
+from maskwright.models.decoding.search import grow
+from maskwright.models.model import Model, build
+
+TINY = ModelConfig(
+    vocab_size=30,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=12,
+    initializer_range=0.4,
+    relative_distance=3,
+    attention="causal",
+    pad_token_id=0,
+)
+PROMPTS = [[3, 4, 5], [6], [7, 8, 9, 10, 11, 12, 13], [14, 15]]
+
+
+def model(**changes) -> Model:
+    return build(replace(TINY, **changes), "clm", seed=2).eval()
+
+
+def logits_of(decoder: CausalDecoder, fed: torch.Tensor, keeps: dict[int, list[int]]) -> list[torch.Tensor]:
+    """The logits of every step when the columns of `fed` [rows, steps] are read; keeps: rows kept after a step."""
+    found = [decoder.start()]
+    for step in range(fed.shape[1]):
+        found.append(decoder.step(fed[:, step]))
+        if step in keeps:
+            rows = torch.tensor(keeps[step])
+            decoder.keep(rows)
+            fed = fed[rows]
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    positions=st.sampled_from(CHOICES["positions"]),
+    norm=st.sampled_from(["pre", "post"]),
+    gated=st.booleans(),
+    buckets=st.sampled_from([0, 32]),
+    groups=st.sampled_from([None, 1]),
+    room=st.sampled_from([1, 2, 3, 7, 12]),
+)
+def test_with_and_without_a_cache_the_numbers_are_the_same_beyond_the_context_too(
+    positions, norm, gated, buckets, groups, room
+):
+    buckets = 0 if positions.startswith("relative") else buckets
+    network = model(
+        positions=positions,
+        norm=norm,
+        gated=gated,
+        relative_buckets=buckets,
+        num_hidden_groups=groups,
+        max_position_embeddings=room,
+    )
+    fed = torch.randint(3, 30, (4, 20), generator=torch.Generator().manual_seed(0))
+    keeps = {4: [2, 0, 2, 3], 9: [1, 0]}
+    pairs = zip(
+        logits_of(CausalDecoder(network, PROMPTS, 20), fed, keeps),
+        logits_of(CausalDecoder(network, PROMPTS, 20, use_cache=False), fed, keeps),
+        strict=True,
+    )
+    for step, (cached, plain) in enumerate(pairs):
+        torch.testing.assert_close(cached, plain, rtol=0, atol=2e-5, msg=lambda said, step=step: f"step {step}: {said}")
+
+
+def test_each_step_gives_what_one_pass_over_the_whole_text_gives():
+    """Teacher forcing and decoding step by step are one computation."""
+    network = model()
+    text = [3, 9, 4, 8, 5, 7, 6, 10, 11, 12]
+    whole = network(input_ids=torch.tensor([text])).logits[0]  # [tokens, vocab]
+    steps = logits_of(CausalDecoder(network, [text[:2]], 8), torch.tensor([text[2:]]), {})
+    torch.testing.assert_close(torch.cat(steps), whole[1:], rtol=0, atol=1e-5)
+
+
+def test_a_row_goes_on_the_same_whatever_stands_beside_it_and_however_often_windows_move():
+    network = model(max_position_embeddings=6)
+    rules = Rules(greedy=True)
+    together = grow(CausalDecoder(network, PROMPTS, 90), PROMPTS, rules, max_new_tokens=90)
+    for prompt, one in zip(PROMPTS, together, strict=True):
+        alone = grow(CausalDecoder(network, [prompt], 90, use_cache=False), [prompt], rules, max_new_tokens=90)
+        assert alone[0].ids == one.ids
+
+
+def test_beams_of_one_text_share_what_came_before_them():
+    network = model()
+    decoder, plain = (CausalDecoder(network, [[3, 4, 5]], 9, use_cache=use) for use in (True, False))
+    for one in (decoder, plain):
+        one.start()
+        one.keep(torch.zeros(3, dtype=torch.int64))
+    fed = torch.randint(3, 30, (3, 8), generator=torch.Generator().manual_seed(1))
+    for step in range(8):
+        torch.testing.assert_close(decoder.step(fed[:, step]), plain.step(fed[:, step]), rtol=0, atol=1e-5)
+        order = torch.tensor([[1, 0, 2], [2, 2, 0], [0, 1, 1]][step % 3])
+        for one in (decoder, plain):
+            one.keep(order, same_texts=True)
+
+
+def test_packed_weights_give_the_same_numbers_until_training_changes_them():
+    network, other = model(), model()
+    pack_weights(network)
+    with torch.inference_mode():
+        ours = CausalDecoder(network, PROMPTS, 2).start()
+        torch.testing.assert_close(ours, CausalDecoder(other, PROMPTS, 2).start(), rtol=0, atol=1e-5)
+    with torch.no_grad():
+        for network_part, other_part in zip(network.parameters(), other.parameters(), strict=True):
+            network_part.mul_(1.5)
+            other_part.mul_(1.5)
+    with torch.inference_mode():
+        ours = CausalDecoder(network, PROMPTS, 2).start()
+        torch.testing.assert_close(ours, CausalDecoder(other, PROMPTS, 2).start(), rtol=0, atol=1e-5)
+
+
+# -- beams -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_wide_beams_find_the_best_of_all_texts(penalty):
+    network, end, steps = model(vocab_size=4, pad_token_id=None), 3, 4
+    found = search_beams(
+        CausalDecoder(network, [[0, 1]], steps),
+        [[0, 1]],
+        Beams(64, 64, length_penalty=penalty),
+        max_new_tokens=steps,
+        end_ids={end},
+    )[0]
+    scores = {}
+    for length in range(1, steps + 1):
+        for text in itertools.product(range(3), repeat=length - 1):
+            for last in [end] if length < steps else range(4):
+                whole = torch.tensor([[0, 1, *text, last]])
+                shares = network(input_ids=whole).logits[0].log_softmax(-1)
+                gained = sum(shares[place + 1, token].item() for place, token in enumerate([*text, last]))
+                scores[(*text, last)] = gained / length**penalty
+    best = sorted(scores.items(), key=lambda one: -one[1])[:20]
+    for (text, score), one in zip(best, found, strict=False):
+        assert (*one.ids, *([end] if one.is_ended else [])) == text
+        assert one.score == pytest.approx(score, abs=1e-4)
+
+
+def test_one_beam_is_greedy_and_texts_beside_each_other_change_nothing():
+    network = model()
+    alone = [
+        search_beams(CausalDecoder(network, [prompt], 8), [prompt], Beams(3, 3), max_new_tokens=8, end_ids={9})[0]
+        for prompt in PROMPTS
+    ]
+    together = search_beams(CausalDecoder(network, PROMPTS, 8), PROMPTS, Beams(3, 3), max_new_tokens=8, end_ids={9})
+    assert [[one.ids for one in text] for text in together] == [[one.ids for one in text] for text in alone]
+    greedy = grow(CausalDecoder(network, PROMPTS, 8), PROMPTS, Rules(greedy=True), max_new_tokens=8, end_ids={9})
+    narrow = search_beams(CausalDecoder(network, PROMPTS, 8), PROMPTS, Beams(1), max_new_tokens=8, end_ids={9})
+    assert [text[0].ids for text in narrow] == [one.ids for one in greedy]
+
+
+# -- draws -------------------------------------------------------------------------------------------------------------
+
+logit_rows = st.lists(st.floats(-8, 8, width=32), min_size=3, max_size=40)
+
+
+@given(values=logit_rows, k=st.integers(1, 50), p=st.floats(0.01, 1.0), uniform=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=60, deadline=None)
+def test_a_drawn_token_is_among_the_k_most_probable_and_in_the_nucleus(values, k, p, uniform):
+    logits = torch.tensor([values])
+    uniforms = torch.tensor([uniform], dtype=torch.float64)
+    token = int(choose(logits, Rules(top_k=k), uniforms, None))
+    assert sum(value > values[token] for value in values) < k
+    token = int(choose(logits, Rules(top_p=p), uniforms, None))
+    shares = logits.double().softmax(-1)[0]
+    assert float(shares[shares > shares[token]].sum()) < p + 1e-9
+
+
+@given(values=logit_rows, uniform=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=30, deadline=None)
+def test_one_candidate_is_the_greedy_choice_whatever_is_drawn(values, uniform):
+    logits = torch.tensor([values])
+    token = int(choose(logits, Rules(top_k=1), torch.tensor([uniform], dtype=torch.float64), None))
+    assert values[token] == max(values)
+
+
+def test_draws_spread_over_all_numbers_have_the_shares_of_the_model():
+    logits = torch.tensor([[0.3, -1.0, 2.0, 0.0, 1.1]])
+    shares, _ = probabilities(logits, Rules(temperature=0.7))
+    torch.testing.assert_close(shares, (logits.double() / 0.7).softmax(-1))
+    count = 20_000
+    uniforms = (torch.arange(count, dtype=torch.float64) + 0.5) / count
+    drawn = draw(shares.expand(count, -1), uniforms)
+    counted = torch.bincount(drawn, minlength=5).double() / count
+    torch.testing.assert_close(counted, shares[0], rtol=0, atol=2 / count)
+
+
+def test_the_nucleus_of_a_large_vocabulary_is_found_without_a_sort_of_all_and_is_the_same():
+    generator = torch.Generator().manual_seed(0)
+    for spread in (0.1, 4.0):  # flat: more than HEAD tokens are needed; peaked: fewer
+        logits = torch.randn(2, 3 * HEAD, generator=generator) * spread
+        shares, ids = probabilities(logits, Rules(top_p=0.9))
+        whole = torch.zeros(2, 3 * HEAD, dtype=torch.float64).scatter(1, ids, shares)
+        ordered, order = logits.double().softmax(-1).sort(descending=True)
+        kept = ordered.masked_fill(ordered.cumsum(-1) - ordered >= 0.9, 0)
+        expected = torch.zeros_like(whole).scatter(1, order, kept / kept.sum(-1, keepdim=True))
+        torch.testing.assert_close(whole, expected)
+
+
+def test_what_was_said_becomes_less_probable_by_the_penalty():
+    logits = torch.tensor([[2.0, -2.0, 1.0, 0.0]])
+    assert penalise(logits, torch.tensor([[0, 1, 1]]), 2.0).tolist() == [[1.0, -4.0, 1.0, 0.0]]
+
+
+def test_copies_of_a_text_are_drawn_by_their_own_numbers():
+    network = model()
+    uniforms = torch.from_numpy(np.random.default_rng(0).random((6, 10)))
+    rules = Rules(temperature=1.3)
+    both = grow(
+        CausalDecoder(network, PROMPTS[:2], 10), PROMPTS[:2], rules, max_new_tokens=10, uniforms=uniforms, copies=3
+    )
+    for number, one in enumerate(both):
+        prompt = PROMPTS[number // 3]
+        own = uniforms[number : number + 1]
+        alone = grow(CausalDecoder(network, [prompt], 10), [prompt], rules, max_new_tokens=10, uniforms=own)[0]
+        assert alone.ids == one.ids
+        assert alone.score == pytest.approx(one.score, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "values, said",
+    [
+        ({"temperature": 0}, "above 0.*--greedy"),
+        ({"temperature": -1.0}, "above 0"),
+        ({"top_k": 0}, "at least 1"),
+        ({"top_p": 0.0}, "above 0"),
+        ({"top_p": 1.5}, "at most 1"),
+        ({"repetition_penalty": 0.0}, "above 0"),
+        ({"greedy": True, "top_k": 3}, "leave temperature"),
+    ],
+)
+def test_impossible_rules_are_refused_in_words(values, said):
+    with pytest.raises(ConfigError, match=said):
+        Rules(**values)
+
+
+def test_impossible_beams_are_refused_in_words():
+    with pytest.raises(ConfigError, match="at least 1"):
+        Beams(0)
+    with pytest.raises(ConfigError, match="1 to 2"):
+        Beams(2, 3)

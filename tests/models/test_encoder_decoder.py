@@ -1,0 +1,237 @@
+"""The encoder-decoder: who sees whom, packs and padded rows, shared tables, norms before and after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.models.config import ModelConfig
+from maskwright.models.decoder import decoder_config
+from maskwright.models.encoder_decoder import EncoderDecoder
+from maskwright.models.model import Model, build
+from maskwright.models.presets import preset
+
+SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_decoder_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 24,
+    "type_vocab_size": 0,
+    "pooler": False,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 1,
+    "eos_token_id": 2,
+    "initializer_range": 0.3,
+}
+CONFIG = ModelConfig(**SIZES, positions="sinusoidal", scale_embeddings=True, embedding_norm=False)
+TWO = replace(CONFIG, decoder_vocab_size=30)
+SWITCHES = [
+    CONFIG,
+    replace(CONFIG, norm="pre"),
+    TWO,
+    replace(CONFIG, tie_word_embeddings=False, norm="pre", first_norm=False),
+    replace(CONFIG, positions="rotary"),
+    replace(CONFIG, positions="relative_key_value", relative_distance=4),
+    replace(CONFIG, positions="absolute", gated=True, linear_bias=False, num_hidden_groups=1),
+]
+SOURCES = [[5, 6, 7, 8], [9], [10, 11, 12, 13, 14, 15], [16, 17]]
+TARGETS = [[1, 5, 6], [1, 7, 8, 9, 10], [1], [1, 11]]
+
+
+def made(config: ModelConfig = CONFIG) -> EncoderDecoder:
+    """In evaluation mode and float64, so that equal is equal."""
+    model = build(config, "seq2seq", seed=3)
+    assert isinstance(model, EncoderDecoder)
+    return model.double().eval()
+
+
+def logits(model: EncoderDecoder, sources: list[list[int]], targets: list[list[int]]) -> list[torch.Tensor]:
+    """Of each target, [length, vocab]."""
+    source, target = Batch.from_sequences(sources), Batch.from_sequences(targets)
+    with torch.no_grad():
+        memory = model.encode(source).hidden
+        found = model.mlm_logits(model.decode(target, memory, source).hidden)
+    return list(found.split([len(one) for one in targets]))
+
+
+@pytest.mark.parametrize("config", SWITCHES)
+def test_a_pair_gives_what_it_gives_beside_others(config: ModelConfig):
+    model = made(config)
+    together = logits(model, SOURCES, TARGETS)
+    for source, target, beside in zip(SOURCES, TARGETS, together, strict=True):
+        (alone,) = logits(model, [source], [target])
+        assert torch.allclose(alone, beside, atol=1e-9)
+
+
+@pytest.mark.parametrize("config", SWITCHES)
+@pytest.mark.parametrize("place", [1, 3, 4])
+def test_a_target_token_changes_nothing_before_it(config: ModelConfig, place: int):
+    model, target = made(config), [1, 7, 8, 9, 10]
+    changed = [*target[:place], target[place] + 1, *target[place + 1 :]]
+    (one,), (other,) = logits(model, [SOURCES[0]], [target]), logits(model, [SOURCES[0]], [changed])
+    assert torch.equal(one[:place], other[:place])
+    assert not torch.allclose(one[place:], other[place:])
+
+
+@pytest.mark.parametrize("config", SWITCHES)
+def test_every_source_token_reaches_every_target_token(config: ModelConfig):
+    model, target = made(config), [1, 7, 8, 9, 10]
+    (before,) = logits(model, [SOURCES[0]], [target])
+    for place in range(len(SOURCES[0])):
+        changed = list(SOURCES[0])
+        changed[place] += 5
+        (after,) = logits(model, [changed], [target])
+        assert bool((before != after).any(dim=-1).all())
+
+
+@pytest.mark.parametrize("config", SWITCHES)
+def test_a_pass_over_the_whole_target_is_reading_it_token_by_token(config: ModelConfig):
+    model, target = made(config), TARGETS[1]
+    (whole,) = logits(model, [SOURCES[2]], [target])
+    for length in range(1, len(target) + 1):
+        (part,) = logits(model, [SOURCES[2]], [target[:length]])
+        assert torch.allclose(part[-1], whole[length - 1], atol=1e-9)
+
+
+@pytest.mark.parametrize("config", SWITCHES)
+def test_padded_rows_give_what_packs_give_and_every_parameter_learns(config: ModelConfig):
+    model = made(config)
+    ids = torch.tensor([row + [0] * (6 - len(row)) for row in SOURCES])
+    mask = torch.tensor([[1] * len(row) + [0] * (6 - len(row)) for row in SOURCES])
+    target = torch.tensor([row + [0] * (5 - len(row)) for row in TARGETS])
+    kept = torch.tensor([[1] * len(row) + [0] * (5 - len(row)) for row in TARGETS])
+    out = model(ids, mask, decoder_input_ids=target, decoder_attention_mask=kept, output_attentions=True)
+    for row, packed in enumerate(logits(model, SOURCES, TARGETS)):
+        assert torch.allclose(out.logits[row, : len(packed)], packed, atol=1e-9)
+    assert all(torch.allclose(one.sum(-1), kept[:, None].double()) for one in out.cross_attentions)
+    (out.logits**2).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and bool(parameter.grad.any()), name
+
+
+def test_gradients_of_cross_attention_are_those_of_finite_differences():
+    from maskwright.nn.cross import CrossAttention, attend_across, plan_pairs
+
+    torch.manual_seed(0)
+    attention = CrossAttention(8, 2, 0.0).double()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    groups = plan_pairs((2, 1, 3), (3, 4, 1), 2, torch.device("cpu"))
+    assert len(groups) == 1, "padding of both sides is what this is about"
+    hidden, memory = (torch.randn(n, 8, dtype=torch.float64, requires_grad=True) for n in (6, 8))
+    assert torch.autograd.gradcheck(
+        lambda a, b: attend_across(attention, a, memory=b, groups=groups)[0], (hidden, memory)
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8), st.integers(0, 2**20))
+def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[int, int]], seed: int):
+    from maskwright.nn.attention import scaled_dot_product
+    from maskwright.nn.cross import CrossAttention, attend_across, plan_pairs
+
+    generator = torch.Generator().manual_seed(seed)
+    attention = CrossAttention(8, 2, 0.0).double()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    lengths, others = zip(*pairs, strict=True)
+    hidden, memory = (torch.randn(sum(n), 8, dtype=torch.float64, generator=generator) for n in (lengths, others))
+    groups = plan_pairs(lengths, others, 2, torch.device("cpu"))
+    context, weights = attend_across(attention, hidden, memory=memory, groups=groups, want_weights=True)
+    assert weights is not None
+    for own, other, found, shares in zip(
+        hidden.split(lengths), memory.split(others), context.split(lengths), weights, strict=True
+    ):
+        query = attention.query(own).view(len(own), 2, 4).transpose(0, 1)
+        key, value = attention.key_value(other).view(len(other), 2, 2, 4).permute(1, 2, 0, 3)
+        wanted, wanted_shares = scaled_dot_product(query, key, value)
+        assert torch.allclose(found, wanted.transpose(0, 1).reshape(len(own), 8))
+        assert torch.allclose(shares, wanted_shares)
+
+
+def test_one_vocabulary_is_one_table_and_two_are_two():
+    one, two = made(CONFIG), made(TWO)
+    assert one.scored_words is one.word_embeddings
+    assert two.scored_words.shape == (30, 32) and two.word_embeddings.shape == (40, 32)
+    assert two.num_parameters - one.num_parameters == 30 * 32 - 10  # a table more, a shorter bias
+
+
+def test_the_published_base_model_has_the_published_size():
+    """65 million (Vaswani et al. 2017, table 3) with 37,000 tokens, biases counted."""
+    with torch.device("meta"):
+        from maskwright.models.model import make_model
+
+        count = make_model(preset("transformer-base"), "seq2seq").num_parameters
+    assert count == 37_000 * 512 + 37_000 + 6 * (4 * (512 * 512 + 512) + 2 * 512 * 2048 + 2560 + 2 * 1024) + 6 * (
+        8 * (512 * 512 + 512) + 2 * 512 * 2048 + 2560 + 3 * 1024
+    )
+    assert 62e6 < count < 66e6
+
+
+@pytest.mark.parametrize("config", SWITCHES)
+def test_a_folder_keeps_every_kind(tmp_path: Path, config: ModelConfig):
+    model = made(config).float()
+    model.save(tmp_path / "m")
+    loaded, report = load_model(tmp_path / "m")
+    assert loaded.config == config and not report.new and not report.unused
+    for one, other in zip(logits(model, SOURCES, TARGETS), logits(loaded, SOURCES, TARGETS), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_decoder_is_causal_whatever_the_encoder_is():
+    own = decoder_config(replace(CONFIG, attention="window", full_attention_every=2))
+    assert (own.attention, own.full_attention_every, own.num_hidden_layers) == ("causal", 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention": "causal"}, "does not go with attention 'causal'"),
+        ({"embedding_size": 16}, "does not go with embedding_size"),
+        ({"decoder_start_token_id": 40}, "decoder_start_token_id is 40"),
+        ({"num_decoder_layers": 0, "decoder_vocab_size": 9}, "needs a decoder"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(changes: dict[str, object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        replace(CONFIG, **changes)
+
+
+def test_heads_that_do_not_fit_are_refused():
+    with pytest.raises(ConfigError, match="takes no head 'mlm'"):
+        build(CONFIG, "mlm")
+    with pytest.raises(ConfigError, match="has no decoder"):
+        build(replace(CONFIG, num_decoder_layers=0), "seq2seq")
+    with pytest.raises(ConfigError, match="an encoder is needed here"):
+        Model(CONFIG, "mlm")
+
+
+def test_targets_that_do_not_fit_are_refused():
+    model = made()
+    source = Batch.from_sequences(SOURCES)
+    memory = model.encode(source).hidden
+    for targets, message in (([[1]] * 3, "as many sources"), ([[40]] * 4, "id 40"), ([[1] * 25] * 4, "25 tokens")):
+        with pytest.raises(InputError, match=message):
+            model.decode(Batch.from_sequences(targets), memory, source)
+    with pytest.raises(InputError, match="padded at the right"):
+        model(torch.tensor([[5, 6]]), torch.tensor([[0, 1]]), decoder_input_ids=torch.tensor([[1]]))
+
+
+def test_what_was_planned_while_scoring_serves_a_step_of_training():
+    model = made()
+    pairs = Batch.from_sequences([[5, 6, 7], [8]]), Batch.from_sequences([[1, 5], [1]])
+    with torch.inference_mode():
+        model.decode(pairs[1], model.encode(pairs[0]).hidden, pairs[0])
+    hidden = model.train().decode(pairs[1], model.encode(pairs[0]).hidden, pairs[0]).hidden
+    hidden.sum().backward()

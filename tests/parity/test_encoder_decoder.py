@@ -1,0 +1,182 @@
+"""Encoder-decoders against transformers: Marian and BART folders both ways, on random weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from maskwright.core.errors import ModelFolderError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.models.decoding.beam import Beams, search_beams
+from maskwright.models.decoding.translating import TranslatingDecoder
+from maskwright.models.encoder_decoder import EncoderDecoder
+
+SIZES = {
+    "vocab_size": 60,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 40,
+    "init_std": 0.3,
+}
+MARIAN = SIZES | {"pad_token_id": 59, "decoder_start_token_id": 59, "eos_token_id": 0, "activation_function": "swish"}
+
+
+def marian(**changes):
+    """A Marian with every parameter drawn, its bias too."""
+    return drawn(transformers.MarianMTModel(transformers.MarianConfig(**(MARIAN | changes))))
+
+
+def bart(**changes):
+    """A BART likewise."""
+    return drawn(transformers.BartForConditionalGeneration(transformers.BartConfig(**(SIZES | changes))))
+
+
+def drawn(model):
+    """The model with a bias, and norms that do something."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        model.final_logits_bias.normal_(0, 1, generator=generator)
+        for name, parameter in model.named_parameters():
+            if "norm" in name or name.endswith("bias"):
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.3)
+    return model.eval()
+
+
+KINDS = {
+    "marian": lambda: marian(scale_embedding=True),
+    "two vocabularies": lambda: marian(
+        share_encoder_decoder_embeddings=False, decoder_vocab_size=50, decoder_start_token_id=49, pad_token_id=49
+    ),
+    "bart": bart,
+}
+
+
+def rows(vocab: int = 48):
+    """Padded rows of sources and targets, and the mask of the sources."""
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(3, vocab, (4, 9), generator=generator)
+    mask = (torch.arange(9) < torch.tensor([9, 4, 1, 7])[:, None]).long()
+    return ids, mask, torch.randint(3, vocab, (4, 6), generator=generator)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_of_transformers_gives_its_numbers(tmp_path: Path, kind: str):
+    theirs = KINDS[kind]()
+    theirs.save_pretrained(tmp_path)
+    ours, report = load_model(tmp_path)
+    assert isinstance(ours, EncoderDecoder) and ours.head_name == "seq2seq"
+    assert not report.new and not report.unused
+    ids, mask, target = rows()
+    wanted = {"output_hidden_states": True, "output_attentions": True}
+    theirs.set_attn_implementation("eager")
+    with torch.no_grad():
+        a = ours(ids, mask, decoder_input_ids=target, **wanted)
+        b = theirs(input_ids=ids, attention_mask=mask, decoder_input_ids=target, **wanted)
+    assert float((a.logits - b.logits).abs().max()) < 1e-4
+    for name in ("decoder_hidden_states", "decoder_attentions", "cross_attentions"):
+        for one, other in zip(getattr(a, name), getattr(b, name), strict=True):
+            assert float((one - other).abs().max()) < 1e-4, name
+    kept = mask.bool()
+    assert float((a.encoder_last_hidden_state - b.encoder_last_hidden_state)[kept].abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_of_labels_is_theirs(tmp_path: Path, kind: str):
+    theirs = KINDS[kind]()
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    ids, mask, labels = rows()
+    labels[1, 3:] = -100
+    with torch.no_grad():
+        a, b = (model(input_ids=ids, attention_mask=mask, labels=labels) for model in (ours, theirs))
+    assert float(abs(a.loss - b.loss)) < 1e-4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("head", ["stored", None])
+def test_a_folder_of_ours_opens_there_with_the_same_numbers(tmp_path: Path, kind: str, head: str | None):
+    KINDS[kind]().save_pretrained(tmp_path / "theirs")
+    ours, _ = load_model(tmp_path / "theirs", head)
+    ours.save(tmp_path / "ours")
+    written = json.loads((tmp_path / "ours" / "config.json").read_text(encoding="utf-8"))
+    cls = getattr(transformers, written["architectures"][0])
+    again, loading = cls.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not loading["unexpected_keys"]
+    assert all("embed_positions" in name for name in loading["missing_keys"])  # sinusoids, which are computed there
+    ids, mask, target = rows()
+    with torch.no_grad():
+        a = ours(ids, mask, decoder_input_ids=target)
+        b = again.eval()(input_ids=ids, attention_mask=mask, decoder_input_ids=target)
+    name = "logits" if head == "stored" else "last_hidden_state"
+    assert float((a[name] - b[name]).abs().max()) < 1e-4
+    stored = load_file(tmp_path / "ours" / "model.safetensors")
+    assert sum(tensor.numel() for tensor in stored.values()) == ours.num_parameters
+
+
+def test_a_decoder_of_other_sizes_is_refused_by_name(tmp_path: Path):
+    bart(decoder_ffn_dim=64).save_pretrained(tmp_path)
+    with pytest.raises(ModelFolderError, match="intermediate_size is 48 in the encoder and 64 in the decoder"):
+        load_model(tmp_path)
+
+
+def test_tables_that_are_not_shared_are_refused(tmp_path: Path):
+    bart(tie_word_embeddings=False).save_pretrained(tmp_path)
+    with pytest.raises(ModelFolderError, match="tie_word_embeddings is False"):
+        load_model(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}), encoding="utf-8")
+    with pytest.raises(ModelFolderError, match="differ, and config.json says"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("width", "penalty"), [(1, 1.0), (4, 1.0), (5, 0.6), (3, 0.0)])
+def test_beams_are_theirs(tmp_path: Path, kind: str, width: int, penalty: float):
+    theirs = KINDS[kind]()
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    ids, mask, _ = rows()
+    config = ours.config
+    # Padding is banned on both sides, as published translators have it.
+    found = theirs.generate(
+        input_ids=ids,
+        attention_mask=mask,
+        num_beams=width,
+        num_return_sequences=width,
+        length_penalty=penalty,
+        max_new_tokens=12,
+        do_sample=False,
+        forced_eos_token_id=None,
+        eos_token_id=config.eos_token_id,
+        bad_words_ids=[[config.pad_token_id]],
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    sources = Batch.from_sequences([row[kept.bool()].tolist() for row, kept in zip(ids, mask, strict=True)])
+    decoder = TranslatingDecoder(ours, sources, 12)
+    beams = search_beams(
+        decoder,
+        [[config.decoder_start_token_id]] * 4,
+        Beams(width, num_results=width, length_penalty=penalty),
+        max_new_tokens=12,
+        end_ids={config.eos_token_id},
+        banned_ids={config.pad_token_id},
+    )
+    own = [one for text in beams for one in text]
+    for number, (one, sequence) in enumerate(zip(own, found.sequences.tolist(), strict=True)):
+        wanted = sequence[1 : 1 + len(one.ids) + one.is_ended]
+        assert [*one.ids, *([config.eos_token_id] if one.is_ended else [])] == wanted
+        assert all(token == config.pad_token_id for token in sequence[1 + len(wanted) :])
+        if width > 1:
+            assert one.score == pytest.approx(float(found.sequences_scores[number]), abs=1e-4)

@@ -1,0 +1,159 @@
+"""GPT-2 as transformers has it: outputs, layers, attention maps, losses, gradients, folders both ways, exact sizes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import transformers
+
+from maskwright.core.errors import ModelFolderError
+from maskwright.hub.folders import load_model, save_model
+from maskwright.models.describe import parameter_count
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+from parity.checkpoints import checkpoint, labels_for, their_class
+from parity.comparing import VIEWS, compare, compare_outputs
+from parity.exact import exact
+
+FLOAT32, FLOAT64 = 5e-5, 1e-10
+HEADS = (None, "clm", "classification", "regression", "tagging", "qa")
+SETTINGS = (
+    {"pad_token_id": 5, "n_inner": 44, "bos_token_id": 1, "eos_token_id": 2},
+    {
+        "pad_token_id": 0,
+        "activation_function": "relu",
+        "layer_norm_epsilon": 1e-3,
+        "n_layer": 3,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    },
+)
+# Published counts: 124.4, 354.8, 774.0 and 1557.6 million.
+COUNTS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
+
+
+def rows(config, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Ids and mask [4, 20], padded at the right; the padding token stands nowhere else, since theirs looks for it."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(6, config.vocab_size, (4, 20), generator=generator)
+    mask = torch.ones_like(ids)
+    mask[1, 13:] = mask[2, 1:] = 0
+    return {"input_ids": ids.masked_fill(mask == 0, config.pad_token_id), "attention_mask": mask}
+
+
+def labels(head, batch):
+    """As the harness draws them; the columns of spans lie inside."""
+    found = labels_for(head, batch, "gpt2")
+    return {name: value[:4] for name, value in found.items()}
+
+
+def loads(head, settings, folder, dtype, tolerance):
+    theirs = checkpoint("gpt2", head, **settings)
+    theirs.save_pretrained(folder)
+    ours, report = load_model(folder)
+    assert ours.head_name == head and ours.config.family == "gpt2" and ours.config.judges_last
+    assert not report.new and not report.unused, report
+    batch = rows(theirs.config)
+    given = {
+        name: value.to(dtype) if value.is_floating_point() else value for name, value in labels(head, batch).items()
+    }
+    found = compare(ours.to(dtype), theirs.to(dtype), "gpt2", head, batch, given)
+    assert max(found.values()) < tolerance, max(found.items(), key=lambda item: item[1])
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("settings", SETTINGS, ids=["one", "other"])
+def test_what_transformers_wrote_gives_its_numbers_here(head, settings, tmp_path):
+    loads(head, settings, tmp_path, torch.float32, FLOAT32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", HEADS)
+def test_float64_agrees_to_ten_decimals(head, tmp_path):
+    with exact("gpt2"):
+        loads(head, SETTINGS[0], tmp_path, torch.float64, FLOAT64)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_what_is_written_here_opens_in_transformers_with_the_same_numbers(head, tmp_path):
+    theirs = checkpoint("gpt2", head, **SETTINGS[0])
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours, _ = load_model(tmp_path / "theirs")
+    with torch.no_grad():  # other weights, so that nothing can come from the first folder
+        for parameter in ours.parameters():
+            parameter.mul_(0.8).add_(0.01)
+    save_model(ours, tmp_path / "ours")
+    again, facts = their_class("gpt2", head).from_pretrained(
+        tmp_path / "ours", output_loading_info=True, attn_implementation="eager"
+    )
+    assert not facts["missing_keys"] and not facts["unexpected_keys"] and not facts["mismatched_keys"], facts
+    assert (again.config.n_inner, again.config.n_layer, again.config.pad_token_id) == (44, 2, 5)
+    batch = rows(again.config)
+    with torch.no_grad():
+        found = compare_outputs(ours(**batch, **VIEWS), again.eval()(**batch, **VIEWS), batch, head)
+    assert max(found.values()) < FLOAT32, found
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_published_sizes_have_their_exact_counts(name):
+    assert parameter_count(preset(name)) == parameter_count(preset(name), "clm") == COUNTS[name]
+    with torch.device("meta"):
+        size = preset(name)
+        theirs = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(
+                n_embd=size.hidden_size, n_layer=size.num_hidden_layers, n_head=size.num_attention_heads
+            )
+        )
+    assert sum(parameter.numel() for parameter in theirs.parameters()) == COUNTS[name]
+
+
+def test_a_decoder_of_its_own_is_kept(tmp_path):
+    theirs = checkpoint("gpt2", "clm", tie_word_embeddings=False, **SETTINGS[0])
+    theirs.save_pretrained(tmp_path)
+    ours, report = load_model(tmp_path)
+    assert not ours.config.tie_word_embeddings and not report.unused
+    batch = rows(theirs.config)
+    found = compare_outputs(ours(**batch), theirs(**batch, use_cache=False), batch, "clm")
+    assert max(found.values()) < FLOAT32
+
+
+def test_old_files_without_prefix_and_with_stored_masks_load(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    theirs = checkpoint("gpt2", "clm", **SETTINGS[0])
+    theirs.save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    old = {name.removeprefix("transformer."): value for name, value in tensors.items()}
+    for layer in range(2):
+        old[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 37, 37)
+        old[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    save_file(old, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    ours, report = load_model(tmp_path)
+    assert not report.new and not report.unused
+    batch = rows(theirs.config)
+    assert max(compare_outputs(ours(**batch), theirs(**batch, use_cache=False), batch, "clm").values()) < FLOAT32
+
+
+@pytest.mark.parametrize(
+    "setting", [{"scale_attn_by_inverse_layer_idx": True}, {"scale_attn_weights": False}, {"add_cross_attention": True}]
+)
+def test_settings_that_are_computed_otherwise_are_refused(setting, tmp_path):
+    checkpoint("gpt2", "clm", **SETTINGS[0]).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | setting))
+    with pytest.raises(ModelFolderError, match=next(iter(setting))):
+        load_model(tmp_path)
+
+
+def test_what_is_added_to_hidden_states_starts_smaller():
+    model = build(preset("gpt2", vocab_size=60, hidden_size=64, num_hidden_layers=8, num_attention_heads=2), "clm")
+    usual = float(model.encoder.layers[0].ffn.up.weight.detach().std())
+    for part in (model.encoder.layers[0].attention.out, model.encoder.layers[7].ffn.down):
+        assert float(part.weight.detach().std()) == pytest.approx(usual / 4, rel=0.1)  # 16 sums
+    theirs = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=60, n_embd=64, n_layer=8, n_head=2, bos_token_id=None, eos_token_id=None)
+    )
+    drawn = theirs.transformer.h[0].attn.c_proj.weight.detach().std()
+    assert float(drawn) == pytest.approx(0.02 / 4, rel=0.1)

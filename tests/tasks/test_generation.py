@@ -1,0 +1,208 @@
+"""Texts for texts: what a row becomes, what is learnt of it, what is written, and the frames of other tasks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import maskwright as mw
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.hub.folders import load_model
+from maskwright.models.growing import with_tokenizer
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+from maskwright.tasks.frames import DELIM, EXTRACT, START, framed
+from maskwright.tasks.generation import Generation
+from maskwright.text.encoding import TextCounts
+from maskwright.text.pairs import read_pairs
+from maskwright.text.tables import Row
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.finetune import finetune
+
+SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 96}
+WORDS = {"one": "un", "two": "deux", "three": "trois", "red": "rouge", "cat": "chat", "sees": "voit"}
+
+
+def pairs(path, rows: int = 60):
+    """Sources with each word said in the other language."""
+    draws = torch.Generator().manual_seed(1)
+    lines = ["source\ttarget"]
+    for _ in range(rows):
+        chosen = [list(WORDS)[int(i)] for i in torch.randint(0, len(WORDS), (3,), generator=draws)]
+        lines.append(f"{' '.join(chosen)}\t{' '.join(WORDS[word] for word in chosen)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def tokenizer() -> Tokenizer:
+    texts = [" ".join(WORDS), " ".join(WORDS.values())] * 3
+    return Tokenizer.train_from_iterator(texts, kind="word", vocab_size=40)
+
+
+def gpt2_tokenizer(folder) -> Tokenizer:
+    """One that frames nothing, as GPT-2's: bytes, and one token between texts."""
+    own = Tokenizer.train_from_iterator(["one two three", "red cat sees"] * 3, kind="byte-bpe", vocab_size=275)
+    own.save(folder / "own")
+    vocab = json.loads((folder / "own" / "vocab.json").read_text())
+    words = [word for word in vocab if not word.startswith("[")]
+    (folder / "gpt2").mkdir()
+    table = {word: number for number, word in enumerate([*words, "<|endoftext|>"])}
+    (folder / "gpt2" / "vocab.json").write_text(json.dumps(table))
+    (folder / "gpt2" / "merges.txt").write_text((folder / "own" / "merges.txt").read_text())
+    return Tokenizer.load(folder / "gpt2")
+
+
+def test_a_row_is_source_delimiter_target_end_and_the_target_alone_is_learnt():
+    tok = tokenizer().with_tokens(["<to-fr>"])
+    examples = Generation("<to-fr>").examples([Row("one cat", None, "un chat", 1, "f")], tok, 20)
+    ids = examples.input_ids[0].tolist()
+    assert [tok.id_to_token(id) for id in ids] == ["[CLS]", "one", "cat", "<to-fr>", "un", "chat", "[SEP]"]
+    batch = examples.batch([0])
+    assert batch.labels["clm"].tolist() == ids[4:] and batch.labels["clm_positions"].tolist() == [3, 4, 5]
+    model = build(preset("gpt2", vocab_size=tok.vocab_size, **SMALL), "clm").eval()
+    logits = model.mlm_logits(model.encode(batch).hidden)[3:6]
+    outcome = Generation("<to-fr>").outcome(model, batch)
+    torch.testing.assert_close(
+        outcome.losses["generation"], F.cross_entropy(logits, batch.labels["clm"], reduction="sum")
+    )
+
+
+def test_a_long_source_gives_way_and_a_target_that_is_cut_does_not_end_there():
+    tok = tokenizer()
+    task = Generation()
+    long, short = Row("one " * 50, None, "un", 1, "f"), Row("one", None, "un " * 50, 2, "f")
+    examples = task.examples([long, short], tok, 12)
+    first, second = (ids.tolist() for ids in examples.input_ids)
+    assert len(first) == 12 and tok.decode(first[-2:]) == "un" and first[-1] == tok.eos_id
+    assert len(second) <= 12 and second[-1] == tok.token_to_id("un")
+    counts = TextCounts()
+    assert len(task.unlabelled([long], tok, 12, counts=counts).input_ids[0]) <= 12 and counts.cut_tokens > 30
+
+
+def test_a_small_translator_is_learnt_from_pairs_kept_and_asked(tmp_path):
+    folder = tmp_path / "start"
+    start = build(preset("gpt2", vocab_size=40, max_position_embeddings=32, **SMALL), "clm", seed=1)
+    start.tokenizer = tokenizer()
+    start = with_tokenizer(start, start.tokenizer)
+    start.save(folder)
+    config = mw.FinetuneConfig(
+        train=pairs(tmp_path / "train.tsv", 200),
+        dev=pairs(tmp_path / "dev.tsv", 20),
+        output=tmp_path / "run",
+        task="generation",
+        model=str(folder),
+        delimiter="<to-fr>",
+        epochs=12,
+        lr=3e-3,
+        batch_size=25,
+        max_length=16,
+        precision="fp32",
+    )
+    result = finetune(config)
+    assert result.mean["clm_accuracy"] > 0.95 and result.mean["perplexity"] < 1.5
+    report = result.report.read_text()
+    assert "Written texts" in report and "the model before training gets" in report
+    model, loaded = load_model(result.model)
+    assert (not loaded.new and model.tokenizer.token_to_id("<to-fr>") == 40 - 0) or model.config.vocab_size >= 18
+    from maskwright.api import open_generator, open_predictor
+
+    predictor = open_predictor(result.model)
+    assert [one["generated"] for one in predictor.predict(["one red cat", "two cat sees"])] == [
+        "un rouge chat",
+        "deux chat voit",
+    ]
+    written = open_generator(result.model).generate(["one red cat <to-fr>"])[0][0]
+    assert written.text.strip() == "un rouge chat" and written.ended_by == "end"
+
+
+def test_rows_come_from_tables_with_names_or_without_and_from_a_dump_of_articles(tmp_path):
+    (tmp_path / "a.tsv").write_text("source\ttarget\none\tun\n", encoding="utf-8")
+    (tmp_path / "b.tsv").write_text("one\tun\n", encoding="utf-8")
+    (tmp_path / "c.jsonl").write_text('{"en": "one", "fr": "un"}\n', encoding="utf-8")
+    for name, columns in (("a.tsv", None), ("b.tsv", None), ("c.jsonl", {"source": "en", "target": "fr"})):
+        row = read_pairs(tmp_path / name, columns=columns).rows[0]
+        assert (row.text, row.label) == ("one", "un"), name
+    (tmp_path / "dump.txt").write_text(
+        "A positronic brain is a fictional device.\nIt was conceived by a writer.\nIt is a computer.\n\nAlone.\n",
+        encoding="utf-8",
+    )
+    rows = read_pairs(tmp_path / "dump.txt").rows
+    assert [(row.label, row.text) for row in rows] == [
+        ("A positronic brain is a fictional device.", "It was conceived by a writer.\nIt is a computer.")
+    ]
+    (tmp_path / "bad.jsonl").write_text('{"source": "one", "target": ""}\n{"source": "two"}\n', encoding="utf-8")
+    with pytest.raises((RowErrors, InputError)) as caught:
+        read_pairs(tmp_path / "bad.jsonl")
+    assert "bad.jsonl" in str(caught.value)
+
+
+def test_new_rows_of_a_vocabulary_are_near_the_mean_and_change_nothing_else():
+    model = build(preset("gpt2", vocab_size=40, **SMALL), "clm")
+    tok = tokenizer()
+    model.tokenizer = tok
+    more = tok.with_tokens([f"<{n}>" for n in range(40)])
+    grown = with_tokenizer(model, more)
+    assert grown.config.vocab_size == more.vocab_size == len(grown.word_embeddings)
+    assert torch.equal(grown.word_embeddings[:40], model.word_embeddings)
+    new = grown.word_embeddings[40:]
+    assert float((new - model.word_embeddings.mean(0)).abs().max()) < 0.02
+    assert not torch.equal(new[0], new[1])
+    assert with_tokenizer(grown, more) is grown
+
+
+def test_a_tokenizer_that_frames_nothing_gets_start_delimiter_and_extract_for_a_task(tmp_path):
+    tok = gpt2_tokenizer(tmp_path)
+    assert tok.opening_ids == [] and tok.bos_id == tok.eos_id == tok.token_to_id("<|endoftext|>")
+    model = build(preset("gpt2", vocab_size=tok.vocab_size, **SMALL), "classification", labels=["a", "b"]).eval()
+    model.tokenizer = tok
+    ready = framed(model)
+    assert ready.tokenizer("one", "two").tokens == [START, *tok("one").tokens, DELIM, *tok("two").tokens, EXTRACT]
+    batch = ready.tokenizer.batch(["one two"])
+    judged = ready.first(ready.encode(batch).hidden, batch)
+    assert torch.equal(judged, ready.encode(batch).hidden[-1:])
+    assert framed(ready) is ready
+    ready.save(tmp_path / "m")
+    again, report = load_model(tmp_path / "m")
+    assert not report.new and again.tokenizer("one").tokens == ready.tokenizer("one").tokens
+
+
+def test_classifiers_regressions_and_choices_run_on_a_decoder(tmp_path):
+    tok = gpt2_tokenizer(tmp_path)
+    model = build(preset("gpt2", vocab_size=tok.vocab_size, **SMALL), "clm", seed=2)
+    model.tokenizer = tok
+    model.save(tmp_path / "lm")
+    texts = [("one two", "red"), ("cat sees", "two"), ("red cat", "one"), ("two two", "cat")] * 6
+    labels = ["yes", "no", "yes", "no"] * 6
+    entailment = mw.TextClassifier(str(tmp_path / "lm"), epochs=8, lr=3e-3, batch_size=8).fit(texts, labels)
+    assert entailment.score(texts, labels) == 1.0
+    entailment.save(tmp_path / "nli")
+    assert mw.TextClassifier.load(tmp_path / "nli").predict(texts[:2]).tolist() == ["yes", "no"]
+    similarity = mw.TextRegressor(str(tmp_path / "lm"), epochs=1, batch_size=8).fit(texts, [0.0, 1.0, 0.2, 0.7] * 6)
+    assert similarity.predict(texts[:2]).shape == (2,)
+    rows = [("one", ["two", "red cat"])] * 8
+    chooser = mw.MultipleChoice(str(tmp_path / "lm"), epochs=1, batch_size=4)
+    assert len(chooser.fit(rows, [0] * 8).predict(rows)) == 8
+
+
+def test_both_orders_of_a_pair_are_read_and_the_answer_does_not_depend_on_which_comes_first(tmp_path):
+    from maskwright.inference.predict import Predictor
+    from maskwright.tasks import Regression, task_from_json
+    from maskwright.tasks.long_texts import LongTexts
+
+    tok = tokenizer()
+    model = build(preset("gpt2", vocab_size=tok.vocab_size, initializer_range=0.3, **SMALL), "regression").eval()
+    model.tokenizer = tok
+    both = Regression(LongTexts.of(both_orders=True))
+    plain = Predictor(model, Regression())
+    there, back = plain.logits([("one cat", "red"), ("red", "one cat")])
+    found = Predictor(model, both).logits([("one cat", "red"), ("red", "one cat"), "one"])
+    torch.testing.assert_close(found[0], (there + back) / 2)
+    torch.testing.assert_close(found[0], found[1])
+    torch.testing.assert_close(found[2], plain.logits(["one"])[0])
+    assert task_from_json(both.to_json()).long.both_orders
+    assert "loudest" not in Predictor(model, both).predict([("one cat", "red")])[0]
+    examples = both.examples([Row("one", "cat", "0.5", 1, "f"), Row("two", "red", "1", 2, "f")], tok, 12)
+    assert both.outcome(model, examples.batch([0, 1])).counts == {"regression": 2}

@@ -1,0 +1,64 @@
+"""Line-aligned files: which lines belong together, and which do not."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from maskwright.core.errors import InputError, RowErrors
+from maskwright.text.parallel import read_parallel
+
+
+def files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
+    """Both as files."""
+    for name, text in (("a.de", source), ("a.en", target)):
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / "a.de", folder / "a.en"
+
+
+def test_line_n_belongs_to_line_n(tmp_path: Path):
+    table = read_parallel(*files(tmp_path, "eins\nzwei \n", "one\ntwo\n"))
+    assert [(row.text, row.label, row.line) for row in table.rows] == [("eins", "one", 1), ("zwei", "two", 2)]
+
+
+def test_files_may_be_packed(tmp_path: Path):
+    _, target = files(tmp_path, "", "one\n")
+    (tmp_path / "b.de.gz").write_bytes(gzip.compress(b"eins\n"))
+    assert read_parallel(tmp_path / "b.de.gz", target).rows[0].text == "eins"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [("1\n2\n3\n", "1\n2\n", ("a.en ends after line 2", "line 3")), ("1\n", "1\n2\n", ("a.de ends after line 1",))],
+)
+@pytest.mark.parametrize("skips", [False, True])
+def test_unequal_counts_name_the_line_and_are_never_skipped(
+    tmp_path: Path, source: str, target: str, words: tuple[str, ...], skips: bool
+):
+    with pytest.raises(InputError) as error:
+        read_parallel(*files(tmp_path, source, target), skip_bad_rows=skips)
+    assert all(word in str(error.value) for word in words)
+
+
+def test_empty_sides_are_all_listed_or_counted(tmp_path: Path):
+    both = files(tmp_path, "eins\n\ndrei\nvier\n\nsechs\n\n", "one\ntwo\n \nfour\n\nsix\n\n")
+    with pytest.raises(RowErrors) as error:
+        read_parallel(*both)
+    assert [(Path(row.file).name, row.line) for row in error.value.rows] == [
+        ("a.de", 2),
+        ("a.en", 3),
+        ("a.de", 5),
+        ("a.en", 5),
+    ]
+    table = read_parallel(*both, skip_bad_rows=True)
+    assert ([row.line for row in table.rows], table.num_skipped) == ([1, 4, 6], 3)
+
+
+def test_the_same_file_twice_or_nothing_at_all_is_refused(tmp_path: Path):
+    source, target = files(tmp_path, "\n", "\n")
+    with pytest.raises(InputError, match="as source and as target"):
+        read_parallel(source, source)
+    with pytest.raises(InputError, match="no pair of lines"):
+        read_parallel(source, target)

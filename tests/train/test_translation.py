@@ -1,0 +1,197 @@
+"""Training translators: toy languages are learnt exactly, schedules and batches are as published, runs go on."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.hub.folders import load_model
+from maskwright.inference.translate import Translating, TranslationSettings
+from maskwright.models.encoder_decoder import EncoderDecoder
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.checkpoint import list_checkpoints, read_weights
+from maskwright.train.finetune import finetune
+from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.train.optimizer import learning_rate
+from maskwright.train.token_batches import TokenBatches
+
+WORDS = [f"w{number}" for number in range(12)]
+SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_decoder_layers": 2, "num_attention_heads": 4}
+
+
+def sentences(count: int, seed: int, shortest: int = 1, longest: int = 6) -> list[list[str]]:
+    """Rows of random words."""
+    draws = random.Random(seed)
+    return [[draws.choice(WORDS) for _ in range(draws.randint(shortest, longest))] for _ in range(count)]
+
+
+def write(folder: Path, name: str, rows: list[list[str]], turned: bool) -> tuple[Path, Path]:
+    """Sources and targets as line-aligned files; turned: a target is its source from the end."""
+    paths = folder / f"{name}.src", folder / f"{name}.tgt"
+    for path, own in zip(paths, (rows, [row[::-1] if turned else row for row in rows]), strict=True):
+        path.write_text("".join(" ".join(row) + "\n" for row in own), encoding="utf-8")
+    return paths
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tok") / "tok"
+    Tokenizer.train_from_iterator(iter([" ".join(WORDS)] * 3), kind="word", vocab_size=40).save(folder)
+    return folder
+
+
+def recipe(folder: Path, tokenizer: Path, turned: bool = False, **changes: object) -> FinetuneConfig:
+    """A small run on a toy language."""
+    train, dev = write(folder, "train", sentences(400, 1), turned), write(folder, "dev", sentences(40, 2), turned)
+    settings: dict[str, object] = {
+        "task": "translation",
+        "preset": "transformer-mini",
+        "tokenizer": tokenizer,
+        "network": SMALL | {"intermediate_size": 128, "hidden_dropout": 0.0},
+        "train": train[0],
+        "train_target": train[1],
+        "dev": dev[0],
+        "dev_target": dev[1],
+        "output": folder / "run",
+        "epochs": 2,
+        "max_length": 16,
+        "batch_tokens": 512,
+        "warmup": 20,
+        "lr": 3e-3,
+        "precision": "fp32",
+        "device": "cpu",
+    }
+    return FinetuneConfig(**(settings | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("turned", "norm"), [(False, "post"), (True, "pre")], ids=["copying, norms behind", "reversing, norms before"]
+)
+def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turned: bool, norm: str):
+    config = recipe(tmp_path, tokenizer, turned, epochs=15, lr=2e-3, warmup=100, schedule="linear")
+    config = replace(config, network=config.network | {"norm": norm})
+    train = write(tmp_path, "train", sentences(3000, 1), turned)
+    result = finetune(replace(config, train=train[0], train_target=train[1]))
+    assert result.mean["token_accuracy"] == 1.0
+    model, _ = load_model(result.model)
+    unseen = sentences(100, 3)
+    found = Translating(model).translate([" ".join(row) for row in unseen], TranslationSettings(beams=1))
+    wanted = [" ".join(row[::-1] if turned else row) for row in unseen]
+    assert [one[0].text for one in found] == wanted
+
+
+def test_a_run_ends_with_a_model_a_report_and_scores(tmp_path: Path, tokenizer: Path):
+    config = recipe(tmp_path, tokenizer)
+    result = finetune(config)
+    assert {"token_accuracy", "perplexity", "loss"} <= result.mean.keys()
+    page = result.report.read_text(encoding="utf-8")
+    assert "Written texts" in page and "--train-target" not in page
+    model, report = load_model(result.model)
+    assert isinstance(model, EncoderDecoder) and not report.new
+    assert model.config.decoder_start_token_id == model.tokenizer.bos_id
+    assert finetune(config).already_finished
+
+
+def test_both_sides_may_have_a_vocabulary_of_their_own(tmp_path: Path, tokenizer: Path):
+    own = tmp_path / "own"
+    Tokenizer.train_from_iterator(iter([" ".join(WORDS[:9])] * 3), kind="word", vocab_size=30).save(own)
+    result = finetune(recipe(tmp_path, tokenizer, target_tokenizer=own, epochs=1))
+    model, _ = load_model(result.model)
+    assert isinstance(model, EncoderDecoder)
+    sizes = model.tokenizer.vocab_size, model.target_tokenizer.vocab_size
+    assert sizes == (model.config.vocab_size, model.config.decoder_vocab_size) and sizes[0] != sizes[1]
+    assert Translating(model).translate(["w1 w2"])[0][0].is_ended in (True, False)
+
+
+def test_the_mean_of_the_last_epochs_is_the_model(tmp_path: Path, tokenizer: Path):
+    result = finetune(recipe(tmp_path, tokenizer, epochs=3, average_checkpoints=2))
+    kept = list_checkpoints(result.output / "seed-0" / "last")
+    assert len(kept) == 2
+    first, second = (read_weights(path) for _, path in kept)
+    model, _ = load_model(result.model)
+    for name, value in model.state_dict().items():
+        assert torch.allclose(value, (first[name].double() + second[name].double()).float() / 2, atol=1e-6), name
+
+
+def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
+    tmp_path: Path, tokenizer: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from maskwright.train import loop
+    from maskwright.train.interrupt import Interrupted
+
+    settings = {"epochs": 3, "average_checkpoints": 2, "checkpoint_every": 5}
+    whole = finetune(recipe(tmp_path, tokenizer, **settings, output=tmp_path / "whole"))
+    plain = loop._one_step
+
+    def stopping(*args: object, **options: object):
+        if args[4] == 17:
+            raise Interrupted
+        return plain(*args, **options)
+
+    broken = recipe(tmp_path, tokenizer, **settings, output=tmp_path / "broken")
+    monkeypatch.setattr(loop, "_one_step", stopping)
+    with pytest.raises(Interrupted):
+        finetune(broken)
+    monkeypatch.setattr(loop, "_one_step", plain)
+    again = finetune(broken)
+    one, other = (load_model(result.model)[0].state_dict() for result in (whole, again))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_pairs_over_the_limit_are_left_out_of_training_and_counted(tmp_path: Path, tokenizer: Path, capsys):
+    config = recipe(tmp_path, tokenizer, epochs=1)
+    train = write(tmp_path, "train", [*sentences(60, 1), ["w1"] * 40, ["w2"] * 16], False)
+    finetune(replace(config, train=train[0], train_target=train[1]))
+    assert "2 of 62 training pairs are longer than max_length and are left out" in capsys.readouterr().err
+
+
+# -- schedule and batches ----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 5000), st.integers(1, 30_000), st.sampled_from([64, 512, 1024]))
+def test_the_schedule_is_the_published_one(warmup: int, step: int, hidden: int):
+    """d ** -0.5 * min(step ** -0.5, step * warmup ** -1.5), with steps from 1 (equation 3)."""
+    rate = learning_rate(step - 1, steps=99, peak=(hidden * warmup) ** -0.5, warmup=warmup, schedule="inverse_sqrt")
+    assert math.isclose(rate, hidden**-0.5 * min(step**-0.5, step * warmup**-1.5), rel_tol=1e-9)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=80), st.integers(1, 100), st.integers(0, 3))
+def test_every_epoch_gives_every_row_once_in_batches_within_the_budget(lengths: list[int], budget: int, epoch: int):
+    batches = TokenBatches(np.array(lengths), budget, seed=0)
+    rows = [batches.rows(epoch, number) for number in range(len(batches))]
+    assert sorted(np.concatenate(rows).tolist()) == list(range(len(lengths)))
+    assert all(len(own) == 1 or sum(lengths[row] for row in own) <= budget for own in rows)
+    again = TokenBatches(np.array(lengths), budget, seed=0)
+    assert [again.rows(epoch, number).tolist() for number in range(len(again))] == [own.tolist() for own in rows]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"label_smoothing": 1.0}, "label_smoothing"),
+        ({"batch_tokens": 20}, "must hold a pair"),
+        ({"average_checkpoints": 0}, "average_checkpoints"),
+        ({"average_checkpoints": 2, "patience": 1}, "does not go with --patience"),
+        ({"dev": None}, "translation of 'dev'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(tmp_path: Path, tokenizer: Path, changes: dict[str, object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        recipe(tmp_path, tokenizer, **changes)
+
+
+def test_a_text_file_without_its_partner_is_refused(tmp_path: Path, tokenizer: Path):
+    config = recipe(tmp_path, tokenizer, train_target=None)
+    with pytest.raises(InputError, match="the file of their translations too"):
+        finetune(config)
+    assert not config.output.exists()
