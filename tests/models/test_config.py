@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
-from maskwright.models.config import LIMITS, LOWEST, OPTIONAL_SIZES, ModelConfig
+from maskwright.models.config import ModelConfig
+from maskwright.models.config_tables import LIMITS, LOWEST, OPTIONAL_SIZES
 from maskwright.models.describe import parameter_count
 from maskwright.models.model import build
 from maskwright.models.presets import PRESETS, preset

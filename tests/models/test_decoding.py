@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
-from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.config import ModelConfig
+from maskwright.models.config_tables import CHOICES
 from maskwright.models.decoding.beam import Beams, search_beams
 from maskwright.models.decoding.causal import CausalDecoder, pack_weights
 from maskwright.models.decoding.rules import HEAD, Rules, choose, draw, penalise, probabilities

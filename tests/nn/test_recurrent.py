@@ -107,9 +107,7 @@ def test_a_text_that_is_cut_goes_on_with_what_was_remembered(cell: str, lengths:
     head = network(torch.cat([pair[0] for pair in pairs]), first)
     rest = [length - cut for length, cut in zip(lengths, first, strict=True)]
     tail = network(torch.cat([pair[1] for pair in pairs]), rest, head.states)
-    ours = [
-        torch.cat(both) for both in zip(head.layers[-1].split(first), tail.layers[-1].split(rest), strict=True)
-    ]
+    ours = [torch.cat(both) for both in zip(head.layers[-1].split(first), tail.layers[-1].split(rest), strict=True)]
     torch.testing.assert_close(torch.cat(ours), whole.layers[-1])
     for one, other in zip(tail.states, whole.states, strict=True):
         torch.testing.assert_close(one, other)

@@ -68,7 +68,7 @@ def pretrain(
     output: OutputOption = None,
     preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
     network: SetOption = None,
-    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd or clm.")] = None,
+    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd, clm or bilm.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
     ] = None,
@@ -88,6 +88,14 @@ def pretrain(
     whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask whole words.")] = False,
     generator_share: Annotated[
         float | None, typer.Option(help="Width of rtd's generator, as a share.  [default: 0.25]", show_default=False)
+    ] = None,
+    carry_state: Annotated[
+        bool | None,
+        typer.Option(
+            "--carry-state/--reset-state",
+            help="Recurrent networks under clm: remember from batch to batch, or begin each anew.  [default: carry]",
+            show_default=False,
+        ),
     ] = None,
     evaluation: Annotated[
         list[str] | None,
@@ -122,6 +130,8 @@ def pretrain(
         maskwright pretrain --tokenizer tok/ --objective mlm --eval held-out.txt -o runs/b texts/
 
         maskwright pretrain --set positions=rotary --set attention=window --max-length 512 -o runs/d texts/
+
+        maskwright pretrain --preset lstm-small --objective clm --max-length 64 -o runs/lstm corpus.txt
 
         maskwright pretrain --config recipes/mini.toml -o runs/c --print-config
     """
@@ -220,7 +230,9 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    if "clm_accuracy" in result.scores:
+    if "backward_accuracy" in result.scores:
+        print_text(f"next:   maskwright finetune tagging --model {result.model} --train train.conll -o runs/task")
+    elif "clm_accuracy" in result.scores:
         print_text(f'next:   maskwright generate {result.model} "your text" --top-k 40')
     elif "mlm_accuracy" not in result.scores or "rtd_accuracy" in result.scores:
         print_text(f"next:   maskwright finetune classification --model {result.model} --train train.tsv -o runs/task")

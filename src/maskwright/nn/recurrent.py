@@ -1,7 +1,7 @@
 """Recurrent layers over packed sequences: each sequence by itself, whatever stands beside it in the pack.
 
-The cells are those of `nn/cells.py`; torch's fused kernels do the arithmetic. A layer reads each sequence from the left,
-from the right, or from both ends with the two outputs of a token behind each other (Graves and Schmidhuber 2005).
+The cells are those of `nn/cells.py`; torch's fused kernels do the arithmetic. A layer reads each sequence from the
+left, from the right, or from both ends with the two outputs of a token behind each other (Graves and Schmidhuber 2005).
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from .content import (
 )
 from .findings import (
     Checkpoints,
+    ColouredText,
     Comparison,
     Confusion,
     Curves,
@@ -174,6 +175,7 @@ def _anchors(titles: Sequence[str]) -> list[str]:
 VIEWS: dict[type, Callable[[Any], Markup]] = {
     Bars: plain.bars,
     Checkpoints: tables.checkpoints,
+    ColouredText: plain.coloured_text,
     Comparison: comparison.comparison,
     Dots: comparison.dots,
     Confusion: answers.confusion,
