@@ -34,9 +34,10 @@ from encoders import CONTENDERS, REFERENCE  # noqa: E402
 from page import write_page  # noqa: E402
 from training import measure_training  # noqa: E402
 
+from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
-from maskwright.doctor.machine import machine_facts, usable_cores  # noqa: E402
+from maskwright.doctor.machine import machine_facts  # noqa: E402
 from maskwright.speed.bench_texts import (  # noqa: E402
     built_in_texts,
     text_of_length,

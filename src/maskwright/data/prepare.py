@@ -1,15 +1,16 @@
 """From text to token shards, resumable: a killed preparation goes on behind its last finished shard.
 
-Documents are read in order, exact duplicates dropped, the rest tokenised in large batches by a second
-thread while the next batch is read. Every shard knows the place in the corpus behind its last document, so
-a resumed preparation ends with the same bytes as one that was never interrupted. `shards.json` is written
-last: a folder has it when all is well, and no other state matters.
+Documents are read in order, exact duplicates dropped, the rest tokenised in batches, several at a time,
+while the next ones are read; they are written in the order of the text. Every shard knows the place in the
+corpus behind its last document, so a resumed preparation ends with the same bytes as one that was never
+interrupted. `shards.json` is written last: a folder has it when all is well, and no other state matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from ..core import storage
 from ..core.config import differences
+from ..core.cores import usable_cores
 from ..core.errors import CorruptFileError, InputError, RunError
 from ..core.progress import Track, note, track
 from ..text.corpus import Source, corpus_files, file_size
@@ -27,6 +29,7 @@ from .shard_writer import ShardWriter, read_state, seal
 from .shards import FACTS, UNFINISHED, PlainTokenizer, TokenShards, shard_name, tokenizer_sha256
 
 SHARD_TOKENS = 1 << 24
+MOST_WORKERS = 8  # one thread reads, and does not feed more
 _WORK = "work"
 
 
@@ -181,13 +184,15 @@ class _Preparation:
     def run(self) -> None:
         """Read, tokenise and write until the corpus ends; then seal the folder."""
         megabytes = sum(map(file_size, self.reader.names)) / 1e6 or None
-        with track("Preparing the corpus", megabytes, "MB") as progress, ThreadPoolExecutor(1) as pool:
-            waiting: tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]] | None = None
+        workers = min(usable_cores(), MOST_WORKERS)
+        waiting: deque[tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
+        with track("Preparing the corpus", megabytes, "MB") as progress, ThreadPoolExecutor(workers) as pool:
             for batch in self.reader.batches():
-                ahead = (batch, pool.submit(self._encode, batch))
-                self._write(waiting, progress)
-                waiting = ahead
-            self._write(waiting, progress)
+                waiting.append((batch, pool.submit(self._encode, batch)))
+                if len(waiting) > workers:  # this many batches are in memory, whatever the size of the corpus
+                    self._write(*waiting.popleft(), progress)
+            while waiting:
+                self._write(*waiting.popleft(), progress)
         self.reader.finish(self.skip_bad_rows)
         self.writer.close_last()
         if not self.writer.finished:
@@ -198,15 +203,13 @@ class _Preparation:
         """All tokens of a batch [tokens], and the number of tokens of each sentence, int64 [sentences]."""
         ids = self.tokenizer.encode_plain(joined(batch, self.recipe["settings"].get("joint", "")))
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
-        tokens = np.fromiter(_flat(ids), dtype=self.writer.dtype, count=int(lengths.sum()))
+        tokens = np.fromiter(chain.from_iterable(ids), dtype=self.writer.dtype, count=int(lengths.sum()))
         return tokens, lengths
 
-    def _write(self, waiting: tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]] | None, progress: Track) -> None:
-        if waiting is not None:
-            batch, future = waiting
-            self.writer.add(batch, *future.result())
-            facts = self.reader.facts
-            progress.update(facts.file_bytes / 1e6, f"{facts.documents:,} documents, {self.writer.num_tokens:,} tokens")
+    def _write(self, batch: Batch, encoded: Future[tuple[np.ndarray, np.ndarray]], progress: Track) -> None:
+        self.writer.add(batch, *encoded.result())
+        facts = self.reader.facts
+        progress.update(facts.file_bytes / 1e6, f"{facts.documents:,} documents, {self.writer.num_tokens:,} tokens")
 
 
 def joined(batch: Batch, joint: str) -> list[str]:
@@ -217,8 +220,3 @@ def joined(batch: Batch, joint: str) -> list[str]:
     ends = np.cumsum([0, *batch.sizes])[:-1]
     is_first[ends[ends < len(is_first)]] = True
     return [text if first else joint + text for text, first in zip(batch.sentences, is_first.tolist(), strict=True)]
-
-
-def _flat(ids: list[list[int]]) -> Iterator[int]:
-    for sentence in ids:
-        yield from sentence

@@ -10,8 +10,9 @@ from ..core.errors import RowError
 from ..text.corpus import CorpusFacts, Document, finish, read_file
 from .duplicates import SeenDigests, digest
 
-BATCH_CHARACTERS = 1 << 20
-BATCH_DOCUMENTS = 1 << 14
+# So much is tokenised at a time: the tokenizer is slower for larger pieces, whose tokens leave the cache.
+BATCH_CHARACTERS = 1 << 19
+BATCH_DOCUMENTS = 1 << 13
 
 
 @dataclass(frozen=True)

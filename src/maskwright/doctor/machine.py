@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..core.cores import usable_cores
 from ..inference.engine.choice import choose
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..nn.varlen import missing
@@ -36,12 +37,6 @@ def machine_facts() -> dict[str, Any]:
         "versions": {name: _version(name) for name in ("maskwright", *_CORE)},
         "extras": extras(),
     }
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    ask = getattr(os, "sched_getaffinity", None)
-    return len(ask(0)) if ask is not None else os.cpu_count() or 1
 
 
 def instruction_sets() -> list[str]:

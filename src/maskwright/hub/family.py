@@ -173,6 +173,7 @@ class Family:
         for name, head in self.classes.items():
             rows = self.heads.get(head, {}) if head else {}
             wanted = [their.format(p="weight") for row in rows.values() for their in row if "{p}" in their]
+            wanted = wanted or [their for ours, row in rows.items() if ours != "decoder" for their in row]
             if len(wanted) > most and found.issuperset(wanted):
                 best, most = name, len(wanted)
         return best
