@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +53,10 @@ def batches(vocab_size: int, length: int, sequences: int, count: int) -> list[tu
     return made
 
 
-def measure_maskwright(options: argparse.Namespace) -> float:
-    """Our training loop with the job's own steps on prepared batches."""
+def measure_maskwright(
+    options: argparse.Namespace, around: Callable[[Callable[[], object]], object] = lambda run: run()
+) -> float:
+    """Our training loop with the job's own steps on prepared batches. around: what runs the loop."""
     import torch
 
     from maskwright.data.batch import Batch
@@ -103,7 +107,7 @@ def measure_maskwright(options: argparse.Namespace) -> float:
 
     never = options.steps + 1
     settings = LoopSettings(options.steps, 1e-4, 0.1, "linear", 0.01, 1.0, 0, 10, never, never)
-    train(Job(), settings, name="benchmark")
+    around(lambda: train(Job(), settings, name="benchmark"))
     return tokens_per_second(marks, options)
 
 
@@ -180,6 +184,12 @@ def tokens_per_second(marks: list[float], options: argparse.Namespace) -> float:
     return steps * options.sequences * options.length / (marks[-1] - marks[options.warm_up])
 
 
+def tell(rate: float) -> None:
+    """Print the rate and the most memory that this process has had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"rate": rate, "memory": peak if sys.platform == "darwin" else 1024 * peak}))
+
+
 def main() -> None:
     """Measure one contender (in a child process), or all of them in turn."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -194,10 +204,10 @@ def main() -> None:
     parser.add_argument("--contender", choices=CONTENDERS)
     options = parser.parse_args()
     if options.contender == "maskwright":
-        print(measure_maskwright(options))
+        tell(measure_maskwright(options))
         return
     if options.contender:
-        print(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
+        tell(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
         return
     flags = [word for name in ("preset", "vocab_size", "precision", "length", "sequences", "steps", "warm_up")
              for word in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]  # fmt: skip
@@ -206,7 +216,7 @@ def main() -> None:
         for name in CONTENDERS:
             command = [sys.executable, str(Path(__file__)), *flags, "--contender", name]
             result = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[name].append(float(result.stdout.strip().splitlines()[-1]))
+            found[name].append(json.loads(result.stdout.strip().splitlines()[-1])["rate"])
     ratios = {
         name: [ours / theirs for ours, theirs in zip(found["maskwright"], found[name], strict=True)] for name in found
     }

@@ -129,12 +129,11 @@ def onnx_runtime(settings: Settings) -> Vectors:
 
 
 def open_vino(settings: Settings) -> Vectors:
-    """OpenVINO on the exported graph: float32, bfloat16, or static int8 calibrated on other text."""
+    """OpenVINO on the exported graph: float32, bfloat16, or static int8 by NNCF, calibrated on other text."""
     import openvino
 
-    path = (
-        conversions.onnx_static_int8(settings) if settings["precision"] == "int8" else conversions.onnx_graph(settings)
-    )
+    is_int8 = settings["precision"] == "int8"
+    path = conversions.openvino_static_int8(settings) if is_int8 else conversions.onnx_graph(settings)
     core = openvino.Core()
     kinds = {"fp32": openvino.Type.f32, "bf16": openvino.Type.bf16, "int8": openvino.Type.f32}
     compiled = core.compile_model(
@@ -193,7 +192,7 @@ CONTENDERS: dict[str, tuple[Callable[[Settings], Vectors], Settings, str]] = {
     "onnxruntime-int8": (onnx_runtime, {"precision": "int8"}, "ONNX Runtime dynamic int8"),
     "openvino": (open_vino, {"precision": "fp32"}, "OpenVINO fp32"),
     "openvino-bf16": (open_vino, {"precision": "bf16"}, "OpenVINO bf16"),
-    "openvino-int8": (open_vino, {"precision": "int8"}, "OpenVINO static int8"),
+    "openvino-int8": (open_vino, {"precision": "int8"}, "OpenVINO static int8 (NNCF)"),
     "ctranslate2": (ctranslate, {"precision": "fp32"}, "CTranslate2 fp32"),
     "ctranslate2-int8": (ctranslate, {"precision": "int8"}, "CTranslate2 int8"),
     "maskwright-fp32": (ours, {"precision": "fp32"}, "maskwright fp32"),

@@ -7,6 +7,7 @@ and tokenizing included. The labels are drawn: what is measured is speed.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pretrain import tell
 
 from maskwright.core.progress import set_quiet
 from maskwright.core.randomness import generator
@@ -117,7 +122,7 @@ def main() -> None:
     labels = generator(0, "labels").integers(0, 2, size=options.rows).tolist()
     started = time.perf_counter()
     CONTENDERS[options.contender](str(options.model), texts, labels)
-    print(options.rows / (time.perf_counter() - started))
+    tell(options.rows / (time.perf_counter() - started))
 
 
 if __name__ == "__main__":

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from encoders import CONTENDERS, REFERENCE
+from goals import FORMATS, OURS, best_peer, goals
+from goals import PEOPLE as FIRST  # the others are told in parts of it
 
 from maskwright.core.storage import write_text
 from maskwright.train.report.markup import Markup, element
 
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
-FIRST = "transformers"  # what people run: the others are told in parts of it
-OURS = "maskwright"
 TITLES = {
     "natural": "texts of natural lengths, one call",
+    "tail": "texts of long-tailed lengths, one call",
     "long": "texts that are all as long as the model takes, at most 512 tokens",
     "lists": "lists of 64 texts, a call for each",
     "latency": "one request at a time, milliseconds",
 }
-PRECISIONS = ("fp32", "bf16", "int8")
 COLOURS = {True: "#1565c0", False: "#9aa5b1"}
 ROW, LEFT, WIDTH, RIGHT, TOP = 24, 300, 420, 110, 34  # units of a picture
 
@@ -30,10 +30,13 @@ def write_page(output: Path, page: Path) -> None:
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(output.glob("*.json"))]
     parts = [one for one in found if "part" in one]
     lines = [BEGIN, "", "## Speed, measured", "", introduction(json.loads((output / "machine.json").read_text()))]
-    order = [*TITLES, "pretraining", "finetuning"]
+    lines += goals(parts)
+    order = [*TITLES, "pretraining", "finetuning", "profile"]
     for part in sorted(parts, key=lambda one: (order.index(one["part"]), one.get("model", ""))):
         if part["part"] in TITLES:
             lines += inference(part, page)
+        elif part["part"] == "profile":
+            lines += profile(part)
         else:
             lines += training(part)
     text = "\n".join([*lines, "", END])
@@ -52,7 +55,7 @@ def introduction(machine: dict[str, Any]) -> str:
     return "\n".join(
         [
             "Written by `benchmarks/speed/run.py` (`make bench`). Every contender is a process of its own with the",
-            f"same texts; {options['rounds']} rounds in turn; medians, with the range of the rounds. Peers sort by",
+            "same texts; they are measured in turn, in rounds; medians, with the range of the rounds. Peers sort by",
             f"length, in batches of {options['batch']}, with weights prepared; ours goes through `maskwright.Embedder`",
             "and `maskwright.TextClassifier`, from text in. Vectors were compared before anything was timed. Only",
             "ratios within one table count.",
@@ -77,7 +80,8 @@ def bulk_table(part: dict[str, Any], page: Path) -> list[str]:
     rows, cosines = part["rows"], part["cosines"]
     first = rows.get(FIRST, next(iter(rows.values())))["median"]
     lines = [
-        f"{part['texts']:,} texts of {part['mean_tokens']:.0f} tokens on average, {part['longest']:,} at most.",
+        f"{part['texts']:,} texts of {part['mean_tokens']:.0f} tokens on average, {part['longest']:,} at most; "
+        f"{max(len(row['rates']) for row in rows.values())} rounds.",
         "",
         "| contender | tokens/s | range | x | x best peer of its format | mean / min cosine | memory | texts |",
         "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: |",
@@ -99,17 +103,6 @@ def bulk_table(part: dict[str, Any], page: Path) -> list[str]:
     heading = f"{part['model']}, {TITLES[part['part']]}: tokens/s"
     draw(page.parent / "images" / picture, heading, {name: row["median"] for name, row in rows.items()})
     return [*lines, "", f"![Tokens a second of each contender](images/{picture})"]
-
-
-def best_peer(rows: dict[str, Any], name: str) -> float | None:
-    """The highest rate of the peers in the number format of `name`."""
-    precision = CONTENDERS[name][1]["precision"]
-    rates = [
-        row["median"]
-        for other, row in rows.items()
-        if not other.startswith(OURS) and CONTENDERS[other][1]["precision"] == precision
-    ]
-    return max(rates, default=None)
 
 
 def latency_table(part: dict[str, Any]) -> list[str]:
@@ -137,15 +130,32 @@ def training(part: dict[str, Any]) -> list[str]:
     for setting, found in part["settings"].items():
         rows = found["rows"]
         first = next(iter(rows.values()), {"median": 1.0})["median"]
-        lines += ["", f"{setting}:", "", f"| contender | {unit} | range | x |", "| --- | ---: | --- | ---: |"]
+        rounds = max((len(row["rates"]) for row in rows.values()), default=0)
+        lines += ["", f"{setting}, {rounds} rounds:", ""]
+        lines += [f"| contender | {unit} | range | x | memory |", "| --- | ---: | --- | ---: | ---: |"]
         lines += [
             f"| {name} | {row['median']:,.0f} | {min(row['rates']):,.0f} to {max(row['rates']):,.0f} | "
-            f"{row['median'] / first:.2f} |"
+            f"{row['median'] / first:.2f} | {row['memory'] / 1e6:,.0f} MB |"
             for name, row in rows.items()
         ]
         for name, why in found["missing"].items():
             lines += ["", f"Not measured: {name}: {' '.join(why.split())[-200:]}"]
     return lines
+
+
+def profile(part: dict[str, Any]) -> list[str]:
+    """Shares of the clock's time, a column for each path; the kinds of work in the order of their sums."""
+    paths = part["paths"]
+    sums: dict[str, float] = {}
+    for shares in paths.values():
+        for kind, share in shares.items():
+            sums[kind] = sums.get(kind, 0.0) + share
+    lines = ["", "### Where our time goes", ""]
+    lines += [f"| share of the time | {' | '.join(paths)} |", "| --- |" + " ---: |" * len(paths)]
+    for kind in sorted(sums, key=lambda kind: -sums[kind]):
+        cells = [f"{100 * shares[kind]:.1f} %" if shares.get(kind, 0) >= 0.0005 else "" for shares in paths.values()]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    return [*lines, "", "By torch's profiler (`benchmarks/speed/profiles.py`), whose own cost is in the shares."]
 
 
 def title(name: str) -> str:
@@ -155,7 +165,7 @@ def title(name: str) -> str:
 
 def draw(path: Path, heading: str, rates: dict[str, float]) -> None:
     """Bars from zero, fastest first, in the three number formats' order; ours are blue."""
-    names = sorted(rates, key=lambda name: (PRECISIONS.index(CONTENDERS[name][1]["precision"]), -rates[name]))
+    names = sorted(rates, key=lambda name: (FORMATS.index(CONTENDERS[name][1]["precision"]), -rates[name]))
     longest = max(rates.values())
     parts: list[Markup] = [element("text", heading, x=12, y=20, fill="#222222", font_weight="600")]
     for number, name in enumerate(names):

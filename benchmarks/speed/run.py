@@ -31,8 +31,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "recipes")]
 
 from commands import minilm_folder  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
-from page import write_page  # noqa: E402
-from training import measure_training  # noqa: E402
+from page import OURS, write_page  # noqa: E402
+from training import measure_profiles, measure_training  # noqa: E402
 
 from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
@@ -40,6 +40,7 @@ from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
 from maskwright.speed.bench_texts import (  # noqa: E402
     built_in_texts,
+    long_tailed_texts,
     text_of_length,
     texts_of_file,
     texts_of_length,
@@ -48,11 +49,23 @@ from maskwright.speed.contest import Contender, ContenderError  # noqa: E402
 from maskwright.speed.timed import centred_cosines, percentile  # noqa: E402
 from maskwright.text.tokenizer import Tokenizer  # noqa: E402
 
-INFERENCE = ("natural", "long", "lists", "latency")
+INFERENCE = ("natural", "tail", "long", "lists", "latency")
 TRAINING = ("pretraining", "finetuning")
-PACKAGES = ("torch", "transformers", "tokenizers", "sentence-transformers", "onnxruntime", "openvino", "ctranslate2",
-            "accelerate", "numpy")  # fmt: skip
+PROFILE = "profile"
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sentence-transformers",
+    "onnxruntime",
+    "openvino",
+    "nncf",
+    "ctranslate2",
+    "accelerate",
+    "numpy",
+)
 LONG, LIST_SIZE, COMPARED, SMALLEST_SAMPLE = 512, 64, 64, 1024
+TAIL_MEAN, TAIL_TEXTS = 150, 64
 
 
 def main() -> None:
@@ -72,6 +85,9 @@ def main() -> None:
             if part in TRAINING and not (output / f"{part}.json").is_file():
                 note(f"{part} ...")
                 write_json(output / f"{part}.json", measure_training(part, options, minilm()))
+        if PROFILE in options.parts.split(",") and not (output / f"{PROFILE}.json").is_file():
+            note(f"{PROFILE} ...")
+            write_json(output / f"{PROFILE}.json", measure_profiles(options, minilm()))
     write_page(output, options.page)
     print(f"results: {output}")
 
@@ -82,7 +98,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/speed"))
     parser.add_argument("--page", type=Path, default=HERE.parents[1] / "docs" / "benchmarks.md")
     parser.add_argument("--models", default="minilm", help="minilm, base, mini, or model folders, separated by commas")
-    parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING)))
+    parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING, PROFILE)))
     parser.add_argument("--only", help="only these contenders of inference, and of training, separated by commas")
     parser.add_argument(
         "--texts", type=Path, help="a text a line, .txt or .txt.xz; default: $MASKWRIGHT_DATA's, or Python's"
@@ -91,7 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--long-count", type=int, default=64, help="texts of 512 tokens")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--most-seconds", type=float, default=20.0, help="of one measurement; slow contenders get a sample"
+        "--most-seconds", type=float, default=20.0, help="of one measurement; peers that are slower get a sample"
     )
     parser.add_argument("--requests", type=int, default=100, help="of one latency measurement")
     parser.add_argument("--threads", type=int, default=usable_cores())
@@ -174,6 +190,14 @@ def natural(
     return bulk(children, texts, tokenizer, length, options)
 
 
+def tail(
+    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Few texts of very different lengths: sorting cannot help there."""
+    drawn = long_tailed_texts(tokenizer, texts, min(TAIL_MEAN, length // 2), length, TAIL_TEXTS)
+    return bulk(children, drawn, tokenizer, length, options)
+
+
 def long(
     children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
 ) -> dict[str, Any]:
@@ -219,21 +243,25 @@ def bulk(
     options: argparse.Namespace,
     list_size: int | None = None,
 ) -> dict[str, Any]:
-    """Tokens a second, round after round. A contender that needs more than --most-seconds gets the first texts."""
+    """Tokens a second, round after round. A peer that needs more than --most-seconds gets a sample, ours all texts."""
     lengths = np.array([len(ids) for ids in tokenizer.encode_ids(texts, length)[0]])
-    counts = {}
+    first = min(2 * LIST_SIZE, len(texts))
+    counts, tokens = {}, {}
     for name, child in children.items():
         child.ask("texts", texts=texts)
-        first = min(2 * LIST_SIZE, len(texts))
         child.ask("bulk", count=first, list_size=list_size)  # warm
         seconds = child.ask("bulk", count=first, list_size=list_size)
-        affordable = int(options.most_seconds / seconds * first)
-        counts[name] = min(len(texts), max(affordable, min(SMALLEST_SAMPLE, len(texts))))
+        affordable = max(int(options.most_seconds / seconds * first), SMALLEST_SAMPLE)
+        rows = np.arange(len(texts))
+        if affordable < len(texts) and not name.startswith(OURS):
+            rows = rows[:affordable] if list_size else sample(lengths, affordable, options.batch)
+            child.ask("texts", texts=[texts[row] for row in rows])
+        counts[name], tokens[name] = len(rows), int(lengths[rows].sum())
     rates: dict[str, list[float]] = {name: [] for name in children}
     for number in range(options.rounds):
         for name, child in children.items():
-            seconds = child.ask("bulk", count=counts[name], list_size=list_size)
-            rates[name].append(int(lengths[: counts[name]].sum()) / seconds)
+            child.ask("bulk", count=first, list_size=list_size)  # warm again: it has waited for minutes
+            rates[name].append(tokens[name] / child.ask("bulk", count=counts[name], list_size=list_size))
         note(f"round {number + 1} of {options.rounds}")
     memory = {name: child.ask("memory") for name, child in children.items()}
     return {
@@ -247,7 +275,18 @@ def bulk(
     }
 
 
-PARTS = {"natural": natural, "long": long, "lists": lists, "latency": latency}
+def sample(lengths: np.ndarray, count: int, batch: int) -> np.ndarray:
+    """About `count` rows such that those who sort by length pad as much as with all: every so many batches in the order
+    of length, whole. lengths: int [rows]. Returns rows in their order, int64 [about count].
+    """
+    order = np.argsort(lengths, kind="stable")
+    batches = [order[start : start + batch] for start in range(0, len(order), batch)]
+    kept = min(max(count // batch, 1), len(batches))
+    chosen = ((np.arange(kept) + 0.5) * len(batches) / kept).astype(int)  # the middle of each stretch
+    return np.sort(np.concatenate([batches[place] for place in chosen]))
+
+
+PARTS = {"natural": natural, "tail": tail, "long": long, "lists": lists, "latency": latency}
 
 
 def model_folder(name: str, output: Path) -> Path:

@@ -1,4 +1,5 @@
-"""The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py.
+"""The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py, and
+the profiles of profiles.py.
 
 Each measurement is a process of its own; contenders come in turn, round after round.
 """
@@ -6,6 +7,7 @@ Each measurement is a process of its own; contenders come in turn, round after r
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ from maskwright.core.progress import note
 from maskwright.speed.contest import LAST_WORDS, environment
 
 HERE = Path(__file__).parent
-PRETRAIN, FINETUNE = HERE.parent / "pretrain.py", HERE / "finetune.py"
+PRETRAIN, FINETUNE, PROFILES = HERE.parent / "pretrain.py", HERE / "finetune.py", HERE / "profiles.py"
 
 # name -> preset, vocabulary, share of --steps: a network that is slow gets fewer
 SETTINGS = {
@@ -54,6 +56,13 @@ def measure_training(part: str, options: argparse.Namespace, model: Path) -> dic
     return {"part": part, "settings": {f"minilm, {options.rows:,} rows": _contest(commands, options)}}
 
 
+def measure_profiles(options: argparse.Namespace, model: Path) -> dict[str, Any]:
+    """Where the time of the three main paths goes: shares by kind of work."""
+    command = [sys.executable, str(PROFILES), "--model", str(model), "--threads", str(options.threads)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(options.threads))
+    return {"part": "profile", **json.loads(result.stdout.strip().splitlines()[-1])}
+
+
 def _pretraining(setting: str, options: argparse.Namespace) -> dict[str, Any]:
     preset, vocab_size, share = SETTINGS[setting]
     steps = max(round(share * options.steps), WARM_UP + 1)
@@ -69,6 +78,7 @@ def _pretraining(setting: str, options: argparse.Namespace) -> dict[str, Any]:
 def _contest(commands: dict[str, list[str]], options: argparse.Namespace) -> dict[str, Any]:
     """Rates of every contender in every round, and why those are missing that failed."""
     rates: dict[str, list[float]] = {name: [] for name in commands}
+    memory: dict[str, int] = {}
     missing: dict[str, str] = {}
     for number in range(options.rounds):
         for name, command in commands.items():
@@ -85,7 +95,13 @@ def _contest(commands: dict[str, list[str]], options: argparse.Namespace) -> dic
                 missing[name] = result.stderr.strip()[-LAST_WORDS:] or f"exit code {result.returncode}"
                 note(f"missing: {name}: {missing[name]}")
                 continue
-            rates[name].append(float(result.stdout.strip().splitlines()[-1]))
+            told = json.loads(result.stdout.strip().splitlines()[-1])
+            rates[name].append(told["rate"])
+            memory[name] = max(told["memory"], memory.get(name, 0))
         note(f"round {number + 1} of {options.rounds}")
-    rows = {name: {"rates": own, "median": median(own)} for name, own in rates.items() if own and name not in missing}
+    rows = {
+        name: {"rates": own, "median": median(own), "memory": memory[name]}
+        for name, own in rates.items()
+        if own and name not in missing
+    }
     return {"rows": rows, "missing": missing}

@@ -6,6 +6,7 @@ import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conventions.sources import REPOSITORY
@@ -73,11 +74,13 @@ def test_latency_and_training_have_tables_of_their_own(page, tmp_path: Path):
     }
     training = {
         "part": "pretraining",
-        "settings": {"mini-8k": {"rows": {"a": {"rates": [10.0], "median": 10.0}}, "missing": {"b": "it broke"}}},
+        "settings": {
+            "mini-8k": {"rows": {"a": {"rates": [10.0], "median": 10.0, "memory": 3e8}}, "missing": {"b": "it broke"}}
+        },
     }
     text = written(page, tmp_path, [latency, training])
     assert "| maskwright fp32 | 2.00 | 5.00 | 0.50 | 5.00 | 20.00 | 0.50 |" in text
-    assert "| a | 10 | 10 to 10 | 1.00 |" in text and "Not measured: b: it broke" in text
+    assert "| a | 10 | 10 to 10 | 1.00 | 300 MB |" in text and "Not measured: b: it broke" in text
 
 
 def test_the_rest_of_the_page_stays_and_writing_again_changes_nothing(page, tmp_path: Path):
@@ -93,5 +96,62 @@ def test_the_rest_of_the_page_stays_and_writing_again_changes_nothing(page, tmp_
 def test_every_contender_has_a_format_and_a_title(page):
     encoders = importlib.import_module("encoders")
     for opener, settings, title in encoders.CONTENDERS.values():
-        assert callable(opener) and settings["precision"] in page.PRECISIONS and title
+        assert callable(opener) and settings["precision"] in page.FORMATS and title
     assert encoders.REFERENCE in encoders.CONTENDERS and page.FIRST in encoders.CONTENDERS
+
+
+def test_goals_are_told_as_met_or_missed_from_the_rates_of_one_run(page, tmp_path: Path):
+    rates = {"transformers": [100.0], "openvino": [250.0], "openvino-bf16": [600.0], "maskwright-fp32": [280.0]}
+    text = written(page, tmp_path, [bulk({**rates, "maskwright-bf16": [500.0]})])
+    assert "| minilm, in bulk, fp32: x what people run | 2.80 | at least 2.7 | met |" in text
+    assert "| minilm, in bulk, fp32: x the best peer | 1.12 | at least 1.15 | missed |" in text
+    assert "| minilm, in bulk, bf16: x the best peer | 0.83 | at least 1.2 | missed |" in text
+    assert "in bulk, int8" not in text  # nothing was measured
+
+
+def test_less_is_better_for_latency_and_memory(page, tmp_path: Path):
+    def waits(p50: float) -> dict:
+        return {"32": {"p50": p50, "p95": p50}}
+
+    rows = {"transformers": waits(0.010), "maskwright-bf16": waits(0.0027), "maskwright-int8": waits(0.003)}
+    latency = {"part": "latency", "model": "minilm", "missing": {}, "rows": rows}
+    trained = {
+        "transformers Trainer bf16": {"rates": [10.0], "median": 10.0, "memory": 4e9},
+        "maskwright bf16": {"rates": [68.0], "median": 68.0, "memory": 1e9},
+    }
+    training = {"part": "pretraining", "settings": {"mini-30k": {"rows": trained, "missing": {}}}}
+    text = written(page, tmp_path, [latency, training])
+    assert "32 tokens, bf16, p50: part of what people run | 0.27 | at most 0.28 | met |" in text
+    assert "32 tokens, int8, p50: part of what people run | 0.30 | at most 0.24 | missed |" in text
+    assert "| pre-training mini-30k: x Trainer bf16 | 6.80 | at least 6.8 | met |" in text
+    assert "memory: part of Trainer's | 0.25 | at most 0.5 | met |" in text
+
+
+def test_the_share_of_plain_products_is_what_is_needed_at_the_rate_that_was_met(page, tmp_path: Path):
+    trained = {"maskwright bf16": {"rates": [10_000.0], "median": 10_000.0, "memory": 1e9}}
+    training = {"part": "pretraining", "settings": {"mini-8k": {"rows": trained, "missing": {}}}}
+    shares = {
+        "part": "profile",
+        "paths": {"inference": {"matrix products": 0.9, "layer norm": 0.1}},
+        "operations": {"mini-8k": 2e7, "base inference": 1e8},
+        "ceilings": {"bf16": 4e11},
+    }
+    text = written(page, tmp_path, [training, shares])
+    assert "| pre-training mini-8k: share of plain products | 0.50 | at least 0.58 | missed |" in text
+    assert "| matrix products | 90.0 % |" in text
+
+
+def test_a_sample_for_slow_peers_pads_as_all_texts_do(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks" / "speed"))
+    sample = importlib.import_module("run").sample
+    lengths = np.random.default_rng(0).permutation(np.repeat(np.arange(10, 110), 32))
+
+    def padded(rows: np.ndarray) -> float:
+        batches = np.sort(lengths[rows]).reshape(-1, 32)
+        return float((batches.max(axis=1) * 32).sum() / batches.sum())
+
+    rows = sample(lengths, 320, 32)
+    assert len(set(rows.tolist())) == 320 and (np.diff(rows) > 0).all()
+    assert padded(rows) == padded(np.arange(len(lengths))) == 1.0
+    assert abs(lengths[rows].mean() - lengths.mean()) < 1
+    assert padded(np.arange(320)) > 1.05  # the first ones pad more than all do

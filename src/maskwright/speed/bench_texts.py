@@ -1,18 +1,23 @@
-"""Texts to be timed: a file's, or the documentation that every Python carries; and one of an exact length."""
+"""Texts to be timed: a file's, or the documentation that every Python carries; and some of given lengths."""
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
+import numpy as np
+
 from ..core.errors import InputError
+from ..core.randomness import generator
 from ..text.files import read_lines
 from ..text.tokenizer import Tokenizer
 
 SHORTEST, LONGEST = 20, 600  # characters of a sentence
+TAIL = 0.9  # deviation of a length's logarithm: one text in ten is four times as long as the one in the middle
 
 
 def built_in_texts(count: int) -> list[str]:
@@ -57,6 +62,18 @@ def texts_of_length(tokenizer: Tokenizer, texts: Sequence[str], length: int, cou
     return [
         text_of_length(tokenizer, [" ".join(words[(start * step) % len(words) :]), *texts], length)
         for start in range(count)
+    ]
+
+
+def long_tailed_texts(tokenizer: Tokenizer, texts: Sequence[str], mean: int, longest: int, count: int) -> list[str]:
+    """`count` texts whose lengths in tokens are drawn from a log-normal distribution of this mean, cut at `longest`."""
+    draws = generator(0, "long-tailed texts").lognormal(math.log(mean) - TAIL**2 / 2, TAIL, size=count)
+    lengths = np.clip(draws.round().astype(int), SHORTEST, longest).tolist()
+    words = " ".join(texts).split()
+    step = max(len(words) // count, 1)
+    return [
+        text_of_length(tokenizer, [" ".join(words[number * step :]), *texts], length)
+        for number, length in enumerate(lengths)
     ]
 
 

