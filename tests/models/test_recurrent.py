@@ -12,7 +12,9 @@ from maskwright.inference.ready import place
 from maskwright.models.decoding.choice import decoder_of
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import grow
+from maskwright.models.describe import parameter_count
 from maskwright.models.model import build
+from maskwright.models.presets import preset
 from models.recurrent_models import model, network
 
 ROWS = [[5, 6, 7, 8, 9], [10, 11], [12, 13, 14, 15, 16, 17, 18]]
@@ -208,3 +210,16 @@ def test_a_head_of_another_kind_does_not_take_parts_that_are_called_alike(tmp_pa
     assert not torch.equal(classifier.head.dense.weight, made.head.dense.weight)
     again, report = load_model(tmp_path / "m", "mlm")
     assert not report.new and torch.equal(again.head.dense.weight, made.head.dense.weight)
+
+
+def test_counts_of_the_presets_by_hand():
+    def stack(layers: int, size: int, gates: int, directions: int, width: int) -> int:
+        return layers * directions * (gates * size * (width + size) + 2 * gates * size)
+
+    words = {"lstm-medium": 10_000 * 650, "lstm-small": 10_000 * 512}
+    assert parameter_count(preset("lstm-small")) == words["lstm-small"] + stack(2, 512, 4, 1, 512)
+    assert parameter_count(preset("lstm-medium")) == words["lstm-medium"] + stack(2, 650, 4, 1, 650)
+    assert parameter_count(preset("gru-small")) == words["lstm-small"] + stack(2, 512, 3, 1, 512)
+    assert parameter_count(preset("bilstm-small")) == words["lstm-small"] + stack(2, 256, 4, 2, 512)
+    first = stack(1, 256, 4, 2, 512)
+    assert parameter_count(preset("elmo-small")) == words["lstm-small"] + first + stack(1, 256, 4, 2, 256)
