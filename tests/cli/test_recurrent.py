@@ -39,7 +39,7 @@ def test_what_was_trained_writes_and_is_scored(folder: Path, maskwright):
 def test_reset_state_is_another_run(folder: Path, maskwright):
     same = ["pretrain", "--preset", "lstm-small", "--objective", "clm", "-o", folder / "lstm", folder / "corpus.txt"]
     code, _, said = maskwright(*same, "--reset-state")
-    assert code == 2 and "carry_state" in said
+    assert code == 2 and "reset_state" in said
 
 
 def test_gradients_are_shown_for_every_network(folder: Path, maskwright):

@@ -31,12 +31,10 @@ FLOORS = {
     "__main__": 8,
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
-# a plan asks what the machine has, and a bench opens models as others do; a look inside asks what a model is ready for,
-# and draws its page.
+# a plan asks what the machine has, and a bench opens models as others do; a look inside draws its page.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),
-    ("inspect", "inference"),
     ("inspect", "train"),
     ("models", "data"),
     ("api", "estimators"),

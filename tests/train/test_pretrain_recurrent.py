@@ -63,7 +63,7 @@ def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(
 
 
 def test_memory_that_goes_on_is_another_run_than_memory_that_does_not(tmp_path: Path, run: PretrainResult):
-    anew = pretrain(recurrent(tmp_path, carry_state=False))
+    anew = pretrain(recurrent(tmp_path, reset_state=True))
     assert anew.scores["clm_loss"] != pytest.approx(run.scores["clm_loss"], rel=1e-3)
 
 

@@ -349,7 +349,7 @@ def _score_text(
     facts = read_facts(folder)
     length = max_length or trained_max_length(facts)
     training = facts.get("training")
-    carries = not isinstance(training, dict) or training.get("carry_state") is not False
+    carries = not isinstance(training, dict) or not training.get("reset_state")
     generator = None
     if model.head_name == "rtd" and (folder / "generator").is_dir():
         generator = load_model(folder / "generator")[0].to(model.word_embeddings.device)

@@ -89,14 +89,9 @@ def pretrain(
     generator_share: Annotated[
         float | None, typer.Option(help="Width of rtd's generator, as a share.  [default: 0.25]", show_default=False)
     ] = None,
-    carry_state: Annotated[
-        bool | None,
-        typer.Option(
-            "--carry-state/--reset-state",
-            help="Recurrent networks under clm: remember from batch to batch, or begin each anew.  [default: carry]",
-            show_default=False,
-        ),
-    ] = None,
+    reset_state: Annotated[
+        bool, typer.Option("--reset-state", help="Recurrent networks under clm: begin every example anew.")
+    ] = False,
     evaluation: Annotated[
         list[str] | None,
         typer.Option("--eval", help="Held-out text, or a labelled file for a linear probe. Repeatable."),

@@ -273,7 +273,7 @@ class Workshop:
             config.rtd_weight or RTD_WEIGHT,
             frames=bool(tokenizer.opening_ids),
         )
-        return cls.suited(self.network, carries=config.carry_state)(recipe)
+        return cls.suited(self.network, carries=not config.reset_state)(recipe)
 
     def _split(self) -> tuple[np.ndarray, HeldOut | None]:
         """The documents to train on, and what is held out: the --eval text, or a share of the corpus."""
