@@ -46,7 +46,7 @@ class Top(nn.Module):
         """What the mix has learnt: `shares` of the layers, summing to 1, and `scale`; None where there is no mix."""
         if self.mix is None:
             return None
-        return {"shares": self.mix.shares().tolist(), "scale": float(self.mix.scale)}
+        return {"shares": self.mix.shares().tolist(), "scale": self.mix.scale.item()}
 
 
 def make_top(config: ModelConfig) -> Top | None:
