@@ -23,7 +23,7 @@ Reads = Literal["left", "both", "apart"]  # how a stack reads
 States = tuple[Tensor, ...]  # of one layer: h, and c of an LSTM, float [directions, sequences, size] each
 
 CELL_NAMES: tuple[str, ...] = get_args(CellName)
-_KERNELS: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+_KERNELS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
 
 class Reading:
@@ -81,8 +81,8 @@ class RecurrentLayer(nn.Module):
         nothing. Returns float [tokens, output_size], and what is remembered at the end: that of a sequence without
         tokens is what it was.
         """
-        dtype, weight = vectors.dtype, self.kernel.weight_ih_l0
-        vectors = vectors.to(weight.dtype)
+        dtype = vectors.dtype
+        vectors = vectors.to(self.weights().W.dtype)
         if states is None:
             states = self.blank(reading.num_sequences, vectors)
         if not reading.num_tokens:

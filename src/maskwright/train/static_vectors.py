@@ -97,7 +97,7 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     if not any(sentences):
         raise InputError("The corpus holds no word that occurs often enough: lower --min-count, or give more text.")
 
-    class Told(CallbackAny2Vec):  # type: ignore[misc]
+    class Told(CallbackAny2Vec):
         def __init__(self, progress: Track) -> None:
             self.progress, self.done = progress, 0
 
