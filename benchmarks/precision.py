@@ -9,11 +9,11 @@ calibrated on training rows. Runs that are there are not made again; the table i
 from __future__ import annotations
 
 import argparse
-import lzma
 import os
 import sys
-from dataclasses import dataclass
+import tomllib
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
@@ -21,27 +21,14 @@ sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
 from commands import minilm_folder, run  # noqa: E402
 
 from maskwright.core.storage import read_json, write_json, write_text  # noqa: E402
+from maskwright.text.files import open_bytes  # noqa: E402
 
 FORMATS = ("fp32", "bf16", "int8")
 TOLERANCE = {"fp32": 0.0, "bf16": 0.005, "int8": 0.01}  # of a score between 0 and 1
 SETTINGS = ("--epochs", "3", "--lr", "1e-4", "--batch-size", "16", "--max-length", "128")
 
 
-@dataclass(frozen=True)
-class Set:
-    """A data set: its task, metric, columns, and whether rows are lines below a header or blocks between blank ones."""
-
-    task: str
-    metric: str
-    columns: tuple[str, ...] = ()
-    in_blocks: bool = False
-
-
-SETS = {
-    "sst2": Set("classification", "accuracy"),
-    "stsb": Set("regression", "spearman"),
-    "conll2003": Set("tagging", "f1", ("--columns", "token=0,tag=3"), in_blocks=True),
-}
+SETS = ("sst2", "stsb", "conll2003")  # of finetuning.toml, which has their tasks, metrics and columns
 
 
 def main() -> None:
@@ -59,47 +46,49 @@ def main() -> None:
         f"| set | metric | {' | '.join(FORMATS)} | largest loss | tolerance |",
         "| --- | --- |" + " ---: |" * len(FORMATS) + " --- | --- |",
     ]
+    known = tomllib.loads((HERE / "finetuning.toml").read_text(encoding="utf-8"))["sets"]
     for name in options.sets.split(","):
-        scores = measure(name, model, options.data / name, options)
+        metric = known[name]["metric"]
+        scores = measure(known[name], model, options.data / known[name]["folder"], options.output / name, options.rows)
         losses = {one: scores["fp32"] - scores[one] for one in FORMATS}
         worst = max(FORMATS, key=lambda one: losses[one])
         kept = all(losses[one] <= TOLERANCE[one] for one in FORMATS)
         cells = " | ".join(f"{scores[one]:.4f}" for one in FORMATS)
         told = f"{losses[worst]:.4f} ({worst})" if losses[worst] > 0 else "none"
-        lines.append(f"| {name} | {SETS[name].metric} | {cells} | {told} | {'kept' if kept else 'EXCEEDED'} |")
+        lines.append(f"| {name} | {metric} | {cells} | {told} | {'kept' if kept else 'EXCEEDED'} |")
     lines += ["", "Tolerances: " + ", ".join(f"{TOLERANCE[one]} in {one}" for one in FORMATS[1:]) + "."]
     write_text(options.output / "precision.md", "\n".join(lines) + "\n")
     print("\n".join(lines))
 
 
-def measure(name: str, model: str, folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    """The dev score in every format, from one fine-tuned model."""
-    own, output = SETS[name], options.output / name
+def measure(own: dict[str, Any], model: str, folder: Path, output: Path, rows: int) -> dict[str, float]:
+    """The dev score of a set in every format, from one fine-tuned model. own: what finetuning.toml says of the set."""
     output.mkdir(parents=True, exist_ok=True)
-    kind = ".conll" if own.in_blocks else ".tsv"
-    train, dev = output / f"train{kind}", folder / f"dev{kind}"
+    in_blocks = own["task"] == "tagging"
+    kind = ".conll" if in_blocks else ".tsv"
+    train, dev, trained = output / f"train{kind}", folder / f"dev{kind}", output / "run" / "model"
+    pairs = ",".join(f"{role}={name}" for role, name in own.get("columns", {}).items())
+    columns = ("--columns", pairs) if pairs else ()
     if not train.exists():
-        write_text(train, chosen_rows(folder / f"train{kind}", options.rows, own.in_blocks))
-    if not (output / "run" / "model").is_dir():
-        run("finetune", own.task, "--model", model, "--train", str(train), "--dev", str(dev), *own.columns, *SETTINGS,
+        write_text(train, chosen_rows(folder / f"train{kind}", rows, in_blocks))
+    if not trained.is_dir():
+        run("finetune", own["task"], "--model", model, "--train", str(train), "--dev", str(dev), *columns, *SETTINGS,
             "-o", str(output / "run"))  # fmt: skip
     scores = {}
     for one in FORMATS:
         path = output / f"{one}.json"
         if not path.exists():
             more = ("--calibrate-on", str(train)) if one == "int8" else ()
-            write_json(
-                path, run("evaluate", str(output / "run" / "model"), str(dev), *own.columns, "--precision", one, *more)
-            )
-        scores[one] = float(read_json(path)["metrics"][own.metric])
+            write_json(path, run("evaluate", str(trained), str(dev), *columns, "--precision", one, *more))
+        scores[one] = float(read_json(path)["metrics"][own["metric"]])
     return scores
 
 
 def chosen_rows(path: Path, count: int, in_blocks: bool) -> str:
     """Rows evenly from all over a file, which may be packed (.xz); the header of a table stays."""
     packed = path.with_name(path.name + ".xz")
-    data = lzma.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
-    text = data.decode("utf-8")
+    with open_bytes(str(packed if packed.exists() else path)) as handle:
+        text = handle.read().decode("utf-8")
     mark = "\n\n" if in_blocks else "\n"
     rows = [row for row in text.split(mark) if row.strip()]
     head = [] if in_blocks else rows[:1]

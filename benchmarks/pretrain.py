@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -186,8 +185,9 @@ def tokens_per_second(marks: list[float], options: argparse.Namespace) -> float:
 
 def tell(rate: float) -> None:
     """Print the rate and the most memory that this process has had, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"rate": rate, "memory": peak if sys.platform == "darwin" else 1024 * peak}))
+    from maskwright.speed.timed import peak_memory
+
+    print(json.dumps({"rate": rate, "memory": peak_memory()}))
 
 
 def main() -> None:

@@ -1,78 +1,90 @@
 """A translator of image captions: the original Transformer, small, on Multi30k (Elliott et al. 2016).
 
-    MASKWRIGHT_DATA=path python recipes/multi30k.py -o runs/multi30k                German to English
+    MASKWRIGHT_DATA=path python recipes/multi30k.py --minutes 30 -o runs/multi30k      German to English
     MASKWRIGHT_DATA=path python recipes/multi30k.py --source fr --epochs 40 -o runs/fr
-    MASKWRIGHT_DATA=path python recipes/multi30k.py --compare -o runs/multi30k      beside torch.nn.Transformer
+    MASKWRIGHT_DATA=path python recipes/multi30k.py --speed -o runs/multi30k           speeds alone
 
 A joint byte-level BPE of both languages, then `maskwright finetune translation`, then BLEU and chrF with beams on the
-official dev part. The epochs to average and all other choices are made on 1,000 pairs of train that are held back.
-Interrupted, the same command goes on where it was. --compare instead trains nothing to the end: it takes turns of some
-steps on the same batches with a torch.nn.Transformer of the same size, and prints tokens a second of both.
+official dev part. --minutes says how long that training may take: a few steps are measured, and as many epochs fit.
+Epochs, rates and all other choices are made on 1,000 pairs of train that are held back. Then a torch.nn.Transformer of
+the same size is trained on the same batches with the same schedule and scored with the same beams (--alone leaves it
+out). Interrupted, the same command goes on where it was. --speed takes turns of some steps and of beams on the same
+batches, and prints tokens a second of both.
 """
 
 from __future__ import annotations
 
 import argparse
-import lzma
-import os
 import random
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from captions import captions
+from plain_transformer import PlainDecoder, PlainJob, PlainTransformer, padded
 
 from maskwright.core import storage
-from maskwright.core.errors import InputError, MaskwrightError
-from maskwright.core.progress import console, note
+from maskwright.core.config import to_dict
+from maskwright.core.errors import MaskwrightError
+from maskwright.core.progress import console, note, track
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
-from maskwright.models.config import ModelConfig
-from maskwright.nn.positions import sinusoidal_positions
-from maskwright.tasks.base import Evaluation
-from maskwright.tasks.translation import Translation
+from maskwright.models.decoding.beam import Beams, search_beams
+from maskwright.models.decoding.translating import longest_translation, translate_ids
+from maskwright.models.device import resolve_device, resolve_precision
+from maskwright.tasks.examples import rows_of
+from maskwright.tasks.translation import BEAMS, Translation
+from maskwright.tasks.translation_scores import corpus_scores
+from maskwright.text.encoding import TextCounts
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.finetune import Bench, finetune
 from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.train.finetune_job import FolderKeeper, LastKeeper
+from maskwright.train.loop import train
 from maskwright.train.optimizer import adamw
+from maskwright.train.run import RunFolder, open_run
+from maskwright.train.seeds import epoch_settings
 
 HELD_BACK = 1000  # pairs of train on which choices are made
 ROUNDS, STEPS = 5, 4  # turns of a comparison, and steps of a turn
+MEASURED_STEPS = 6
+SIDE_BY_SIDE = 12  # texts of the plain network's beams
 
 
 def main() -> None:
-    """Train and score, or compare speeds."""
+    """Train and score both, or compare speeds."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("-o", "--output", type=Path, required=True)
     options.add_argument("--source", choices=["de", "fr"], default="de")
-    options.add_argument("--epochs", type=int, default=30)
+    options.add_argument("--minutes", type=float, default=30.0, help="of our training; --epochs says it otherwise")
+    options.add_argument("--epochs", type=int)
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--batch-tokens", type=int, default=4096)
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--precision", default="auto")
     options.add_argument("--threads", type=int)
-    options.add_argument("--compare", action="store_true")
+    options.add_argument("--alone", action="store_true", help="without torch.nn.Transformer")
+    options.add_argument("--speed", action="store_true", help="speeds alone")
     chosen = options.parse_args()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     data = prepare(chosen.output, chosen.source, chosen.vocab_size)
-    recipe = recipe_of(chosen, data)
-    if chosen.compare:
-        compare(recipe)
+    if chosen.speed:
+        compare(recipe_of(chosen, data, 1))
         return
+    recipe = recipe_of(chosen, data, epochs_of(chosen, data))
     result = finetune(recipe)
-    found = official(result.model, data)
     console().print(f"report: {result.report}")
-    print(f"{chosen.source}-en, official dev part, {len(found.logits):,} pairs")
-    for name, value in found.metrics.items():
-        print(f"{name:<16}  {value:.4f}")
-    for signature in found.signatures.values():
-        print(signature)
+    model = place(load_model(result.model)[0], precision=chosen.precision)
+    rows = [one_side(model, recipe, data)]
+    if not chosen.alone:
+        rows.append(other_side(recipe, data))
+    show(chosen, rows)
 
 
 def prepare(output: Path, source: str, vocab_size: int) -> Path:
@@ -80,29 +92,26 @@ def prepare(output: Path, source: str, vocab_size: int) -> Path:
     folder = output / f"data-{source}"
     if folder.is_dir():
         return folder
-    where = os.environ.get("MASKWRIGHT_DATA")
-    if not where or not (Path(where) / "multi30k").is_dir():
-        raise InputError("Set MASKWRIGHT_DATA to a folder with multi30k/train.tsv.xz and multi30k/dev.tsv.")
-    read = Path(where) / "multi30k"
-    with lzma.open(read / "train.tsv.xz", "rt", encoding="utf-8") as lines:
-        rows = [line.rstrip("\n").split("\t") for line in lines]
-    official_rows = [line.split("\t") for line in (read / "dev.tsv").read_text(encoding="utf-8").splitlines()]
-    columns = [rows[0].index(source), rows[0].index("en")]
-    pairs = rows[1:]
-    random.Random(0).shuffle(pairs)
-    parts = {"held": pairs[:HELD_BACK], "train": pairs[HELD_BACK:], "dev": official_rows[1:]}
+    train, official_part = captions("train"), captions("dev")
+    rows = list(range(len(train["en"])))
+    random.Random(0).shuffle(rows)
+    languages = (source, "en")
+    parts = {
+        name: {language: [train[language][row] for row in own] for language in languages}
+        for name, own in (("held", rows[:HELD_BACK]), ("train", rows[HELD_BACK:]))
+    }
+    parts["dev"] = {language: official_part[language] for language in languages}
     with storage.new_folder(folder) as new:
         for name, own in parts.items():
-            for column, language in zip(columns, (source, "en"), strict=True):
-                text = "".join(row[column].strip() + "\n" for row in own)
-                storage.write_text(new / f"{name}.{language}.txt", text)
-        texts = [str(new / f"train.{language}.txt") for language in (source, "en")]
-        trained = Tokenizer.train(texts, kind="byte-bpe", vocab_size=vocab_size)
+            for language, texts in own.items():
+                storage.write_text(new / f"{name}.{language}.txt", "".join(text + "\n" for text in texts))
+        files = [str(new / f"train.{language}.txt") for language in languages]
+        trained = Tokenizer.train(files, kind="byte-bpe", vocab_size=vocab_size)
         trained.save(new / "tokenizer")
     return folder
 
 
-def recipe_of(chosen: argparse.Namespace, data: Path) -> FinetuneConfig:
+def recipe_of(chosen: argparse.Namespace, data: Path, epochs: int) -> FinetuneConfig:
     """What is trained and how: the sizes and rates that suit 28,000 short pairs."""
     source = chosen.source
     return FinetuneConfig(
@@ -115,129 +124,244 @@ def recipe_of(chosen: argparse.Namespace, data: Path) -> FinetuneConfig:
         dev=data / f"held.{source}.txt",
         dev_target=data / "held.en.txt",
         output=chosen.output / "run",
-        epochs=chosen.epochs,
+        epochs=epochs,
         batch_tokens=chosen.batch_tokens,
         max_length=96,
         lr=2e-3,
-        warmup=1000,
-        average_checkpoints=min(5, chosen.epochs),
+        warmup=1000 if epochs >= 10 else 0.3,
+        average_checkpoints=min(5, max(epochs // 2, 1)),
         precision=chosen.precision,
     )
 
 
-def official(model_folder: Path, data: Path) -> Evaluation:
-    """BLEU and chrF of the finished model on the official dev part, which decided nothing."""
-    model, _ = load_model(model_folder)
-    place(model)
-    source = next(path for path in data.glob("dev.*.txt") if path.name != "dev.en.txt")
+def epochs_of(chosen: argparse.Namespace, data: Path) -> int:
+    """How many epochs fit into the minutes: measured once, and the same when the run goes on."""
+    if chosen.epochs:
+        return int(chosen.epochs)
+    plan = chosen.output / "plan.json"
+    wanted = {"minutes": chosen.minutes, "batch_tokens": chosen.batch_tokens, "preset": chosen.preset}
+    known = storage.read_json(plan) if plan.exists() else {}
+    if wanted.items() <= known.items():
+        return int(known["epochs"])
+    bench, job = job_of(recipe_of(chosen, data, 1), RunFolder(chosen.output / "measured", {}))
+    step = stepper(job.model, bench)
+    batches = [batch for number in range(MEASURED_STEPS + 1) for batch in job.micro_batches(number)]
+    step(batches[0])  # warm
+    start = time.perf_counter()
+    for batch in batches[1:]:
+        step(batch)
+    tokens = sum(batch.num_all_tokens for batch in batches[1:])
+    per_epoch = int(job.train.lengths.sum()) * (time.perf_counter() - start) / tokens
+    epochs = max(int(chosen.minutes * 60 / per_epoch), 1)
+    note(f"An epoch takes about {per_epoch:,.0f} s here: {epochs:,} epochs in {chosen.minutes:g} minutes.")
+    storage.write_json(plan, wanted | {"epochs": epochs, "seconds_per_epoch": round(per_epoch, 1)})
+    return epochs
+
+
+def job_of(recipe: FinetuneConfig, folder: RunFolder) -> tuple[Bench, Any]:
+    """The training of our side at its first step."""
+    device = resolve_device("cpu")
+    resolved = recipe.resolved(str(device), resolve_precision(recipe.precision, device, training=True))
+    bench = Bench(resolved, device)
+    return bench, bench.job(0, folder)
+
+
+# -- both sides -------------------------------------------------------------------------------------------------------
+
+
+def one_side(model: Any, recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
+    """Scores and speeds of our model on the official dev part, which decided nothing."""
+    sources, wanted = official(data)
     task = Translation()
-    task.meet(model)
-    examples = task.examples(task.read((source, data / "dev.en.txt")).rows, model.tokenizer, 128)
-    return task.full_evaluation(model, examples)
+    examples = task.unlabelled(list(rows_of(sources)), model.tokenizer, 128, counts=TextCounts())
+    start = time.perf_counter()
+    written = task.predict(model, examples)
+    seconds = time.perf_counter() - start
+    texts = [answer["translation"] for answer in written]
+    tokens = sum(len(model.tokenizer.encode_plain([text])[0]) + 1 for text in texts)
+    log = RunFolder(recipe.output / "seed-0", {}).records()
+    return facts("maskwright", model.num_parameters, log, tokens / seconds, texts, wanted)
 
 
-# -- beside torch.nn.Transformer -----------------------------------------------------------------------------------
+def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
+    """The same of torch.nn.Transformer, trained on the same batches; goes on where it was."""
+    resolved = recipe.resolved("cpu", "fp32")
+    folder = recipe.output.parent / "plain"
+    with open_run(folder, to_dict(resolved)) as run:
+        bench, job = plain_job(resolved, run)
+        if run.result is None:
+            settings = epoch_settings(resolved, job.steps_per_epoch, 0, job.adam)
+            train(job, settings, run, name="torch.nn.Transformer")
+            run.finish({"best_step": job.best["step"]})
+        job.conclude()
+        log = run.records()
+    network, tokenizer = job.model, bench.tokenizer
+    sources, wanted = official(data)
+    start = time.perf_counter()
+    found = plain_beams(
+        network, bench, bench.task.unlabelled(list(rows_of(sources)), tokenizer, 128, counts=TextCounts())
+    )
+    seconds = time.perf_counter() - start
+    texts = [tokenizer.decode(ids).strip() for ids in found]
+    number = sum(parameter.numel() for parameter in network.parameters())
+    return facts("torch.nn.Transformer", number, log, sum(len(ids) + 1 for ids in found) / seconds, texts, wanted)
 
 
-class Plain(nn.Module):
-    """What people write first: torch.nn.Transformer of the same size over padded rows, tables tied."""
+def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[Bench, PlainJob]:
+    """Its training, with the batches that ours has."""
+    bench = Bench(recipe, torch.device("cpu"))
+    model, examples, dev = bench.start(0)
+    torch.manual_seed(0)
+    job = PlainJob(
+        PlainTransformer(model.config),  # type: ignore[arg-type]
+        bench.task,
+        examples,
+        dev,
+        FolderKeeper(run.path / "best"),
+        batch_size=recipe.batch_size,
+        seed=0,
+        device=torch.device("cpu"),
+        batch_tokens=recipe.batch_tokens,
+        last=LastKeeper(run.path / "last", recipe.average_checkpoints),
+    )
+    return bench, job
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        size = config.hidden_size
-        self.words = nn.Embedding(config.vocab_size, size)
-        nn.init.normal_(self.words.weight, std=size**-0.5)
-        self.network = nn.Transformer(
-            size,
-            config.num_attention_heads,
-            config.num_hidden_layers,
-            config.num_decoder_layers,
-            config.intermediate_size,
-            config.hidden_dropout,
-            batch_first=True,
-        )
-        self.register_buffer("places", sinusoidal_positions(config.max_position_embeddings, size))
-        self.dropout = nn.Dropout(config.hidden_dropout)
-        self.scale = size**0.5
 
-    def forward(self, source: Tensor, target: Tensor, no_source: Tensor, no_target: Tensor) -> Tensor:
-        """source, target: int64 [batch, seq]; no_source, no_target: bool of the same shapes, padding. Returns logits
-        [batch, target seq, vocab].
-        """
-        later = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool)
-        hidden = self.network(
-            self._embed(source),
-            self._embed(target),
-            tgt_mask=later,
-            src_key_padding_mask=no_source,
-            tgt_key_padding_mask=no_target,
-            memory_key_padding_mask=no_source,
-            tgt_is_causal=True,
-        )
-        return F.linear(hidden, self.words.weight)
+def plain_beams(network: PlainTransformer, bench: Bench, examples: Any, most: int | None = None) -> list[list[int]]:
+    """The best of five beams for each source, shortest sources first, by the product's own search."""
+    tokenizer = bench.tokenizer
+    network.eval()
+    start = bench.first_model().config.decoder_start_token_id
+    assert start is not None and tokenizer.eos_id is not None
+    banned = {one for one in (tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id) if one is not None}
+    ends = set() if most else {tokenizer.eos_id}
+    order = sorted(range(len(examples)), key=lambda row: len(examples.input_ids[row]))
+    found: list[list[int]] = [[] for _ in order]
+    with track("torch.nn.Transformer, beams", len(order), "texts") as progress:
+        for first in range(0, len(order), SIDE_BY_SIDE):
+            rows = order[first : first + SIDE_BY_SIDE]
+            sources = [torch.from_numpy(examples.input_ids[row]) for row in rows]
+            limit = most or longest_translation(max(map(len, sources)), 200)
+            decoder = PlainDecoder(network, sources, start)
+            prompts = [[start]] * len(rows)
+            texts = search_beams(
+                decoder, prompts, Beams(BEAMS), max_new_tokens=limit, end_ids=ends, banned_ids=banned - ends
+            )
+            for row, text in zip(rows, texts, strict=True):
+                found[row] = text[0].ids
+            progress.update(first + len(rows), "")
+    return found
 
-    def _embed(self, ids: Tensor) -> Tensor:
-        return self.dropout(self.words(ids) * self.scale + self.places[: ids.shape[1]])
+
+def official(data: Path) -> tuple[list[str], list[str]]:
+    """Sources and translations of the official dev part."""
+    source = next(path for path in data.glob("dev.*.txt") if path.name != "dev.en.txt")
+    table = Translation.read((source, data / "dev.en.txt"))
+    return [row.text for row in table.rows], [str(row.label) for row in table.rows]
+
+
+def facts(
+    name: str, parameters: int, log: list[dict[str, Any]], beam_rate: float, texts: list[str], wanted: list[str]
+) -> dict[str, Any]:
+    """A column of the table."""
+    scores, signatures = corpus_scores(texts, wanted)
+    steps = [record for record in log if "tokens_per_second" in record]
+    return {
+        "name": name,
+        "parameters": f"{parameters:,}",
+        "training, minutes": f"{sum(record['seconds'] for record in steps) / 60:.1f}",
+        "training, tokens/s": f"{median(record['tokens_per_second'] for record in steps):,.0f}",
+        "5 beams, tokens/s": f"{beam_rate:,.0f}",
+        "BLEU": f"{scores['bleu']:.2f}",
+        "chrF": f"{scores['chrf']:.2f}",
+        "signatures": signatures,
+    }
+
+
+def show(chosen: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """Print the table."""
+    print(f"{chosen.source}-en, official dev part of Multi30k")
+    for name in rows[0]:
+        if name != "signatures":
+            print(f"{'' if name == 'name' else name:<22}" + "".join(f"{row[name]:>24}" for row in rows))
+    for signature in rows[0]["signatures"].values():
+        print(signature)
+
+
+# -- speeds in turn ---------------------------------------------------------------------------------------------------
+
+
+def stepper(model: Any, bench: Bench) -> Callable[[Batch], None]:
+    """A step of training of our side."""
+    model.train()
+    optimizer = adamw(model, bench.config.lr, bench.config.weight_decay)
+
+    def step(batch: Batch) -> None:
+        outcome = bench.task.outcome(model, batch)
+        (outcome.losses["translation"] / outcome.counts["translation"]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 def compare(recipe: FinetuneConfig) -> None:
-    """Tokens a second of training, both networks on the same batches in turn."""
-    recipe = recipe.resolved("cpu", "fp32" if recipe.precision == "auto" else recipe.precision)
-    bench = Bench(recipe, torch.device("cpu"))
-    model, train, _ = bench.start(0)
-    plain = Plain(model.config).train()
-    model.train()
-    own, other = (adamw(one, recipe.lr, recipe.weight_decay) for one in (model, plain))
-    order = random.Random(0)
-    batches = []
-    for _ in range(ROUNDS * STEPS):
-        rows, tokens = [], 0
-        while tokens < (recipe.batch_tokens or 4096):
-            rows.append(order.randrange(len(train)))
-            tokens += int(train.lengths[rows[-1]])
-        batches.append(train.batch(rows))
-
-    def step_of_ours(batch: Batch) -> None:
-        outcome = bench.task.outcome(model, batch)
-        (outcome.losses["translation"] / outcome.counts["translation"]).backward()
-        own.step()
-        own.zero_grad()
+    """Tokens a second of training and of beams, both networks on the same batches in turn."""
+    bench, job = job_of(recipe, RunFolder(recipe.output, {}))
+    model = job.model
+    plain = PlainTransformer(model.config).train()
+    optimizer = adamw(plain, recipe.lr, recipe.weight_decay)
 
     def step_of_plain(batch: Batch) -> None:
-        logits = plain(*padded(batch))
-        words = batch.labels["words"]
-        kept = ~padded(batch)[3]
-        F.cross_entropy(logits[kept], words, label_smoothing=0.1).backward()
-        other.step()
-        other.zero_grad()
+        source, target, no_source, no_target = padded(batch)
+        logits = plain(source, target, no_source, no_target)[~no_target]
+        torch.nn.functional.cross_entropy(logits, batch.labels["words"], label_smoothing=0.1).backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
-    rates: dict[str, list[float]] = {"maskwright": [], "torch.nn.Transformer": []}
     note(f"{model.num_parameters:,} parameters, {sum(p.numel() for p in plain.parameters()):,} in the other")
-    sides: list[tuple[str, Callable[[Batch], None]]] = [("maskwright", step_of_ours)]
-    sides.append(("torch.nn.Transformer", step_of_plain))
-    for _, step in sides:
-        step(batches[0])  # warm
-    for number in range(ROUNDS):
-        part = batches[number * STEPS : (number + 1) * STEPS]
-        for name, step in sides:
-            before = time.process_time()
-            for batch in part:
-                step(batch)
-            rates[name].append(sum(batch.num_all_tokens for batch in part) / (time.process_time() - before))
+    batches = [batch for number in range(ROUNDS * STEPS) for batch in job.micro_batches(number)]
+    parts = [batches[number * STEPS : (number + 1) * STEPS] for number in range(ROUNDS)]
+    sides = {"maskwright": stepper(model, bench), "torch.nn.Transformer": step_of_plain}
+
+    def trained(step: Callable[[Batch], None], part: list[Batch]) -> int:
+        for batch in part:
+            step(batch)
+        return sum(batch.num_all_tokens for batch in part)
+
+    turns("training", {name: lambda part, own=step: trained(own, part) for name, step in sides.items()}, parts)
+    model.eval()
+    rows = [list(range(number * 32, number * 32 + 32)) for number in range(ROUNDS)]
+    most = 24  # untrained networks end no text: both write as much
+
+    def ours(part: list[int]) -> int:
+        sources = [bench.dev.input_ids[row] for row in part]
+        translate_ids(model, sources, Beams(BEAMS), end_ids=(), max_new_tokens=most)
+        return most * len(part)
+
+    def theirs(part: list[int]) -> int:
+        examples = bench.task.unlabelled(
+            [bench.dev.rows[row] for row in part], bench.tokenizer, 128, counts=TextCounts()
+        )
+        plain_beams(plain, bench, examples, most)
+        return most * len(part)
+
+    turns("5 beams", {"maskwright": ours, "torch.nn.Transformer": theirs}, rows)
+
+
+def turns(what: str, sides: dict[str, Callable[[Any], int]], parts: list[Any]) -> None:
+    """Every side does every part in turn; print tokens a second."""
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    for side in sides.values():
+        side(parts[0])  # warm
+    for part in parts:
+        for name, side in sides.items():
+            start = time.perf_counter()
+            tokens = side(part)
+            rates[name].append(tokens / (time.perf_counter() - start))
     for name, values in rates.items():
-        print(f"{name:<22}  {median(values):8.0f} tokens a second of processor time")
-    print(f"ratio {median(a / b for a, b in zip(*rates.values(), strict=True)):.2f}")
-
-
-def padded(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Source and target as padded rows int64 [batch, seq], and where nothing stands."""
-    assert batch.target is not None
-    rows, masks = [], []
-    for one in (batch, batch.target):
-        own = nn.utils.rnn.pad_sequence(list(one.input_ids.split(one.lengths)), batch_first=True)
-        rows.append(own)
-        masks.append(torch.arange(own.shape[1]) >= torch.tensor(one.lengths)[:, None])
-    return rows[0], rows[1], masks[0], masks[1]
+        print(f"{what:<10}{name:<22}  {median(values):8.0f} tokens a second")
+    print(f"{what:<10}ratio {median(a / b for a, b in zip(*rates.values(), strict=True)):.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,6 +27,7 @@ from maskwright.models.device import DTYPES
 from maskwright.models.model import Model, build
 from maskwright.models.presets import preset
 from maskwright.objectives.masking import Masker
+from maskwright.speed.timed import peak_memory
 from maskwright.speed.utilisation import forward_flops, training_flops
 from maskwright.train.optimizer import adamw
 
@@ -159,7 +158,7 @@ CURVES: dict[str, Curve] = {
 def measure(name: str, sizes: list[int], options: argparse.Namespace) -> None:
     """A line for each size."""
     curve = CURVES[name]
-    base = peak_bytes()
+    base = peak_memory()
     for size in sizes:
         call, work = curve.prepare(size, options)
         call()  # warm
@@ -172,13 +171,7 @@ def measure(name: str, sizes: list[int], options: argparse.Namespace) -> None:
             if times[-1] > options.seconds:
                 break
         found = {"size": size, "seconds": median(times), "calls": len(times), "work": work}
-        print(json.dumps({**found, "memory": peak_bytes() - base}), flush=True)
-
-
-def peak_bytes() -> int:
-    """The most memory that this process has had."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+        print(json.dumps({**found, "memory": peak_memory() - base}), flush=True)
 
 
 def _pack(sequences: int, length: int, vocab_size: int) -> Batch:

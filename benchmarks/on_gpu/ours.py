@@ -38,10 +38,12 @@ NEVER = 10**9
 ROWS, FINETUNING_LENGTH = 32, 128
 
 
-def objective_of(tokenizer: Tokenizer, length: int) -> MaskedLanguageModelling:
-    """Masked language modelling as `maskwright pretrain --objective mlm` does it."""
+def opened(home: Path, length: int) -> tuple[Tokenizer, TokenShards, MaskedLanguageModelling]:
+    """What was prepared for pre-training, and masked words as `maskwright pretrain --objective mlm` has them."""
+    tokenizer = Tokenizer.load(home / "tokenizer")
     masker = Masker(tokenizer.mask_id, tokenizer.special_ids, tokenizer.vocab_size)  # type: ignore[arg-type]
-    return MaskedLanguageModelling(Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, length))  # type: ignore[arg-type]
+    recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, length)  # type: ignore[arg-type]
+    return tokenizer, TokenShards.open(home / "shards", tokenizer), MaskedLanguageModelling(recipe)
 
 
 class Timed:
@@ -83,15 +85,13 @@ def pretrain(
     """Masked language modelling from token shards. kind: "auto", or "plain" without compiled layers."""
     where, home = torch.device(device), Path(folder)
     fresh(where)
-    tokenizer = Tokenizer.load(home / "tokenizer")
+    tokenizer, shards, objective = opened(home, length)
     model, _ = load_model(str(home / "models" / size), "mlm", seed=0)
     model.to(where)
     compute_in(model, precision)
     model.train()
     choice = choose_compiling("auto" if kind == "auto" else "off", where, NEVER)
     failed = compile_layers(model, DTYPES[precision]) if choice.compiles else choice.why
-    shards = TokenShards.open(home / "shards", tokenizer)
-    objective = objective_of(tokenizer, length)
     documents = np.arange(shards.num_documents)
     options = {"tokenizer": tokenizer, "sequences": sequences, "accumulation": 1, "seed": 0, "device": where}
     job = PretrainJob(model, objective, shards, documents, **options)

@@ -20,11 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from inputs import read_texts
 from measure import Steps, embedding_rates, fresh
-from ours import FINETUNING_LENGTH, ROWS, cleared, objective_of
+from ours import FINETUNING_LENGTH, ROWS, cleared, opened
 
 from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
-from maskwright.data.shards import TokenShards
 from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.device import DTYPES
@@ -60,9 +59,7 @@ def pretrain(
 
     where, home = torch.device(device), Path(folder)
     fresh(where)
-    tokenizer = Tokenizer.load(home / "tokenizer")
-    shards = TokenShards.open(home / "shards", tokenizer)
-    objective = objective_of(tokenizer, length)
+    _, shards, objective = opened(home, length)
     stream = ExampleStream(shards, np.arange(shards.num_documents), objective.plan, 0)
     made = [
         padded(objective.batch(shards, stream.take(sequences), generator(0, "masks", step, 0)), where.type == "cuda")

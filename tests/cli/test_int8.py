@@ -9,7 +9,7 @@ import pytest
 
 import maskwright as mw
 from inference.samples import TEXTS, tiny
-from maskwright.nn import operators
+from maskwright.inference.engine import operators
 from maskwright.tasks import Classification
 
 pytestmark = pytest.mark.skipif(operators.missing_int8() is not None, reason=str(operators.missing_int8()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,29 @@ def model_for(objective: Any) -> Model:
     return lively(ModelConfig(**SMALL), objective.head)
 
 
+def texts_of(batch: Batch) -> list[Batch | None]:
+    """What is written for each sequence of a pack; None where nothing is."""
+    if batch.target is None:
+        return [None] * len(batch)
+    return [Batch.from_sequences([ids.numpy()]) for ids in batch.target.input_ids.split(batch.target.lengths)]
+
+
 def sequences(batch: Batch) -> list[Batch]:
-    """The pack cut into packs of one. A label counts sequences, or stands at the tokens that `<name>_positions` gives.
+    """The pack cut into packs of one. A label counts sequences, or tokens that are written, or stands at the tokens
+    that `<name>_positions` gives.
 
     Raises KeyError for a label that does neither.
     """
     parts = []
+    written = [] if batch.target is None else list(pairwise(batch.target.cu_seqlens.tolist()))
+    texts = texts_of(batch)
     for number, (start, stop) in enumerate(pairwise(batch.cu_seqlens.tolist())):
         labels: dict[str, torch.Tensor] = {}
         for name, values in batch.labels.items():
             is_positions = name.endswith("_positions")
+            if batch.target is not None and len(values) == batch.target.num_tokens:
+                labels[name] = values[slice(*written[number])]
+                continue
             if not is_positions and f"{name}_positions" not in batch.labels and len(values) == len(batch):
                 labels[name] = values[number : number + 1]
                 continue
@@ -73,7 +87,8 @@ def sequences(batch: Batch) -> list[Batch]:
             inside = (positions >= start) & (positions < stop)
             labels[name] = values[inside] - (start if is_positions else 0)
         types = None if batch.token_type_ids is None else [batch.token_type_ids[start:stop].numpy()]
-        parts.append(Batch.from_sequences([batch.input_ids[start:stop].numpy()], types, labels))
+        one = Batch.from_sequences([batch.input_ids[start:stop].numpy()], types, labels)
+        parts.append(replace(one, target=texts[number]))
     return parts
 
 

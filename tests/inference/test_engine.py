@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from drawn_networks import configs
 from inference.samples import tiny
 from maskwright.data.batch import Batch
-from maskwright.inference.engine import choice, layers
+from maskwright.inference.engine import choice, layers, operators
 from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, attend_fixed
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.ready import place
 from maskwright.models.model import Model, build
 from maskwright.models.presets import PRESETS, preset
-from maskwright.nn import operators
 from maskwright.nn.activations import ACTIVATIONS
 from maskwright.nn.attention import attend
 from maskwright.nn.runs import Run

@@ -15,16 +15,9 @@ from maskwright.models.config import ModelConfig
 from maskwright.models.model import build
 from maskwright.nn import varlen
 from maskwright.nn.attention import scaled_dot_product
+from small_network import SMALL
 
 CPU = torch.device("cpu")
-SMALL = {
-    "vocab_size": 60,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 64,
-}
 
 
 def by_hand(query, key, value, ends, rate, causal):

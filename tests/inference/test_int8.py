@@ -13,12 +13,12 @@ from inference.samples import TEXTS, tiny
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.inference.calibration import LEAST_TEXTS, calibrate
+from maskwright.inference.engine import operators
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.engine.int8 import Int8Product, Range
 from maskwright.inference.ready import place
 from maskwright.models.model import build
 from maskwright.models.presets import PRESETS, preset
-from maskwright.nn import operators
 
 needs_int8 = pytest.mark.skipif(operators.missing_int8() is not None, reason=str(operators.missing_int8()))
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}

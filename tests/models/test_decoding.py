@@ -12,11 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
+from maskwright.inference.engine.engine import Engine
 from maskwright.models.config import ModelConfig
 from maskwright.models.config_tables import CHOICES
 from maskwright.models.decoding.beam import Beams, search_beams
-from maskwright.models.decoding.causal import CausalDecoder, pack_weights
-from maskwright.models.decoding.rules import HEAD, Rules, choose, draw, penalise, probabilities
+from maskwright.models.decoding.causal import CausalDecoder
+from maskwright.models.decoding.rules import (
+    HEAD,
+    PART,
+    Rules,
+    choose,
+    draw,
+    highest,
+    most_probable,
+    penalise,
+    probabilities,
+)
 from maskwright.models.decoding.search import grow
 from maskwright.models.model import Model, build
 
@@ -115,19 +126,32 @@ def test_beams_of_one_text_share_what_came_before_them():
             one.keep(order, same_texts=True)
 
 
-def test_packed_weights_give_the_same_numbers_until_training_changes_them():
+@pytest.mark.parametrize("num_rows", [1, 4])
+@pytest.mark.parametrize(
+    "changes", [{}, {"gated": True, "norm": "pre", "positions": "rotary"}, {"bare_heads": True, "pooler": False}]
+)
+def test_an_engine_gives_the_same_numbers_until_training_changes_the_weights(num_rows, changes):
+    network, other = model(**changes), model(**changes)
+    network.engine = Engine()
+    prompts, fed = PROMPTS[:num_rows], torch.randint(3, 30, (num_rows, 12), generator=torch.Generator().manual_seed(0))
+    for _ in range(2):
+        ours, theirs = (logits_of(CausalDecoder(one, prompts, 12), fed, {}) for one in (network, other))
+        for one, two in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, two, rtol=0, atol=2e-5)
+        with torch.no_grad():
+            for part in (*network.parameters(), *other.parameters()):
+                part.mul_(1.1)
+
+
+def test_keys_and_values_are_kept_wider_than_bfloat16():
     network, other = model(), model()
-    pack_weights(network)
-    with torch.inference_mode():
-        ours = CausalDecoder(network, PROMPTS, 2).start()
-        torch.testing.assert_close(ours, CausalDecoder(other, PROMPTS, 2).start(), rtol=0, atol=1e-5)
-    with torch.no_grad():
-        for network_part, other_part in zip(network.parameters(), other.parameters(), strict=True):
-            network_part.mul_(1.5)
-            other_part.mul_(1.5)
-    with torch.inference_mode():
-        ours = CausalDecoder(network, PROMPTS, 2).start()
-        torch.testing.assert_close(ours, CausalDecoder(other, PROMPTS, 2).start(), rtol=0, atol=1e-5)
+    network.engine, network.compute_dtype = Engine(), torch.bfloat16
+    decoder, plain = CausalDecoder(network, PROMPTS, 3), CausalDecoder(other, PROMPTS, 3)
+    fed = torch.tensor([[5, 6], [7, 8], [9, 10], [11, 12]])
+    assert decoder.cache.kept.dtype == torch.float32
+    for ours, theirs in zip(logits_of(decoder, fed, {}), logits_of(plain, fed, {}), strict=True):
+        assert ours.dtype == torch.float32
+        assert float(torch.nn.functional.cosine_similarity(ours, theirs).min()) > 0.99
 
 
 # -- beams -------------------------------------------------------------------------------------------------------------
@@ -260,3 +284,18 @@ def test_impossible_beams_are_refused_in_words():
         Beams(0)
     with pytest.raises(ConfigError, match="1 to 2"):
         Beams(2, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(vocab=st.integers(1, 9 * PART), few=st.integers(1, 5), kinds=st.integers(2, 500), seed=st.integers(0, 99))
+def test_the_highest_scores_are_those_of_torch_also_where_many_are_equal(vocab, few, kinds, seed):
+    draws = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, kinds, (3, vocab), generator=draws).float()
+    scores[0, : vocab // 2] = float("-inf")
+    few = min(few, vocab)
+    values, places = highest(scores, few)
+    assert torch.equal(values, scores.topk(few).values)
+    assert torch.equal(scores.gather(1, places), values)
+    assert all(len(set(row)) == few for row in places.tolist())
+    first = [row.index(max(row)) for row in scores.tolist()]
+    assert most_probable(scores).tolist() == first

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
 from maskwright.data.batch import Batch
+from maskwright.inference.engine.engine import Engine
 from maskwright.models.config import ModelConfig
 from maskwright.models.decoding.beam import Beams, search_beams
-from maskwright.models.decoding.causal import pack_weights
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import grow
 from maskwright.models.decoding.translating import TranslatingDecoder
@@ -130,11 +130,35 @@ def test_a_banned_token_is_never_written_and_its_probability_goes_to_no_other():
     assert all(7 not in one[0].ids and one[0].score < -10 for one in beams)
 
 
-def test_packed_weights_write_the_same():
-    model = made().float()
-    before = decoder(model, SOURCES, 5).start()
-    pack_weights(model)
-    assert torch.allclose(decoder(model, SOURCES, 5).start(), before, atol=1e-4)
+@pytest.mark.parametrize("config", SWITCHES)
+@pytest.mark.parametrize("num_sources", [1, 4])
+def test_an_engine_writes_the_same(config: ModelConfig, num_sources: int):
+    model, found = made(config).float(), []
+    for engine in (None, Engine()):
+        model.engine = engine
+        rows = decoder(model, SOURCES[:num_sources], 6)
+        own = [rows.start()]
+        rows.keep(torch.arange(num_sources).repeat_interleave(2))
+        for step in range(5):
+            own.append(rows.step((torch.arange(2 * num_sources) * 3 + step) % 9))
+        found.append(own)
+    for plain, fixed in zip(*found, strict=True):
+        torch.testing.assert_close(fixed, plain, rtol=0, atol=1e-4)
+
+
+def test_beams_of_one_text_change_places_without_a_copy_of_what_they_share():
+    model = made()
+    cached, plain = (decoder(model, SOURCES[:2], 8, use) for use in (True, False))
+    for one in (cached, plain):
+        one.start()
+        one.keep(torch.tensor([0, 0, 0, 1, 1, 1]))
+    draws = torch.Generator().manual_seed(0)
+    for step in range(6):
+        tokens = torch.randint(3, 9, (6,), generator=draws)
+        assert torch.allclose(cached.step(tokens), plain.step(tokens), atol=1e-5)
+        order = torch.tensor([[1, 0, 2, 3, 3, 5], [2, 2, 0, 4, 5, 3], [0, 1, 1, 5, 5, 5]][step % 3])
+        for one in (cached, plain):
+            one.keep(order, same_texts=True)
 
 
 def test_what_cannot_be_written_is_refused():

@@ -12,18 +12,10 @@ from maskwright.models.config import ModelConfig
 from maskwright.models.model import build
 from maskwright.train import compiled
 from maskwright.train.compiled import choose_compiling, compile_layers
+from small_network import SMALL
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-SMALL = {
-    "vocab_size": 60,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 32,
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-}
+STILL = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0}
 
 
 def test_long_runs_on_a_gpu_are_compiled_and_others_are_not(monkeypatch: pytest.MonkeyPatch):
@@ -66,7 +58,7 @@ def traced(monkeypatch: pytest.MonkeyPatch):
 def test_one_graph_serves_all_layers_and_lengths_with_the_plain_numbers(traced: list, changes: dict):
     found = []
     for compiles in (False, True):
-        model = build(ModelConfig(**(SMALL | changes))).train()
+        model = build(ModelConfig(**(STILL | changes))).train()
         if compiles:
             assert compile_layers(model, torch.float32) is None
             assert all(parameter.grad is None for parameter in model.parameters())
@@ -87,7 +79,7 @@ def test_a_compiler_that_fails_leaves_the_layers_plain_and_is_told(monkeypatch: 
         raise RuntimeError("no kernel today\nmore lines")
 
     monkeypatch.setattr(transformer, "_compiled_add", lambda: broken)
-    model = build(ModelConfig(**SMALL)).train()
+    model = build(ModelConfig(**STILL)).train()
     assert compile_layers(model, torch.float32) == "RuntimeError: no kernel today"
     assert not any(layer.compiles for layer in model.encoder.layers)
     with pytest.raises(ConfigError, match="no kernel today"):
@@ -98,5 +90,5 @@ def test_a_compiler_that_fails_leaves_the_layers_plain_and_is_told(monkeypatch: 
 def test_real_kernels_give_the_plain_numbers_with_dropout_too():
     if compiled.missing_compiler(CPU) is not None:
         pytest.skip("no compiler here")
-    model = build(ModelConfig(**(SMALL | {"hidden_dropout": 0.1}))).train()
+    model = build(ModelConfig(**(STILL | {"hidden_dropout": 0.1}))).train()
     assert compile_layers(model, torch.bfloat16) is None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.folders import load_model
-from maskwright.inference.translate import Translating, TranslationSettings
+from maskwright.inference.translate import Translated, Translating, TranslationSettings, _trees
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.checkpoint import list_checkpoints, read_weights
@@ -195,3 +195,53 @@ def test_a_text_file_without_its_partner_is_refused(tmp_path: Path, tokenizer: P
     with pytest.raises(InputError, match="the file of their translations too"):
         finetune(config)
     assert not config.output.exists()
+
+
+def tagged(folder: Path, tokenizer: Path, rows: list[list[str]], **changes: object) -> FinetuneConfig:
+    """The same words forwards (aa) or backwards (bb), by tag."""
+    for name, own in (("train", rows), ("dev", rows[:20])):
+        lines = [
+            f"<to-{language}> {' '.join(row)}\t{' '.join(row if language == 'aa' else row[::-1])}"
+            for row in own
+            for language in ("aa", "bb")
+        ]
+        (folder / f"{name}.tsv").write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    tables = {"train": folder / "train.tsv", "dev": folder / "dev.tsv", "train_target": None, "dev_target": None}
+    return replace(recipe(folder, tokenizer, **changes), **tables)
+
+
+def test_language_tags_become_tokens_and_a_language_that_is_not_known_is_refused(tmp_path: Path, tokenizer: Path):
+    result = finetune(tagged(tmp_path, tokenizer, sentences(40, 3), epochs=1))
+    model, report = load_model(result.model)
+    assert not report.new and model.tokenizer.token_to_id("<to-aa>") is not None
+    translator = Translating(model)
+    assert translator.task.languages == ("aa", "bb")
+    ((one,),) = translator.translate(["w1 w2"], TranslationSettings(beams=2, to="aa"))
+    assert "<to-" not in one.text
+    with pytest.raises(InputError, match="does not write 'cc'; it writes aa, bb"):
+        translator.translate(["w1"], TranslationSettings(to="cc"))
+    with pytest.raises(InputError, match="does not say in which language"):
+        translator.translate(["w1"])
+    plain = Translating(load_model(finetune(recipe(tmp_path, tokenizer, epochs=1, output=tmp_path / "plain")).model)[0])
+    with pytest.raises(InputError, match="without language tags"):
+        plain.translate(["w1"], TranslationSettings(to="aa"))
+
+
+@pytest.mark.slow
+def test_what_is_written_follows_the_tag(tmp_path: Path, tokenizer: Path):
+    config = tagged(tmp_path, tokenizer, sentences(2500, 1), epochs=14, lr=2e-3, warmup=100, schedule="linear")
+    translator = Translating(load_model(finetune(config).model)[0])
+    unseen = sentences(40, 9)
+    for language in ("aa", "bb"):
+        wanted = [" ".join(row if language == "aa" else row[::-1]) for row in unseen]
+        settings = TranslationSettings(beams=1, to=language)
+        found = [one[0].text for one in translator.translate([" ".join(row) for row in unseen], settings)]
+        assert sum(a == b for a, b in zip(found, wanted, strict=True)) >= 38
+
+
+def test_bracket_strings_come_well_formed_first_and_flagged(tmp_path: Path, tokenizer: Path):
+    model = load_model(finetune(recipe(tmp_path, tokenizer, epochs=1)).model)[0]
+    found = Translating(model).translate(["w1 w2"], TranslationSettings(beams=3, num_results=3, brackets=True))
+    assert all(one.fault is not None for one in found[0])
+    good, bad = Translated("(S w1 w2 )S", -2.0, True), Translated("w1 w2", -1.0, True)
+    assert [one.text for one in _trees([bad, good], "w1 w2")] == [good.text, bad.text]

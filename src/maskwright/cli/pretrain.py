@@ -68,7 +68,7 @@ def pretrain(
     output: OutputOption = None,
     preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
     network: SetOption = None,
-    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd, clm or bilm.")] = None,
+    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd, clm, bilm or denoise.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
     ] = None,
@@ -229,6 +229,8 @@ def _show_result(result: PretrainResult, json: bool) -> None:
         print_text(f"next:   maskwright finetune tagging --model {result.model} --train train.conll -o runs/task")
     elif "clm_accuracy" in result.scores:
         print_text(f'next:   maskwright generate {result.model} "your text" --top-k 40')
+    elif "denoise_accuracy" in result.scores:
+        print_text(f"next:   maskwright finetune translation --model {result.model} --train a.txt b.txt -o runs/task")
     elif "mlm_accuracy" not in result.scores or "rtd_accuracy" in result.scores:
         print_text(f"next:   maskwright finetune classification --model {result.model} --train train.tsv -o runs/task")
     else:

@@ -47,6 +47,10 @@ def translate(
         int | None,
         typer.Option(help="Tokens of a translation, at most.  [default: 50 more than its source]", show_default=False),
     ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="The language to write, of a model of several.")] = None,
+    brackets: Annotated[
+        bool, typer.Option("--brackets", help="Results are bracket strings: well-formed ones first, others flagged.")
+    ] = False,
     max_length: MaxLengthOption = None,
     seed: SeedOption = None,
     device: DeviceOption = "auto",
@@ -66,6 +70,8 @@ def translate(
         maskwright translate runs/t/model --beam 5 < in.txt > out.txt
 
         maskwright translate runs/t/model --input in.txt --results 3 --output out.jsonl
+
+        maskwright translate runs/m/model "Ein Hund läuft." --to fr
     """
     if texts and input is not None:
         raise ConfigError("Give either texts or --input FILE.")
@@ -73,7 +79,7 @@ def translate(
         raise ConfigError("--json prints; --output FILE.jsonl writes the same into a file.")
     from ..inference.translate import TranslationSettings
 
-    settings = TranslationSettings(beam, results, length_penalty, max_new_tokens)
+    settings = TranslationSettings(beam, results, length_penalty, max_new_tokens, to, brackets)
     set_threads(threads)
     from ..api import open_translator
     from ..tasks.examples import rows_of
@@ -81,7 +87,8 @@ def translate(
 
     translator = open_translator(model, max_length=max_length, device=device, precision=precision)
     stream = None if texts else RowStream(input or STDIN, skip_bad_rows=skip_bad_rows)
-    found = translator.stream(rows_of(texts) if texts else stream or (), settings)
+    faulty = Faulty(translator.stream(rows_of(texts) if texts else stream or (), settings))
+    found = iter(faulty)
     if output is not None:
         _write(found, output, results)
         print_text(f"translations: {output}")
@@ -98,6 +105,29 @@ def translate(
 
         warn(f"{stream.num_skipped:,} bad rows are left out.")
     warn_of_cuts(translator.counts)
+    faulty.tell()
+
+
+class Faulty:
+    """Passes results on, and counts the texts whose best one is a bracket string with a fault."""
+
+    def __init__(self, found: Iterator[tuple[AnyRow, list[Translated]]]) -> None:
+        self.found, self.count, self.first = found, 0, ""
+
+    def __iter__(self) -> Iterator[tuple[AnyRow, list[Translated]]]:
+        """The same results."""
+        for row, own in self.found:
+            if own[0].fault is not None:
+                self.first = self.first or own[0].fault
+                self.count += 1
+            yield row, own
+
+    def tell(self) -> None:
+        """Say how many there were."""
+        if self.count:
+            from ..core.progress import warn
+
+            warn(f"{self.count:,} results are no well-formed trees; of the first, {self.first}.")
 
 
 def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path, results: int) -> None:
@@ -116,7 +146,9 @@ def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path, resul
 
 
 def _as_json(row: AnyRow, own: list[Translated]) -> dict[str, object]:
-    first = {"source": row.text, "translation": own[0].text, "score": own[0].score, "ended": own[0].is_ended}
-    if len(own) == 1:
-        return first
-    return first | {"results": [{"translation": one.text, "score": one.score, "ended": one.is_ended} for one in own]}
+    each = [
+        {"translation": one.text, "score": one.score, "ended": one.is_ended}
+        | ({} if one.fault is None else {"fault": one.fault})
+        for one in own
+    ]
+    return {"source": row.text, **each[0]} | ({} if len(own) == 1 else {"results": each})

@@ -29,6 +29,7 @@ TABLE: dict[str, dict[str, str]] = {
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
         "bilm": "maskwright.objectives.bidirectional:BidirectionalTokenPrediction",
+        "denoise": "maskwright.objectives.denoising:Denoising",
     },
     "task": {
         "classification": "maskwright.tasks.classification:Classification",

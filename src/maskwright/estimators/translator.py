@@ -22,7 +22,8 @@ class Translator(BaseEstimator):
     """Translates texts with an encoder-decoder; nothing is trained, so every method works without `fit`.
 
     model: a model folder, a name of the hub, or a Model with a tokenizer. beams, num_results, length_penalty,
-    max_new_tokens: as `maskwright translate` has them; max_length: tokens of a source, None as in training.
+    max_new_tokens, to, brackets: as `maskwright translate` has them; max_length: tokens of a source, None as in
+    training.
     """
 
     def __init__(
@@ -34,6 +35,8 @@ class Translator(BaseEstimator):
         length_penalty: float = 1.0,
         max_new_tokens: int | None = None,
         max_length: int | None = None,
+        to: str | None = None,
+        brackets: bool = False,
         device: str = "auto",
         precision: str = "auto",
     ) -> None:
@@ -43,6 +46,8 @@ class Translator(BaseEstimator):
         self.length_penalty = length_penalty
         self.max_new_tokens = max_new_tokens
         self.max_length = max_length
+        self.to = to
+        self.brackets = brackets
         self.device = device
         self.precision = precision
 
@@ -61,7 +66,9 @@ class Translator(BaseEstimator):
         """`num_results` translations of each text, best first, with their scores."""
         if not hasattr(self, "translator_"):
             self.fit()
-        settings = TranslationSettings(self.beams, self.num_results, self.length_penalty, self.max_new_tokens)
+        settings = TranslationSettings(
+            self.beams, self.num_results, self.length_penalty, self.max_new_tokens, self.to, self.brackets
+        )
         return self.translator_.translate(_plain(X), settings)
 
     def predict(self, X: Any) -> list[str]:  # noqa: N803

@@ -14,12 +14,12 @@ from ..core.errors import InputError
 from ..core.progress import warn
 from ..core.randomness import generator
 from ..models.decoding.beam import Beams, search_beams
-from ..models.decoding.causal import pack_weights
 from ..models.decoding.choice import decoder_of
 from ..models.decoding.rules import Decoder, Rules
 from ..models.decoding.search import Grown, grow
 from ..models.decoding.spelling import Spelling, check_stops, first_stop
 from ..models.model import Model
+from .engine.engine import Engine
 from .ready import tokenizer_of
 
 ROWS = 32  # texts that grow side by side
@@ -96,7 +96,7 @@ class TextGenerator:
         self.room = model.config.max_position_embeddings
         ends = self.tokenizer.eos_id
         self.end_ids = frozenset() if ends is None else frozenset({ends})
-        pack_weights(model)
+        model.engine = model.engine or Engine()
 
     def generate(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.config import check
@@ -14,7 +14,11 @@ from ..tasks import Translation, task_of_model
 from ..tasks.base import AnyRow
 from ..tasks.examples import blocks, rows_of
 from ..tasks.translation import BEAMS
+from ..text.brackets import fault_of
 from ..text.encoding import TextCounts
+from ..text.language_tags import tag
+from ..text.tables import Row
+from .engine.engine import Engine
 from .ready import room_of, tokenizer_of
 
 BLOCK_ROWS = 1024  # texts of a file that are sorted by length together
@@ -27,13 +31,16 @@ class TranslationSettings:
 
     beams: translations that are followed at once, 1 for the most probable token each time; num_results: how many of
     them are wanted; length_penalty: scores are divided by length to this power; max_new_tokens: of a translation, None
-    for 50 more than its source. Raises ConfigError for values out of range.
+    for 50 more than its source; to: the language to write, of a model that knows several; brackets: the results are
+    trees as bracket strings, of which the well-formed ones come first. Raises ConfigError for values out of range.
     """
 
     beams: int = BEAMS
     num_results: int = 1
     length_penalty: float = 1.0
     max_new_tokens: int | None = None
+    to: str | None = None
+    brackets: bool = False
 
     def __post_init__(self) -> None:
         self.search()
@@ -41,19 +48,22 @@ class TranslationSettings:
         check(most is None or most >= 1, f"max_new_tokens is {most}; it must be at least 1.")
 
     def search(self) -> Beams:
-        """The beams."""
-        return Beams(self.beams, self.num_results, self.length_penalty)
+        """The beams; of bracket strings all results, since the best well-formed one is wanted."""
+        Beams(self.beams, self.num_results, self.length_penalty)
+        return Beams(self.beams, self.beams if self.brackets else self.num_results, self.length_penalty)
 
 
 @dataclass(frozen=True)
 class Translated:
     """One translation. score: log probability / length ** length_penalty (with one beam undivided); is_ended: False
-    where the text was cut off at its longest.
+    where the text was cut off at its longest; fault: what is wrong with it as a bracket string, None where nothing is
+    or nobody asked.
     """
 
     text: str
     score: float
     is_ended: bool
+    fault: str | None = None
 
 
 class Translating:
@@ -66,6 +76,7 @@ class Translating:
         if not model.has_decoder or model.head_name != "seq2seq":
             raise InputError("Only an encoder-decoder translates: finetune translation makes one.")
         self.model, self.tokenizer = model.eval(), tokenizer_of(model)
+        model.engine = model.engine or Engine()
         self.max_length = room_of(model, max_length)
         self.counts = TextCounts()
         task = task_of_model(model)
@@ -82,12 +93,27 @@ class Translating:
         """The same for rows, in their order; they are read block by block."""
         settings = settings or TranslationSettings()
         for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
-            examples = self.task.unlabelled(block, self.tokenizer, self.max_length, counts=self.counts)
+            asked = block if settings.to is None else [_asking(row, settings.to, self.task.languages) for row in block]
+            examples = self.task.unlabelled(asked, self.tokenizer, self.max_length, counts=self.counts)
             answers = self.task.predict(
                 self.model, examples, beams=settings.search(), max_new_tokens=settings.max_new_tokens
             )
             for row, answer in zip(block, answers, strict=True):
-                yield row, [_translated(one) for one in (answer, *answer.get("others", []))]
+                found = [_translated(one) for one in (answer, *answer.get("others", []))]
+                yield row, _trees(found, row.text)[: settings.num_results] if settings.brackets else found
+
+
+def _asking(row: AnyRow, language: str, known: Sequence[str]) -> Row:
+    """A row whose source says in which language to write. Raises InputError where the model knows no tags."""
+    if not known:
+        raise InputError("The model was trained without language tags: leave --to out.")
+    return Row(f"{tag(language)} {row.text}", None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
+
+
+def _trees(found: Sequence[Translated], source: str) -> list[Translated]:
+    """Bracket strings with their faults, those without one first, each part best first."""
+    checked = [replace(one, fault=fault_of(one.text, source)) for one in found]
+    return sorted(checked, key=lambda one: one.fault is not None)
 
 
 def _translated(answer: dict[str, Any]) -> Translated:

@@ -144,6 +144,9 @@ class Decoder(Transformer):
             hidden, _, _ = layer.read(hidden, (), False, executor, partial(memory.look, depth=depth))
         return self.finish(hidden)
 
-    def remember(self, memory: Tensor, lengths: Sequence[int]) -> CrossMemory:
-        """Keys and values of the texts that were read, once. memory: float [tokens, hidden]; lengths: of each text."""
-        return CrossMemory([(layer.cross, memory) for layer in self.depths], lengths)
+    def remember(self, memory: Tensor, lengths: Sequence[int], dtype: torch.dtype) -> CrossMemory:
+        """Keys and values of the texts that were read, once, in `dtype`.
+
+        memory: float [tokens, hidden]; lengths: of each text.
+        """
+        return CrossMemory([(layer.cross, memory) for layer in self.depths], lengths, dtype)

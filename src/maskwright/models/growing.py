@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ..core.randomness import derive_seed
-from .model import Model
+from .encoder_decoder import EncoderDecoder
+from .model import Model, make_model
 
 WORDS = ("encoder.embeddings.word.weight", "head.decoder", "head.bias")  # parameters with a row for each token
 
@@ -24,17 +25,18 @@ def with_tokenizer(model: Model, tokenizer: Any) -> Model:
         model.tokenizer = tokenizer
         return model
     config = replace(model.config, vocab_size=tokenizer.vocab_size)
-    grown = Model(
+    grown = make_model(
         config,
         model.head_name,
         labels=model.labels or None,
         problem_type=model.problem_type,
         with_pooler=model.has_pooler,
     )
+    words = WORDS if config.decoder_vocab_size is None else WORDS[:1]  # what is written has a vocabulary of its own
     old = dict(model.named_parameters())
     for name, parameter in grown.named_parameters():
         part = old[name]
-        if name not in WORDS:
+        if name not in words:
             parameter.copy_(part)
             continue
         mean = part.mean(dim=0, keepdim=True).expand(missing, *part.shape[1:])
@@ -42,5 +44,7 @@ def with_tokenizer(model: Model, tokenizer: Any) -> Model:
         moved = torch.randn(mean.shape, generator=draws).to(part.device) * (0.1 * config.initializer_range)
         parameter.copy_(torch.cat([part, mean + (moved if part.ndim > 1 else 0.0)]))
     grown.tokenizer, grown.sentence = tokenizer, model.sentence
+    if isinstance(model, EncoderDecoder) and isinstance(grown, EncoderDecoder):
+        grown.target_tokenizer = model.target_tokenizer
     grown.compute_dtype = model.compute_dtype
     return grown.to(model.word_embeddings.device).train(model.training)

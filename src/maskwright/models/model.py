@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,9 @@ from .recurrent import RecurrentEncoder
 from .top import make_top
 from .transformer import Encoded, Transformer
 
+if TYPE_CHECKING:
+    from .decoding.steps import Steps
+
 HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
 
 
@@ -48,6 +51,9 @@ class Engine(Protocol):
 
     def encode(self, model: Model, batch: Batch, hidden_states: bool, row_length: int | None) -> Encoded:
         """What `model.encode` gives, by whatever is fastest here."""
+
+    def steps(self, model: Model, num_rows: int) -> Steps | None:
+        """What grows so many texts by a token each, again and again; None where the modules do."""
 
 
 class Model(nn.Module):
@@ -214,7 +220,7 @@ class Model(nn.Module):
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Logits of the whole vocabulary. hidden: [positions, hidden]. Returns [positions, vocab]."""
-        logits: Tensor = self._predictions()(hidden, self.scored_words)
+        logits: Tensor = self.predictions(hidden, self.scored_words)
         return logits
 
     def mlm_loss(self, hidden: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -222,9 +228,11 @@ class Model(nn.Module):
 
         hidden: [positions, hidden]; labels: int64 [positions]; label_smoothing: as `vocabulary_loss` takes it.
         """
-        return self._predictions().loss(hidden, self.scored_words, labels, label_smoothing)
+        return self.predictions.loss(hidden, self.scored_words, labels, label_smoothing)
 
-    def _predictions(self) -> MaskedLanguageModelHead:
+    @property
+    def predictions(self) -> MaskedLanguageModelHead:
+        """The head that guesses words. Raises InputError for a model with another one."""
         head = require(self.head, (MaskedLanguageModelHead, PretrainingHead), "predict masked tokens")
         return head.predictions if isinstance(head, PretrainingHead) else head
 

@@ -240,3 +240,14 @@ def preset(name: str, **overrides: Any) -> ModelConfig:
     if "pad_token_id" not in overrides and isinstance(size, int) and pad is not None and size <= pad:
         values["pad_token_id"] = None
     return settings.from_dict(ModelConfig, values, where=f"the overrides of preset {name}")
+
+
+def written_ends(published: ModelConfig, tokenizer: Any) -> dict[str, Any]:
+    """Settings of a preset that writes: what begins and ends a text of `tokenizer`; nothing for others.
+
+    Where positions begin behind the padding token its number is that of the published vocabulary.
+    """
+    if not published.num_decoder_layers:
+        return {}
+    ends = {"decoder_start_token_id": tokenizer.bos_id, "eos_token_id": tokenizer.eos_id}
+    return ends | ({"pad_token_id": published.pad_token_id} if published.positions == "offset" else {})

@@ -14,7 +14,6 @@ from ..core.config import check
 from ..nn.activations import ACTIVATIONS
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm, Linear
-from ..nn.operators import PackedWeight
 from .config import ModelConfig
 from .vocabulary_loss import vocabulary_loss
 
@@ -28,7 +27,6 @@ class MaskedLanguageModelHead(nn.Module):
     """
 
     needs_pooler = False
-    packed: PackedWeight | None = None  # of the decoder, where one serves many small products
 
     def __init__(self, config: ModelConfig, width: int | None = None) -> None:
         """width: of what it reads, None for hidden_size."""
@@ -55,9 +53,7 @@ class MaskedLanguageModelHead(nn.Module):
         Returns logits [positions, vocab]. Pass only the positions whose token is wanted: this product is the
         largest of a small model.
         """
-        hidden, decoder = self._before_decoder(hidden), self._table(word_embeddings)
-        if self.packed is not None and self.packed.fits(decoder, self.bias, hidden):
-            return self.packed.product(hidden)
+        hidden, decoder = self.before_decoder(hidden), self.table(word_embeddings)
         bias = None if self.bias is None else self.bias.to(hidden.dtype)
         return F.linear(hidden, decoder.to(hidden.dtype), bias)
 
@@ -69,17 +65,17 @@ class MaskedLanguageModelHead(nn.Module):
         hidden: float [positions, hidden]; word_embeddings: float [vocab, size]; labels: int64 [positions];
         label_smoothing: as `vocabulary_loss` takes it.
         """
-        hidden = self._before_decoder(hidden)
-        return vocabulary_loss(hidden, self._table(word_embeddings), self.bias, labels, label_smoothing=label_smoothing)
+        hidden = self.before_decoder(hidden)
+        return vocabulary_loss(hidden, self.table(word_embeddings), self.bias, labels, label_smoothing=label_smoothing)
 
-    def _before_decoder(self, hidden: Tensor) -> Tensor:
+    def before_decoder(self, hidden: Tensor) -> Tensor:
         """What the decoder multiplies: float [positions, size]."""
         if self.dense is None or self.norm is None:
             return hidden
         normed: Tensor = self.norm(self.act(self.dense(hidden)))
         return normed
 
-    def _table(self, word_embeddings: Tensor) -> Tensor:
+    def table(self, word_embeddings: Tensor) -> Tensor:
         """The decoder: float [vocab, size]."""
         return word_embeddings if self.decoder is None else self.decoder
 

@@ -21,10 +21,11 @@ Where = tuple[Tensor, Tensor]  # row and column of each token of a pack: int64 [
 
 
 class KeyValueCache:
-    """Room for `capacity` columns of `num_rows` rows in every layer.
+    """Room for `capacity` columns of `num_rows` rows in every layer, taken once.
 
-    keys, values: one float [rows, heads, capacity, head_dim] a layer; newest: the column of the newest token, -1 before
-    the first; first: int64 [rows], the column in which each row begins, on the CPU.
+    kept: float [layers, 2, rows, heads, capacity, head_dim], keys before values, in a dtype that may be wider than that
+    of the network; newest: the column of the newest token, -1 before the first; first: int64 [rows], the column in
+    which each row begins, on the CPU.
     """
 
     def __init__(
@@ -38,26 +39,37 @@ class KeyValueCache:
         dtype: torch.dtype,
         device: torch.device | str = "cpu",
     ) -> None:
-        shape = (num_rows, num_heads, capacity, head_dim)
-        self.keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
-        self.values = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
-        self.capacity = capacity
+        self.kept = torch.zeros(num_layers, 2, num_rows, num_heads, capacity, head_dim, dtype=dtype, device=device)
         self.newest = -1
         self.begin = 0  # the column in which the longest row begins
         self.first = torch.zeros(num_rows, dtype=torch.int64)
-        self._hidden: Tensor | None = None  # 0 where a row sees, -inf before it: [rows, 1, 1, capacity]
+        self._before: Tensor | None = None  # 0 where a row sees, -inf before it: [rows, 1, 1, capacity]
+        # Views of a step, made once for all layers: its column, keys and values so far, what of them is hidden.
+        self._column: Sequence[Tensor] = ()
+        self._seen: Sequence[Tensor] = ()
+        self._hidden: Tensor | None = None
+
+    @property
+    def capacity(self) -> int:
+        """Columns."""
+        return self.kept.shape[4]
 
     def begin_at(self, first: Tensor) -> None:
         """Say in which column each row begins: int64 [rows]."""
         self.first = first.cpu().clone()
         self.begin = int(self.first.min())
-        self._hidden = None
+        self._before = None
         if int(self.first.max()) > self.begin:
-            keys = self.keys[0]
-            columns = torch.arange(self.capacity)
             hidden = torch.zeros(len(first), 1, 1, self.capacity)
-            hidden.masked_fill_(columns < self.first.view(-1, 1, 1, 1), float("-inf"))
-            self._hidden = hidden.to(keys.device, keys.dtype)
+            hidden.masked_fill_(torch.arange(self.capacity) < self.first.view(-1, 1, 1, 1), float("-inf"))
+            self._before = hidden.to(self.kept.device, self.kept.dtype)
+
+    def turn_to(self, column: int) -> None:
+        """The next step writes this column."""
+        self.newest = column
+        self._column = self.kept[:, :, :, :, column].unbind()  # of each layer [2, rows, heads, head_dim]
+        self._seen = self.kept[:, :, :, :, self.begin : column + 1].flatten(0, 1).unbind()
+        self._hidden = None if self._before is None else self._before[..., self.begin : column + 1]
 
     def remember(
         self,
@@ -75,10 +87,10 @@ class KeyValueCache:
 
         qkv: float [tokens, 3 * hidden], turned already where positions are rotary; where: row and column of each token.
         """
-        parts = qkv.view(qkv.shape[0], 3, num_heads, -1)  # [tokens, 3, heads, head_dim]
+        parts = qkv.view(qkv.shape[0], 3, num_heads, -1).to(self.kept.dtype)  # [tokens, 3, heads, head_dim]
         rows, columns = where
-        self.keys[depth][rows, :, columns] = parts[:, 1]
-        self.values[depth][rows, :, columns] = parts[:, 2]
+        self.kept[depth, 0][rows, :, columns] = parts[:, 1]
+        self.kept[depth, 1][rows, :, columns] = parts[:, 2]
         return attend(qkv, runs, num_heads, dropout_probability=dropout_probability, want_weights=want_weights)
 
     def look_back(
@@ -92,26 +104,20 @@ class KeyValueCache:
         dropout_probability: float = 0.0,
         want_weights: bool = False,
     ) -> tuple[Tensor, None]:
-        """An executor for one new token of each row: write column `newest`, and attend to what the row has read.
+        """An executor for one new token of each row: write the column of `turn_to`, attend to what the row has read.
 
         qkv: float [rows, 3 * hidden], turned already where positions are rotary. Returns context [rows, hidden].
         """
         rows, width = qkv.shape
-        heads = qkv.view(rows, 3, num_heads, 1, width // (3 * num_heads))  # [rows, 3, heads, 1, head_dim]
-        query, newest, stop = heads[:, 0], self.newest, self.newest + 1
-        keys, values = self.keys[depth], self.values[depth]
-        keys[:, :, newest:stop] = heads[:, 1]
-        values[:, :, newest:stop] = heads[:, 2]
-        keys, values = (
-            keys[:, :, self.begin : stop],
-            values[:, :, self.begin : stop],
-        )  # [rows, heads, columns, head_dim]
-        hidden = None if self._hidden is None else self._hidden[..., self.begin : stop]
+        heads = qkv.view(rows, 3, num_heads, width // (3 * num_heads))  # [rows, 3, heads, head_dim]
+        self._column[depth].copy_(heads[:, 1:].transpose(0, 1))
+        keys, values = self._seen[2 * depth], self._seen[2 * depth + 1]  # [rows, heads, columns, head_dim]
+        query = heads[:, 0].unsqueeze(2).to(self.kept.dtype)  # [rows, heads, 1, head_dim]
         if relative is None:
-            context = F.scaled_dot_product_attention(query, keys, values, attn_mask=hidden)
+            context = F.scaled_dot_product_attention(query, keys, values, attn_mask=self._hidden)
         else:
-            context = _attend_relative(query, keys, values, relative, hidden)
-        return context.reshape(rows, width // 3), None
+            context = _attend_relative(query, keys, values, relative, self._hidden)
+        return context.reshape(rows, width // 3).to(qkv.dtype), None
 
     def keep(self, rows: Tensor, since: int = 0) -> None:
         """Go on with `rows`, int64 [kept], in that order; one may come more than once.
@@ -120,20 +126,22 @@ class KeyValueCache:
         there. It counts only where as many rows stay as there are.
         """
         stop = self.newest + 1
-        in_place = len(rows) == len(self.first)
-        for parts in (self.keys, self.values):
-            for depth, part in enumerate(parts):
-                if in_place:
-                    part[:, :, since:stop] = part[rows, :, since:stop]
-                else:
-                    parts[depth] = part[rows]
+        rows = rows.to(self.kept.device)
+        if len(rows) == len(self.first):
+            moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
+            if len(moved) and since < stop:
+                self.kept[:, :, moved, :, since:stop] = self.kept[:, :, rows[moved], :, since:stop]
+        else:
+            layers, both, _, *sizes = self.kept.shape
+            fresh = self.kept.new_zeros(layers, both, len(rows), *sizes)
+            fresh[:, :, :, :, self.begin : stop] = self.kept[:, :, rows, :, self.begin : stop]
+            self.kept = fresh
         self.begin_at(self.first[rows.cpu()])
 
     def shift(self, columns: int) -> None:
         """Forget the first `columns` columns: all others move to the left. No row may begin in one of them."""
         stop = self.newest + 1
-        for part in (*self.keys, *self.values):
-            part[:, :, : stop - columns] = part[:, :, columns:stop].clone()
+        self.kept[:, :, :, :, : stop - columns] = self.kept[:, :, :, :, columns:stop].clone()
         self.newest -= columns
         self.begin_at(self.first - columns)
 

@@ -143,17 +143,19 @@ class CrossMemory:
     keys, values: one float [texts, heads, longest, head_dim] a layer.
     """
 
-    def __init__(self, parts: Sequence[tuple[CrossAttention, Tensor]], lengths: Sequence[int]) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[CrossAttention, Tensor]], lengths: Sequence[int], dtype: torch.dtype
+    ) -> None:
         """parts: of each layer its attention, and what the encoder made of the texts: float [tokens, hidden]; lengths:
-        tokens of each text.
+        tokens of each text; dtype: of what is kept.
         """
         group = group_of(lengths, parts[0][1].device)
         self.keys, self.values = [], []
         for attention, memory in parts:
             both = pad(attention.key_value(memory), group)  # [texts * longest, 2 * hidden]
             both = both.view(group.count, group.length, 2, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
-            self.keys.append(both[0].contiguous())
-            self.values.append(both[1].contiguous())
+            self.keys.append(both[0].to(dtype).contiguous())
+            self.values.append(both[1].to(dtype).contiguous())
         hidden = torch.zeros(len(group.is_padding), device=self.keys[0].device, dtype=self.keys[0].dtype)
         hidden.masked_fill_(group.is_padding, -math.inf)
         has_padding = group.tokens < len(hidden)
@@ -163,12 +165,15 @@ class CrossMemory:
 
     def look(self, attention: CrossAttention, hidden: Tensor, *, depth: int) -> tuple[Tensor, None]:
         """Attend from one token of each row. hidden: float [rows, hidden]; depth: of the layer, from 0."""
-        keys, values = self.keys[depth], self.values[depth]
-        rows, width = hidden.shape
-        copies = rows // len(keys)
-        query = attention.query(hidden).view(len(keys), copies, attention.num_heads, -1).transpose(1, 2)
-        context = F.scaled_dot_product_attention(query, keys, values, attn_mask=self._hidden)
-        return context.transpose(1, 2).reshape(rows, width), None
+        return self.attend(attention.query(hidden), depth), None
+
+    def attend(self, query: Tensor, depth: int) -> Tensor:
+        """The same by what already asks. query: float [rows, hidden], as is the result."""
+        keys, values = self.keys[depth], self.values[depth]  # [texts, heads, longest, head_dim]
+        rows, width = query.shape
+        asking = query.view(len(keys), rows // len(keys), keys.shape[1], -1).transpose(1, 2).to(keys.dtype)
+        context = F.scaled_dot_product_attention(asking, keys, values, attn_mask=self._hidden)
+        return context.transpose(1, 2).reshape(rows, width).to(query.dtype)
 
     def keep(self, rows: Tensor) -> None:
         """Go on with `rows`, int64 [kept], in that order; one may come more than once."""

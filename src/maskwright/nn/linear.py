@@ -11,8 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .operators import PackedWeight
-
 
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
@@ -24,7 +22,6 @@ class Linear(nn.Module):
 
     bias: nn.Parameter  # None for a layer built without; those who touch it know theirs has one
     spread: float = 1.0
-    packed: PackedWeight | None = None  # set where the same weight serves many small products
 
     def __init__(self, in_size: int, out_size: int, bias: bool = True) -> None:
         super().__init__()
@@ -33,8 +30,6 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""
-        if self.packed is not None and self.packed.fits(self.weight, self.bias, x):
-            return self.packed.product(x)
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 
     def extra_repr(self) -> str:

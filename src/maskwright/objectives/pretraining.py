@@ -72,7 +72,7 @@ class MaskedLanguageModelling:
     name: as in the registry; head: of the model that is left in the end; parts: of the loss; words: the part that
     guesses tokens, labelled at "<words>_positions"; num_special: special tokens of an example; network_settings:
     fields of ModelConfig that it decides; roles: the special tokens that a tokenizer must have for it, those that begin
-    and end a text first.
+    and end a text first; writes: whether it trains an encoder-decoder.
     """
 
     name: ClassVar[str] = "mlm"
@@ -82,6 +82,7 @@ class MaskedLanguageModelling:
     num_special: ClassVar[int] = 2
     network_settings: ClassVar[dict[str, Any]] = {}
     roles: ClassVar[tuple[str, ...]] = ("cls", "sep", "mask")
+    writes: ClassVar[bool] = False
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe

@@ -76,13 +76,18 @@ class TimedEncoder:
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available() and torch.cuda.max_memory_allocated():
             return int(torch.cuda.max_memory_allocated())
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else 1024 * peak
+        return peak_memory()
 
     def _run(self, texts: Sequence[str]) -> np.ndarray:
         if self._vectors is None:
             raise RuntimeError("nothing is loaded yet")
         return np.asarray(self._vectors(texts))
+
+
+def peak_memory() -> int:
+    """The most main memory that this process has had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.errors import InputError, ModelFolderError
+from ..core.errors import InputError, MissingExtraError, ModelFolderError
+from ..core.progress import warn
 from ..data.batch import Batch
-from ..models.decoding.causal import pack_weights
 from ..models.decoding.choice import decoder_of
 from ..models.decoding.rules import Rules
 from ..models.decoding.search import grow
@@ -32,6 +32,7 @@ from ..text.pairs import read_pairs
 from ..text.tables import Row, Table
 from .base import Evaluation, Task
 from .examples import Examples, map_batches
+from .summary_scores import rouge_scores
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -231,7 +232,7 @@ class Generation(Task):
         tokenizer, rules = model.tokenizer, Rules(greedy=True)
         ends = {self._end(tokenizer)}
         found: list[dict[str, Any]] = []
-        pack_weights(model.eval())
+        model.eval()
         for start in range(0, len(examples), ROWS):
             prompts = [ids.tolist() for ids in examples.input_ids[start : start + ROWS]]
             decoder = decoder_of(model, prompts, self.max_new_tokens)
@@ -248,6 +249,23 @@ class Generation(Task):
         loss, correct, tokens = logits.double().sum(dim=0).tolist()
         found = {"clm_accuracy": correct / tokens, "perplexity": math.exp(min(loss / tokens, 700.0))}
         return Evaluation(found, logits, loss / tokens)
+
+    def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
+        """The same with ROUGE of what the model writes, greedily, for the sources.
+
+        Where rouge-score is missing that is said, and the other metrics stand alone.
+        """
+        evaluation = self.evaluate(model, examples, batch_tokens)
+        try:
+            rouge_scores([], [])  # before anything is written for nothing
+        except MissingExtraError as error:
+            warn(str(error))
+            return evaluation
+        room = model.config.max_position_embeddings
+        sources = self.unlabelled(examples.rows, model.tokenizer, room, counts=TextCounts())
+        written = [answer["generated"] for answer in self.predict(model, sources, batch_tokens)]
+        scores, signatures = rouge_scores(written, [str(row.label) for row in examples.rows])
+        return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether every token of the target is guessed right."""

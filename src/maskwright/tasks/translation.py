@@ -21,9 +21,11 @@ from ..data.batch import Batch
 from ..models.decoding.beam import Beams
 from ..models.decoding.translating import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
+from ..models.growing import with_tokenizer
 from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
 from ..text.files import file_format
+from ..text.language_tags import check_languages, language_of, languages_of, tag
 from ..text.pairs import read_pairs
 from ..text.parallel import read_parallel
 from ..text.tables import Row, Table
@@ -42,8 +44,9 @@ BEAMS = 5
 class Translation(Task):
     """What is written for a text in another language.
 
-    label_smoothing: the part of the probability that training spreads over all tokens (section 5.4). The tokens that
-    begin and end a target, and a tokenizer of its own, come from the model (`meet`).
+    label_smoothing: the part of the probability that training spreads over all tokens (section 5.4); languages: those
+    of the tags that sources begin with, <to-fr>, none where they have none. The tokens that begin and end a target, and
+    a tokenizer of its own, come from the model (`meet`).
     """
 
     name: ClassVar[str] = "translation"
@@ -54,9 +57,9 @@ class Translation(Task):
     num_labels = 0
     problem_type = None
 
-    def __init__(self, label_smoothing: float = 0.1) -> None:
+    def __init__(self, label_smoothing: float = 0.1, languages: Sequence[str] = ()) -> None:
         self.labels: list[str] = []
-        self.label_smoothing = label_smoothing
+        self.label_smoothing, self.languages = label_smoothing, tuple(languages)
         self.start_id: int | None = None
         self.target_tokenizer: Tokenizer | None = None
 
@@ -91,16 +94,27 @@ class Translation(Task):
         dev_file: str | None = None,
         label_smoothing: float | None = None,
     ) -> Translation:
-        """The task. Raises InputError for no rows."""
+        """The task. Raises InputError for no rows, and where some sources have a language tag and others have none."""
         if not train_rows:
             raise InputError(f"{train_file or 'The training data'} has no row: sources with targets are needed.")
-        return cls() if label_smoothing is None else cls(label_smoothing)
+        languages = languages_of(train_rows)
+        return cls(0.1 if label_smoothing is None else label_smoothing, languages)
+
+    def adapt(self, model: Model) -> Model:
+        """The model with a row for each language tag."""
+        tokenizer = model.tokenizer
+        missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
+        return with_tokenizer(model, tokenizer.with_tokens(missing)) if missing else model
 
     def meet(self, model: Model) -> None:
-        """Take from the model what begins a target, and the tokenizer of targets."""
+        """Take from the model what begins a target, the tokenizer of targets, and the languages that have tags."""
         if isinstance(model, EncoderDecoder):
             self.start_id = model.config.decoder_start_token_id
             self.target_tokenizer = model.target_tokenizer
+            if model.tokenizer is not None:
+                special = (model.tokenizer.id_to_token(index) for index in sorted(model.tokenizer.special_ids))
+                own = {language_of(token) for token in special if token is not None} - {None}
+                self.languages = tuple(sorted({*self.languages, *(one for one in own if one is not None)}))
 
     def examples(
         self,
@@ -115,6 +129,7 @@ class Translation(Task):
         good = [row for row in rows if row.label]
         if not good or (len(good) < len(rows) and not skip_bad_rows):
             raise InputError(f"{file or 'The data'} has rows without a target: each needs a source and a target.")
+        check_languages(good, self.languages)
         own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
         counts = TextCounts()
         wanted = [str(row.label) for row in good]
@@ -142,7 +157,8 @@ class Translation(Task):
     def unlabelled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> TranslationExamples:
-        """Sources, cut to `max_length` tokens."""
+        """Sources, cut to `max_length` tokens. Raises InputError for a language that the model does not write."""
+        check_languages(rows, self.languages)
         sources = source_ids([row.text for row in rows], tokenizer, max_length, counts)
         return TranslationExamples(sources, rows=rows, counts=counts)
 
@@ -223,7 +239,9 @@ class Translation(Task):
         self.meet(model)
         tokenizer = self.target_tokenizer or model.tokenizer
         ends = {end_id(tokenizer)} if model.config.eos_token_id is None else {model.config.eos_token_id}
-        banned = {one for one in (tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id) if one is not None} - ends
+        never = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id]
+        never += [tokenizer.token_to_id(tag(language)) for language in self.languages]
+        banned = {one for one in never if one is not None} - ends
         found = []
         with track("translating", len(examples), "texts") as progress:
             written = translate_ids(
@@ -274,8 +292,9 @@ class Translation(Task):
     # -- files -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """{"task": "translation", "label_smoothing"}."""
-        return {"task": self.name, "label_smoothing": self.label_smoothing}
+        """{"task": "translation", "label_smoothing"}, and "languages" where sources have tags."""
+        own = {"task": self.name, "label_smoothing": self.label_smoothing}
+        return own | ({"languages": list(self.languages)} if self.languages else {})
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Translation:
@@ -283,4 +302,11 @@ class Translation(Task):
         smoothing = facts.get("label_smoothing", 0.1)
         if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
             raise ModelFolderError("maskwright.json: label_smoothing must be a number from 0 to below 1.")
-        return cls(float(smoothing))
+        languages = facts.get("languages", [])
+        if not isinstance(languages, list) or not all(isinstance(one, str) for one in languages):
+            raise ModelFolderError("maskwright.json: languages must be a list of names.")
+        return cls(float(smoothing), languages)
+
+
+def _knows(tokenizer: Tokenizer, token: str) -> bool:
+    return tokenizer.token_to_id(token) is not None

@@ -93,10 +93,12 @@ class DistillConfig:
     def on_rows(self, task: str) -> FinetuneConfig:
         """What the run is as a fine-tuning for `task`: its rows, epochs and optimiser."""
         lr = LR["rows"] if self.lr is None else self.lr
-        return FinetuneConfig(**self._shared_with(FinetuneConfig), task=task, model=self.teacher, lr=lr)
+        shared = self._shared_with(FinetuneConfig)
+        del shared["batch_tokens"]  # there it is the size of a translation's batches
+        return FinetuneConfig(**shared, task=task, model=self.teacher, lr=lr)
 
     def _shared_with(self, cls: type[PretrainConfig] | type[FinetuneConfig]) -> dict[str, Any]:
-        """The settings that have the same name and meaning there."""
+        """The settings that have the same name there."""
         own = {setting.name for setting in fields(self)} - {"preset", "lr"}
         return {setting.name: getattr(self, setting.name) for setting in fields(cls) if setting.name in own}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-WORDS = {"mlm": "masked tokens", "clm": "next tokens"}  # what is guessed, by part
+WORDS = {"mlm": "masked tokens", "clm": "next tokens", "denoise": "hidden tokens"}  # what is guessed, by part
 PAIRS = {"nsp_accuracy": "sentence pairs", "sop_accuracy": "sentence orders"}
 
 
@@ -46,7 +46,7 @@ def words_part(scores: dict[str, float]) -> str:
 def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> Verdict:
     """Compare the final held-out scores with the baseline, and the last losses with those before.
 
-    scores: `mlm_accuracy`, `mlm_loss` (or `clm_accuracy`, `clm_loss`), with pairs `nsp_accuracy` or `sop_accuracy`,
+    scores: `mlm_accuracy`, `mlm_loss` (or those of another part of WORDS), with pairs `nsp_accuracy` or `sop_accuracy`,
     with replaced tokens `rtd_accuracy` and `rtd_baseline`; losses: the logged losses in order.
     """
     bad, watch, good = [], [], []

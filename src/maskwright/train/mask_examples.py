@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..data.batch import Batch
+from ..models.encoder_decoder import EncoderDecoder
 from ..objectives.causal import guessed_inside
+from ..objectives.denoising import restored
 from .report import MaskExample
 
 if TYPE_CHECKING:
-    from ..data.batch import Batch
     from .pretrain_job import PretrainJob
 
 EXAMPLES = 8
@@ -67,6 +69,33 @@ def next_examples(job: PretrainJob) -> list[MaskExample]:
     shares = guesser.mlm_logits(vectors).float().softmax(-1).cpu()  # [places, vocab]
     seen = [replace(place, stop=place.position + 1) for place in places]
     return [_example(place, ids, share, tokenizer) for place, share in zip(seen, shares, strict=True)]
+
+
+@torch.inference_mode()
+def hidden_examples(job: PretrainJob) -> list[MaskExample]:
+    """The same for an encoder-decoder: one word hidden in what it reads, guessed as the first that it writes for it."""
+    batch = job.held_out.batches[-1] if job.held_out is not None else job.micro_batches(0)[0].to(torch.device("cpu"))
+    tokenizer, model = job.tokenizer, job.objective.kept(job.model)
+    assert batch.target is not None and isinstance(model, EncoderDecoder)
+    written = batch.labels["denoise"].split(batch.target.lengths)
+    sources = zip(batch.input_ids.split(batch.lengths), written, strict=True)
+    texts = [restored(ids.numpy(), own.numpy()[:-1], tokenizer.mask_id) for ids, own in sources]
+    whole = Batch.from_sequences(texts)
+    ids = whole.input_ids.numpy()
+    places = whole_words(ids, whole.with_labels(mlm_positions=torch.arange(len(ids))), tokenizer)
+    if not places:
+        return []
+    edges, rows = whole.cu_seqlens.numpy(), []
+    for place in places:
+        row = int(np.searchsorted(edges, place.position, side="right")) - 1
+        rows.append(texts[row].copy())
+        rows[-1][place.position - edges[row]] = tokenizer.mask_id
+    source = Batch.from_sequences(rows).to(job.device)
+    begun = [np.array([model.config.decoder_start_token_id, tokenizer.mask_id])] * len(places)
+    target = Batch.from_sequences(begun).to(job.device)
+    hidden = model.decode(target, model.encode(source).hidden, source).hidden[target.last_tokens]  # [places, hidden]
+    shares = model.mlm_logits(hidden).float().softmax(-1).cpu()  # [places, vocab]
+    return [_example(place, ids, share, tokenizer) for place, share in zip(places, shares, strict=True)]
 
 
 def whole_words(ids: np.ndarray, batch: Batch, tokenizer: Any) -> list[Place]:

@@ -24,7 +24,7 @@ from ..hub.folders import save_model
 from ..models.config import ModelConfig
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model
-from ..models.presets import preset
+from ..models.presets import preset, written_ends
 from ..objectives.audit import AuditedSequence
 from ..objectives.causal import joint_of
 from ..objectives.masking import Masker
@@ -65,8 +65,7 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
     network = preset(config.preset, **config.model)  # a wrong name or size is said before any work
-    if network.num_decoder_layers:
-        raise InputError(f"{config.preset} is an encoder-decoder: train it with maskwright finetune translation.")
+    check_preset(config, network)
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
@@ -79,10 +78,26 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
         return _result(run, result)
 
 
+def check_preset(config: PretrainConfig, network: ModelConfig) -> None:
+    """Raise InputError where the objective trains another kind of network."""
+    writes = registry.resolve("objective", config.objective).writes
+    if network.num_decoder_layers and not writes:
+        raise InputError(
+            f"{config.preset} is an encoder-decoder: pre-train it with --objective denoise, or train it on pairs of "
+            "texts with maskwright finetune translation."
+        )
+    if writes and not network.num_decoder_layers:
+        raise InputError(
+            f"Objective {config.objective} trains an encoder-decoder, and {config.preset} is none: take --preset "
+            "transformer-mini, transformer-base or bart-base."
+        )
+
+
 def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[AuditedSequence]:
     """The first batch of a run, decoded. Prepares tokenizer and shards as the run would, and trains nothing."""
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    check_preset(config, preset(config.preset, **config.model))
     with open_run(config.output, to_dict(config), restart=restart) as run:
         workshop = Workshop(config, run, device)
         job = workshop.job()
@@ -306,7 +321,7 @@ class Workshop:
         decided = registry.resolve("objective", self.config.objective).network_settings
         published = preset(self.config.preset)
         pad = self.tokenizer.pad_id if published.pad_token_id is None else self.tokenizer.pad_id or 0
-        settings = {"pad_token_id": pad, **decided, **self.config.model}
+        settings = {"pad_token_id": pad, **decided, **written_ends(published, self.tokenizer), **self.config.model}
         if settings.get("attention", published.attention) == "big_bird":
             settings.setdefault("attention_seed", self.config.seed)  # random blocks are draws of the run
         room = settings.get("max_position_embeddings") or published.max_position_embeddings

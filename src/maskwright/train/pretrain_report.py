@@ -11,7 +11,7 @@ import numpy as np
 from ..models.attending import pattern_of, rule_of
 from ..models.config import ModelConfig
 from .health import PAIRS, WORDS, Baseline, Verdict, words_part
-from .mask_examples import mask_examples, next_examples
+from .mask_examples import hidden_examples, mask_examples, next_examples
 from .pretrain_job import PretrainJob
 from .report import (
     Chart,
@@ -79,6 +79,9 @@ def write_pretrain_report(
 
 
 def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
+    if job.objective.writes:
+        own = f"maskwright finetune translation --model {model} --train train.source train.target -o runs/task"
+        return [Command(own, "teach it to write texts for texts")]
     teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
     steps = [Command(teach, "teach it a task")]
     if job.objective.head == "clm":
@@ -92,6 +95,8 @@ def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
 def _guesses(job: PretrainJob, where: str) -> MaskExamples:
     if job.objective.words == "clm":
         return MaskExamples(next_examples(job), "Guessed next words", f"What follows the beginnings of {where}.")
+    if job.objective.writes:
+        return MaskExamples(hidden_examples(job), note=f"One word hidden at a time in {where}, and written again.")
     return MaskExamples(mask_examples(job), note=f"One word hidden at a time in {where}.")
 
 
@@ -174,6 +179,8 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
                 series("next tokens, held out", "eval_clm_loss"),
                 series("previous tokens, training", "backward_loss"),
                 series("previous tokens, held out", "eval_backward_loss"),
+                series("hidden tokens, training", "denoise_loss"),
+                series("hidden tokens, held out", "eval_denoise_loss"),
             ],
             baselines={"counting words": baseline.mlm_loss},
         ),
@@ -192,6 +199,12 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
         Chart(
             "Previous tokens guessed right",
             [series("training", "backward_accuracy"), series("held out", "eval_backward_accuracy")],
+            unit="percent",
+            baselines={"commonest token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Hidden tokens written right",
+            [series("training", "denoise_accuracy"), series("held out", "eval_denoise_accuracy")],
             unit="percent",
             baselines={"commonest token": baseline.mlm_accuracy},
         ),

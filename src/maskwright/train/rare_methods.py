@@ -84,7 +84,8 @@ class Workshop:
         rows = [task.learns_from(self.parts.train), self.parts.dev, self.parts.test]
         train, dev, test = (task.prepare(model, self._examples(task, model, part)) for part in rows)
         task.prime(model, train)
-        fit(model, task, train, dev, **DEFAULTS["anomaly"], **self._shared())
+        usual = DEFAULTS["anomaly"]
+        fit(model, task, train, dev, epochs=usual["epochs"], lr=usual["lr"], **self._shared())
         task.settle(task.logits(model, dev), dev)
         values = [task.logits(model, examples).squeeze(-1).double().numpy() for examples in (dev, test)]
         assert task.threshold is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import InputError
 from ..models.config import ModelConfig
-from ..models.presets import preset
+from ..models.presets import preset, written_ends
 from ..text.tokenizer import Tokenizer
 
 
@@ -25,9 +25,7 @@ def network_from_scratch(
     if published.num_decoder_layers:
         written = target or tokenizer
         own["decoder_vocab_size"] = None if target is None else target.vocab_size
-        own["decoder_start_token_id"], own["eos_token_id"] = written.bos_id, written.eos_id
-        if published.positions == "offset":  # they begin behind the padding token, as in the published vocabulary
-            own["pad_token_id"] = published.pad_token_id
+        own |= written_ends(published, written)
     elif target is not None:
         raise InputError(f"Preset {name} writes no second text: leave --target-tokenizer out.")
     if published.character_width or changes.get("character_width"):

@@ -9,9 +9,9 @@ import torch
 
 from ...core.errors import ConfigError
 from ...models.device import DTYPES, has_fast_bf16
-from ...nn import operators
+from . import operators
 from .int8 import Int8Kit, Place, Range
-from .layers import FloatKit, Kit, PackedProduct, PlainProduct
+from .layers import FloatKit, Kit, PackedProduct, PlainProduct, RowProduct
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,13 @@ def float_kit(dtype: torch.dtype, device: torch.device) -> Kit:
     named = next((name for name, known in DTYPES.items() if known == dtype), None)
     is_packed = named is not None and choose(named, device).products == "packed"
     return FloatKit(PackedProduct if is_packed else PlainProduct, dtype)
+
+
+def step_kit(dtype: torch.dtype, device: torch.device, num_rows: int) -> Kit:
+    """What a network is made with that reads one more token of each of `num_rows` texts, again and again."""
+    if num_rows == 1 and dtype == torch.float32 and device.type == "cpu":
+        return FloatKit(RowProduct, dtype)
+    return float_kit(dtype, device)
 
 
 def int8_kit(ranges: Mapping[Place, Range], device: torch.device) -> Kit:

@@ -7,7 +7,7 @@ or with relative or rotary positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -45,17 +45,17 @@ class FixedEmbeddings:
         own = module.project
         self.project = None if own is None else kit.product(own.weight, own.bias)
 
-    def __call__(self, batch: Batch) -> Tensor:
-        """float [tokens, hidden]."""
-        total = F.embedding(batch.input_ids, self.words)  # [tokens, size]
+    def __call__(self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        """int64 [tokens] each. Returns float [tokens, hidden]."""
+        total = F.embedding(input_ids, self.words)  # [tokens, size]
         if self.scale is not None:
             total = total.mul_(self.scale)
         if self.places is not None:
-            total = total.add_(F.embedding(batch.position_ids + self.offset, self.places))
+            total = total.add_(F.embedding(position_ids + self.offset, self.places))
         if self.first_type is not None:
             total = total.add_(self.first_type)
-        if self.types is not None and batch.token_type_ids is not None:
-            total = total.add_(F.embedding(batch.token_type_ids, self.types))
+        if self.types is not None and token_type_ids is not None:
+            total = total.add_(F.embedding(token_type_ids, self.types))
         hidden = (total if self.norm is None else self.norm(total)).to(self.dtype)
         return hidden if self.project is None else self.project(hidden)  # [tokens, hidden]
 
@@ -88,13 +88,21 @@ class FixedLayer:
 
     def __call__(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         """hidden: float [tokens, hidden], as is the result. executor: what attends instead of `attend_fixed`."""
+        return self.feed(self.attended(hidden, runs, executor))
+
+    def attended(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
+        """Attention, add and, post-norm, norm. The same as above."""
         if not self.is_pre:
             assert self.attention_norm is not None
-            hidden = self.attention_norm(self.out.plus(self._context(hidden, runs, executor), hidden))
-            return self.ffn_norm(self.ffn(hidden, hidden))
+            return self.attention_norm(self.out.plus(self._context(hidden, runs, executor), hidden))
         normed = hidden if self.attention_norm is None else self.attention_norm(hidden)
-        hidden = self.out.plus(self._context(normed, runs, executor), hidden)
-        return self.ffn(self.ffn_norm(hidden), hidden)
+        return self.out.plus(self._context(normed, runs, executor), hidden)
+
+    def feed(self, hidden: Tensor) -> Tensor:
+        """Feed-forward, add and norm. float [tokens, hidden], as is the result."""
+        if self.is_pre:
+            return self.ffn(self.ffn_norm(hidden), hidden)
+        return self.ffn_norm(self.ffn(hidden, hidden))
 
     def _context(self, x: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         """What attention makes of x, before its output product: float [tokens, hidden]."""
@@ -125,7 +133,7 @@ class FixedEncoder:
         encoder.say_what_is_full(batch, row_length)
         dtype, relatives = self.attention_dtype, self.relatives
         attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
-        hidden = self.embeddings(batch)  # [tokens, hidden]
+        hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids)  # [tokens, hidden]
         for layer, executor in zip(self.in_order, attending, strict=True):
             if hidden_states:
                 states.append(hidden)
@@ -134,3 +142,12 @@ class FixedEncoder:
         if hidden_states:
             states.append(hidden)
         return Encoded(hidden, tuple(states) if hidden_states else None)
+
+    def advance(
+        self, input_ids: Tensor, position_ids: Tensor, runs: tuple[Run, ...], attending: Sequence[Executor]
+    ) -> Tensor:
+        """Tokens whose executors know what came before; as `Transformer.advance`. Returns float [tokens, hidden]."""
+        hidden = self.embeddings(input_ids, position_ids)
+        for layer, executor in zip(self.in_order, attending, strict=True):
+            hidden = layer(hidden, runs, executor)
+        return hidden if self.final_norm is None else self.final_norm(hidden)

@@ -1,28 +1,32 @@
 """The engine of one model: weights packed when they are first needed, and again whenever they have changed.
 
 It never changes the model. What it keeps are copies of the weights as they were, with a stamp of every parameter
-(nn/versions.py); a run with another stamp makes new ones. A parameter changed through `.data` leaves no trace at all:
-take a new engine (`inference.ready.place`) after that.
+(identity, version, place in memory, dtype); a run with another stamp makes new ones. Fused optimisers change weights
+without counting a version, so they are made to. A parameter changed through `.data` leaves no trace at all: take a new
+engine (`inference.ready.place`) after that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from ...core.errors import InputError
 from ...data.batch import Batch
 from ...models.model import Model
 from ...models.transformer import Encoded
-from ...nn.versions import count_fused_steps, stamp_of
-from .choice import float_kit, int8_kit
+from .choice import float_kit, int8_kit, step_kit
 from .encoder import FixedEncoder
 from .graphs import Graphs, why_no_graphs
 from .int8 import Int8Loss, Place, Range, RecordingKit
+from .steps import FixedSteps
 
 
 class Engine:
@@ -32,7 +36,7 @@ class Engine:
     """
 
     def __init__(self, int8: bool = False) -> None:
-        count_fused_steps()
+        _count_fused_steps()
         self.int8 = int8
         self.loss: Int8Loss | None = None
         self._ranges: dict[Place, Range] = {}
@@ -40,6 +44,7 @@ class Engine:
         self._fixed: FixedEncoder | None = None
         self._graphs: Graphs | None = None  # of the fixed encoder, where small packs are replayed
         self._stamp: tuple[Any, ...] = ()
+        self._steps: dict[bool, tuple[tuple[Any, ...], FixedSteps]] = {}  # for one row or several, with their stamp
         self._lock = Lock()  # two threads may use one model: the weights are packed once
 
     def encode(self, model: Model, batch: Batch, hidden_states: bool = False, row_length: int | None = None) -> Encoded:
@@ -61,6 +66,23 @@ class Engine:
             if small is not None:
                 return Encoded(small)
         return fixed(batch, hidden_states, row_length)
+
+    def steps(self, model: Model, num_rows: int) -> FixedSteps | None:
+        """What reads one more token of each row, with the weights as they are now; None where only modules can tell.
+
+        num_rows: that grow side by side. In int8 there is no such thing: steps are in the model's compute_dtype.
+        """
+        parameters = _parameters_of(model)
+        if any(parameter.is_inference() for parameter in parameters):
+            return None
+        is_one, stamp = num_rows == 1, _stamp_of(model, parameters)
+        with self._lock:
+            known, steps = self._steps.get(is_one, ((), None))
+            if steps is None or known != stamp:
+                kit = step_kit(model.compute_dtype, parameters[0].device, num_rows)
+                steps = FixedSteps(model, kit)
+                self._steps[is_one] = stamp, steps
+        return steps
 
     def calibrate(self, model: Model, batches: Iterable[Batch]) -> None:
         """Find the ranges of all numbers that enter a product, in float32, on packs of typical texts."""
@@ -110,4 +132,16 @@ def _parameters_of(module: nn.Module) -> list[Tensor]:
 
 
 def _stamp_of(model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:
-    return (model.compute_dtype, *(stamp_of(one) for one in parameters))
+    return (model.compute_dtype, *((id(one), one._version, one.data_ptr(), one.dtype) for one in parameters))
+
+
+@cache
+def _count_fused_steps() -> None:
+    """From now on every step of a fused optimiser counts as a change of its parameters."""
+
+    def count(optimizer: Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            if group.get("fused"):
+                increment_version(group["params"])
+
+    register_optimizer_step_post_hook(count)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ...nn import operators
 from ...nn.feed_forward import FeedForward
+from . import operators
 from .layers import NAMES, Activation, PlainProduct, Product
 
 Place = tuple[int, int]  # of a weight: its address and its elements

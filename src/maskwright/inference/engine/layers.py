@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...nn import operators
 from ...nn.activations import gelu, gelu_new, linear
 from ...nn.feed_forward import FeedForward
 from ...nn.linear import LayerNorm
+from . import operators
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -59,6 +59,28 @@ class PlainProduct:
     def times(self, x: Tensor, other: Tensor) -> Tensor:
         """(x W^T + b) * other, without activation. other: [tokens, out_size], as is the result."""
         return F.linear(x, self.weight, self.bias).mul_(other)
+
+
+class RowProduct(PlainProduct):
+    """For one row at a time, in float32 on a CPU, where reading the weights is all the time it takes.
+
+    torch reads a matrix fastest along its longer side, and faster so than packed: a wide one is kept the other way
+    round, from its first row on, and a tall one is the module's own. Several rows are a plain product.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, act: Activation | None = None) -> None:
+        super().__init__(weight, bias, dtype, act)
+        self.is_wide = weight.shape[0] > weight.shape[1]
+        self._turned: Tensor | None = None  # [in_size, out_size]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x: float [tokens, in_size]. Returns [tokens, out_size]."""
+        if not self.is_wide or len(x) != 1:
+            return super().__call__(x)
+        if self._turned is None:
+            self._turned = self.weight.t().contiguous()
+        result = x @ self._turned if self.bias is None else torch.addmm(self.bias, x, self._turned)
+        return result if self.act is None else self.act(result)
 
 
 class PackedProduct:

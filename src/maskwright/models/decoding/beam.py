@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...core.config import check
-from .rules import Decoder, penalise
+from .rules import Decoder, highest, penalise
 from .search import Grown, Seen
 
 NOTHING = -1e9  # the score of a beam that does not exist yet
@@ -105,16 +105,14 @@ def _candidates(
     Twice as many as beams: as many as that may end, and the search still goes on. logits: float [texts * width, vocab];
     running: float64 [texts, width]; banned: int64 [tokens] that are never taken; no other gets their probability.
     """
-    total = logits.logsumexp(dim=-1, keepdim=True)  # [texts * width, 1]
+    shares = logits.log_softmax(dim=-1)  # [texts * width, vocab]
     if len(banned):
-        logits = logits.index_fill(1, banned, -torch.inf)
+        shares.index_fill_(1, banned, -torch.inf)
     width = running.shape[1]
+    if seen is not None:
+        shares = penalise(shares, seen.ids.to(logits.device), penalty)
     few = min(2 * width, logits.shape[1])
-    if seen is None:
-        values, ids = logits.topk(few)  # [texts * width, few]
-        values = values - total
-    else:
-        values, ids = penalise(logits - total, seen.ids.to(logits.device), penalty).topk(few)
+    values, ids = highest(shares, few)  # [texts * width, few]
     totals = (values.double().cpu() + running.view(-1, 1)).view(len(running), -1)  # [texts, width * few]
     best, places = totals.topk(min(2 * width, totals.shape[1]))
     tokens = ids.cpu().view(len(running), -1).gather(1, places)

@@ -15,11 +15,9 @@ from torch import Tensor
 from ...data.batch import Batch
 from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
-from ...nn.linear import Linear
-from ...nn.operators import PackedWeight
 from ..attending import looking_back, remembering
 from ..model import Model
-from ..pretraining_heads import MaskedLanguageModelHead
+from .steps import memory_dtype, steps_of
 
 SPARE_COLUMNS = 64  # of the cache beyond what is asked for, so that windows seldom have to move
 
@@ -48,12 +46,12 @@ class CausalDecoder:
             self.ids[row, longest - len(window) : longest] = torch.tensor(window)
         self.cache = self._cache(capacity) if use_cache else None
         self._attending: list[Executor] | None = None
-        self._since = longest  # the column from which rows of the same text may differ
+        self._steps = steps_of(model, len(prompts))
 
     @torch.inference_mode()
     def start(self) -> Tensor:
         """Read the prompts: float32 logits [rows, vocab] of the token after each."""
-        return self._logits(self._read(range(len(self.ids)), self.newest + 1))
+        return self._steps.logits(self._read(range(len(self.ids)), self.newest + 1))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
@@ -64,23 +62,28 @@ class CausalDecoder:
         self.ids[:, self.newest] = tokens.cpu()
         self._renew()
         if self.cache is None:
-            return self._logits(self._read(range(len(self.ids)), self.newest + 1))
-        self.cache.newest = self.newest
+            return self._steps.logits(self._read(range(len(self.ids)), self.newest + 1))
+        self.cache.turn_to(self.newest)
         positions = (self.newest - self.first).to(self.device)
         dtype = self.model.compute_dtype
         if self._attending is None or self.config.positions == "rotary":  # angles are those of the new positions
             self._attending = looking_back(self.config, positions, self.cache, dtype, self.relatives)
-        return self._logits(self.model.encoder.advance(tokens.to(self.device), positions, (), self._attending, dtype))
+        return self._steps.logits(self._steps.advance(tokens.to(self.device), positions, (), self._attending))
 
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
         """Go on with `rows`, int64 [kept], in that order; one may come more than once.
 
-        same_texts: each has the prompt of the row whose place it takes, as beams of one text have.
+        same_texts: each has the prompt of the row whose place it takes, as beams of one text have. What both have read
+        is not copied.
         """
         rows = rows.cpu()
-        self.ids, self.first = self.ids[rows], self.first[rows]
+        ids, first = self.ids[rows], self.first[rows]
         if self.cache is not None:
-            self.cache.keep(rows.to(self.device), self._since if same_texts else 0)
+            is_like = same_texts and torch.equal(first, self.first)
+            self.cache.keep(rows, first_difference(ids, self.ids, self.newest + 1) if is_like else 0)
+        if len(rows) > 1 and len(self.ids) == 1:
+            self._steps = steps_of(self.model, len(rows))
+        self.ids, self.first = ids, first
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -92,7 +95,7 @@ class CausalDecoder:
             capacity,
             config.num_attention_heads,
             config.head_dim,
-            dtype=self.model.compute_dtype,
+            dtype=memory_dtype(self.model.compute_dtype, self.device),
             device=self.device,
         )
 
@@ -115,11 +118,8 @@ class CausalDecoder:
                 torch.cat([torch.arange(first, stop) for first in firsts]).to(self.device),
             )
             attending = remembering(self.config, batch, self.cache, where, dtype, self.relatives)
-            hidden = self.model.encoder.advance(batch.input_ids, batch.position_ids, batch.runs, attending, dtype)
+            hidden = self._steps.advance(batch.input_ids, batch.position_ids, batch.runs, attending)
         return hidden[batch.last_tokens]
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        return self.model.mlm_logits(hidden).float()
 
     def _renew(self) -> None:
         """Give rows whose newest token has no position left a new window: the last half of their tokens."""
@@ -130,7 +130,6 @@ class CausalDecoder:
             return
         kept = max(self.room // 2, 1)  # the newest token among them
         self.first[full] = self.newest + 1 - kept
-        self._since = 0
         if self.cache is not None and kept > 1:
             self._read(full, self.newest)
         elif self.cache is not None:
@@ -142,25 +141,12 @@ class CausalDecoder:
         self.ids[:, : self.ids.shape[1] - begin] = self.ids[:, begin:].clone()
         self.first = self.first - begin
         self.newest -= begin
-        self._since = max(self._since - begin, 0)
         if self.cache is not None:
             self.cache.newest = self.newest + begin
             self.cache.shift(begin)
 
 
-def pack_weights(model: Model) -> None:
-    """Lay out the weights of a model for many small products in its compute dtype (nn/operators.py).
-
-    They are copies beside the model's own, and are passed over once training changes those. Weights made under
-    inference mode are left alone: nothing would tell that they have changed.
-    """
-    if any(weight.is_inference() for weight in model.parameters()):
-        return
-    dtype = model.compute_dtype
-    for part in model.modules():
-        if isinstance(part, Linear):
-            part.packed = PackedWeight(part.weight, part.bias, dtype)
-    head = model.head
-    if isinstance(head, MaskedLanguageModelHead):
-        table = model.scored_words if head.decoder is None else head.decoder
-        head.packed = PackedWeight(table, head.bias, dtype)
+def first_difference(one: Tensor, other: Tensor, stop: int) -> int:
+    """The first column, up to `stop`, in which any row differs. Both int64 [rows, columns]."""
+    differs = (one[:, :stop] != other[:, :stop]).any(dim=0)
+    return int(differs.int().argmax()) if bool(differs.any()) else stop

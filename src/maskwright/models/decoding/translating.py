@@ -19,9 +19,10 @@ from ...nn.cache import KeyValueCache
 from ..attending import looking_back
 from ..encoder_decoder import EncoderDecoder
 from .beam import Beams, search_beams
-from .causal import pack_weights
+from .causal import first_difference
 from .rules import Rules
 from .search import Grown, grow
+from .steps import memory_dtype, steps_of
 
 LONGER = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
 STEP = 16  # sources are grouped by their length in so many tokens, so that those of a group have one limit
@@ -56,54 +57,61 @@ class TranslatingDecoder:
         self.max_new_tokens = max_new_tokens
         self.use_cache = use_cache
         self.newest = -1
+        self.written = torch.zeros(len(source), 0, dtype=torch.int64)
+        self._steps = steps_of(model, len(source))
         self._attending: list[Executor] | None = None
 
     @torch.inference_mode()
     def start(self) -> Tensor:
         """Read the sources: float32 logits [rows, vocab] of the first token that is written."""
-        rows, config, dtype = len(self.source), self.config, self.model.compute_dtype
+        rows, config = len(self.source), self.config
+        dtype = memory_dtype(self.model.compute_dtype, self.device)
         self.memory = self.model.encode(self.source).hidden
         self._first = torch.full((rows,), self.start_id)
         if self.use_cache:
-            self.cross = self.model.decoder.remember(self.memory, self.source.lengths)
+            self.cross = self.model.decoder.remember(self.memory, self.source.lengths, dtype)
             heads, width = config.num_attention_heads, config.head_dim
             self.cache = KeyValueCache(
                 config.num_hidden_layers, rows, self.max_new_tokens, heads, width, dtype=dtype, device=self.device
             )
-        else:
-            self.written = torch.zeros(rows, 0, dtype=torch.int64)
-            self.owner = torch.arange(rows)
+        self.owner = torch.arange(rows)
         return self.step(self._first)
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
         """Read one more token of each row, int64 [rows]: float32 logits [rows, vocab] of the token after it."""
         self.newest += 1
-        hidden = self._step_cached(tokens.to(self.device)) if self.use_cache else self._step_anew(tokens.cpu())
-        return self.model.mlm_logits(hidden).float()
+        self.written = torch.cat([self.written, tokens.cpu()[:, None]], dim=1)
+        return self._steps.logits(self._step_cached(tokens.to(self.device)) if self.use_cache else self._step_anew())
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """Go on with `rows`, int64 [kept], in that order; one may come more than once."""
+        """Go on with `rows`, int64 [kept], in that order; one may come more than once.
+
+        same_texts: each writes for the source of the row whose place it takes. What both have written is not copied.
+        """
+        rows = rows.cpu()
+        written = self.written[rows]
         if self.use_cache:
-            self.cross.keep(rows)
-            self.cache.keep(rows.to(self.device))
-        else:
-            self.written, self.owner = self.written[rows.cpu()], self.owner[rows.cpu()]
+            self.cache.keep(rows, first_difference(written, self.written, self.newest + 1) if same_texts else 0)
+            if not same_texts:
+                self.cross.keep(rows)
+        if len(rows) > 1 and len(self.written) == 1:
+            self._steps = steps_of(self.model, len(rows))
+        self.written, self.owner = written, self.owner[rows]
 
     def _step_cached(self, tokens: Tensor) -> Tensor:
         """float [rows, hidden]."""
-        self.cache.newest = self.newest
+        self.cache.turn_to(self.newest)
         positions = torch.full_like(tokens, self.newest)
         dtype = self.model.compute_dtype
         if self._attending is None or self.config.positions == "rotary":  # angles are those of the new positions
             relatives = self.model.decoder.relatives
             self._attending = looking_back(self.config, positions, self.cache, dtype, relatives)
-        return self.model.decoder.grow(tokens, positions, self._attending, self.cross, dtype)
+        return self._steps.grow(tokens, positions, self._attending, self.cross)
 
-    def _step_anew(self, tokens: Tensor) -> Tensor:
+    def _step_anew(self) -> Tensor:
         """float [rows, hidden]."""
-        self.written = torch.cat([self.written, tokens[:, None]], dim=1)
         target = Batch.from_sequences([row.numpy() for row in self.written]).to(self.device)
         parts = self.memory.split(self.source.lengths)
         ids = self.source.input_ids.split(self.source.lengths)
@@ -138,9 +146,9 @@ def translate_ids(
     """What the model writes for each source, `beams.num_results` of it, best first; one beam writes greedily.
 
     sources: ids, int [tokens] each; max_new_tokens: of every translation, None for what `longest_translation` says;
-    tell: told how many sources are done. The model is laid out for small products and left in evaluation mode.
+    tell: told how many sources are done. The model is left in evaluation mode.
     """
-    pack_weights(model.eval())
+    model.eval()
     most = min(max_new_tokens or model.config.max_position_embeddings, model.config.max_position_embeddings)
     found: list[list[Grown]] = [[] for _ in sources]
     done = 0

@@ -1,22 +1,19 @@
 """Operators that are private to torch, behind checks: products whose weights are packed once, by oneDNN.
 
 They are no promise of torch, so nothing else in the package names them. Each is compared at its first use with the
-plain operator on a small input; where it is missing, fails or differs, `missing` says so and the plain one serves. The
-inference engine packs whole encoders with them; `PackedWeight` is one matrix for the small products of generation.
+plain operator on a small input; where it is missing, fails or differs, `missing` says so and the plain one serves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from .versions import count_fused_steps, stamp_of
 
 # How far a packed product may be from the plain one, relative to the largest number of the result.
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
@@ -63,39 +60,6 @@ def product_and(x: Tensor, other: Tensor, packed: Tensor, bias: Tensor | None, h
     """x W^T + b, to which `other` is added ("add") or by which it is multiplied ("mul"); both [tokens, out_size]."""
     result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, packed, bias, how)
     return result
-
-
-class PackedWeight:
-    """x W^T + b for a weight [out_size, in_size] and a bias [out_size] or None, in one dtype, again and again.
-
-    A step of generation has few rows, so it takes as long as reading the weights does. The processor's own layout is
-    read faster than rows of a matrix, and in bfloat16 half as much is read; elsewhere, and where packed products are
-    `missing`, the weights are cast once and not at each use. It is a copy: `fits` says whether it may stand for them.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
-        count_fused_steps()
-        self.dtype = dtype
-        self.stamps = stamp_of(weight), None if bias is None else stamp_of(bias)
-        cast, own_bias = weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
-        self.product: Callable[[Tensor], Tensor]
-        if weight.device.type == "cpu" and missing(dtype) is None:
-            self.product = partial(product, packed=pack(cast), bias=own_bias)
-        else:
-            self.product = partial(F.linear, weight=cast, bias=own_bias)
-
-    def fits(self, weight: Tensor, bias: Tensor | None, x: Tensor) -> bool:
-        """Whether it may stand for weight and bias: they are as they were, x is of its dtype, no gradient is wanted.
-
-        x: float [rows, in_size].
-        """
-        if x.dtype != self.dtype or torch.is_grad_enabled():
-            return False
-        return self.stamps == (stamp_of(weight), None if bias is None else stamp_of(bias))
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        """A copy of a model has none until it is asked to."""
-        return type(None), ()
 
 
 @cache

@@ -1,0 +1,23 @@
+"""The captions of Multi30k (Elliott et al. 2016) by language, for the recipes that translate them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from maskwright.core.errors import InputError
+from maskwright.text.files import open_bytes
+
+
+def captions(part: str) -> dict[str, list[str]]:
+    """language -> its captions, a row of all languages being one place in the lists. part: "train" or "dev".
+
+    Raises InputError where $MASKWRIGHT_DATA does not hold them.
+    """
+    where = os.environ.get("MASKWRIGHT_DATA")
+    if not where or not (Path(where) / "multi30k").is_dir():
+        raise InputError("Set MASKWRIGHT_DATA to a folder with multi30k/train.tsv.xz and multi30k/dev.tsv.")
+    name = {"train": "train.tsv.xz", "dev": "dev.tsv"}[part]
+    with open_bytes(Path(where) / "multi30k" / name) as handle:
+        header, *rows = [line.split("\t") for line in handle.read().decode("utf-8").strip("\n").split("\n")]
+    return {language: [row[place].strip() for row in rows] for place, language in enumerate(header)}

@@ -1,0 +1,112 @@
+"""Parsing as translation: from a sentence to its tree as a bracket string, on trees drawn from a small grammar.
+
+    python recipes/parser.py -o runs/parser
+
+The grammar has one ambiguity: who is in the pajamas in "I shot an elephant in my pajamas"? Both readings are drawn
+equally often, so the two best beams of a sentence with such an end are its two readings (Vinyals et al. 2015). Reports
+how many held-out sentences get a well-formed tree, how many one of their right trees, and shows the two readings.
+Interrupted, the same command goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from pathlib import Path
+
+from maskwright.api import load
+from maskwright.core import storage
+from maskwright.core.errors import MaskwrightError
+from maskwright.inference.ready import place
+from maskwright.inference.translate import Translating, TranslationSettings
+from maskwright.text.brackets import linearised
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.finetune import finetune
+from maskwright.train.finetune_config import FinetuneConfig
+
+NOUNS = ["elephant", "dog", "cat", "man", "woman", "tourist", "park", "pajamas", "telescope", "hat", "garden"]
+VERBS = ["shot", "saw", "chased", "photographed", "watched"]
+DETERMINERS = ["an", "a", "the", "my"]
+PREPOSITIONS = ["in", "with", "near"]
+SHOWN = "I shot an elephant in my pajamas"
+
+
+def main() -> None:
+    """Draw trees, train, report, show both readings."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("-o", "--output", type=Path, required=True)
+    options.add_argument("--sentences", type=int, default=6000)
+    options.add_argument("--epochs", type=int, default=6)
+    chosen = options.parse_args()
+    data = prepare(chosen.output / "data", chosen.sentences)
+    result = finetune(
+        FinetuneConfig(
+            task="translation",
+            preset="transformer-mini",
+            tokenizer=data / "tokenizer",
+            network={"num_hidden_layers": 2, "num_decoder_layers": 2, "hidden_size": 128, "intermediate_size": 256},
+            train=data / "train.tsv",
+            dev=data / "dev.tsv",
+            output=chosen.output / "run",
+            epochs=chosen.epochs,
+            batch_tokens=4096,
+            max_length=64,
+            lr=3e-3,
+            warmup=0.2,
+        )
+    )
+    parser = Translating(place(load(result.model)))
+    rows = [line.split("\t") for line in (data / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    found = parser.translate([row[0] for row in rows], TranslationSettings(beams=4, num_results=2, brackets=True))
+    well_formed = sum(own[0].fault is None for own in found)
+    right = sum(row[1] in [one.text for one in own] for row, own in zip(rows, found, strict=True))
+    print(f"well-formed: {well_formed:,} of {len(rows):,}; the drawn tree among the two best: {right:,}")
+    ((first, second),) = parser.translate([SHOWN], TranslationSettings(beams=4, num_results=2, brackets=True))
+    for one in (first, second):
+        print(f"{one.score:8.3f}  {one.text}" + (f"   ({one.fault})" if one.fault else ""))
+
+
+def prepare(folder: Path, count: int) -> Path:
+    """Sentences with their bracket strings, and a tokenizer whose tokens are what stands between spaces, made once."""
+    if folder.is_dir():
+        return folder
+    draws = random.Random(0)
+    trees = [tree(draws) for _ in range(count)]
+    pairs = [(words_of(linearised(one)), linearised(one)) for one in trees]
+    with storage.new_folder(folder) as new:
+        for name, own in (("dev", pairs[: count // 20]), ("train", pairs[count // 20 :])):
+            rows = "".join(f"{source}\t{target}\n" for source, target in own)
+            storage.write_text(new / f"{name}.tsv", "source\ttarget\n" + rows)
+        texts = (text for pair in pairs for text in pair)
+        Tokenizer.train_from_iterator(texts, kind="byte-bpe", vocab_size=500).save(new / "tokenizer")
+    return folder
+
+
+def tree(draws: random.Random) -> str:
+    """A sentence of the grammar: somebody does something to something, and often somewhere."""
+    subject = "(NP (PRP I))" if draws.random() < 0.3 else noun_phrase(draws)
+    verb, what = f"(V {draws.choice(VERBS)})", noun_phrase(draws)
+    if draws.random() < 0.4:
+        return f"(S {subject} (VP {verb} {what}))"
+    where = f"(PP (P {draws.choice(PREPOSITIONS)}) {noun_phrase(draws)})"
+    if draws.random() < 0.5:  # the place is that of the deed, or that of the thing
+        return f"(S {subject} (VP {verb} {what} {where}))"
+    return f"(S {subject} (VP {verb} (NP {what} {where})))"
+
+
+def noun_phrase(draws: random.Random) -> str:
+    """A determiner and a noun."""
+    return f"(NP (D {draws.choice(DETERMINERS)}) (N {draws.choice(NOUNS)}))"
+
+
+def words_of(written: str) -> str:
+    """The sentence of a bracket string."""
+    return " ".join(piece for piece in written.split() if piece[0] not in "()")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MaskwrightError as error:
+        sys.exit(f"error: {error}")

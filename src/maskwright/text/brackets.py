@@ -1,0 +1,89 @@
+"""Trees as strings that a translator can write: (S (NP dogs )NP (VP chase (NP cats )NP )VP )S.
+
+Vinyals et al. 2015, section 2: parsing is translation from a sentence to its bracket string. A closing bracket names
+what it closes, so a string that a network wrote can be checked.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..core.errors import InputError
+
+_PIECES = re.compile(r"\(|\)|[^\s()]+")
+
+
+def linearised(tree: str) -> str:
+    """A tree in the usual brackets, "(S (NP (NNS dogs)) (VP (VBP chase) (NP (NNS cats))))", as such a string.
+
+    A label right above a word, its part of speech, is left out, and so is an empty label at the root. Raises InputError
+    for brackets that do not match.
+    """
+    pieces = _PIECES.findall(tree)
+    written: list[str] = []
+    open_nodes: list[tuple[str, int, bool]] = []  # label, where it begins, whether a node stands in it
+    place = 0
+    while place < len(pieces):
+        piece = pieces[place]
+        place += 1
+        if piece == "(":
+            label = pieces[place] if place < len(pieces) and pieces[place] not in "()" else ""
+            place += bool(label)
+            open_nodes.append((label, len(written), False))
+            written += [f"({label}"] if label else []
+        elif not open_nodes:
+            raise InputError(f"There is text outside of the tree's brackets: {tree[:80]}")
+        elif piece != ")":
+            written.append(piece)
+        else:
+            _close(written, open_nodes, tree)
+            if not open_nodes and place < len(pieces):
+                raise InputError(f"The tree goes on behind its end: {tree[:80]}")
+    if open_nodes or not written:
+        raise InputError(f"The brackets of a tree do not match: {tree[:80]}")
+    return " ".join(written)
+
+
+def _close(written: list[str], open_nodes: list[tuple[str, int, bool]], tree: str) -> None:
+    """Close the innermost node; one that holds a single word and stands in another is that word."""
+    label, start, has_nodes = open_nodes.pop()
+    inside = len(written) - start - bool(label)
+    if not inside:
+        raise InputError(f"A bracket holds no word: {tree[:80]}")
+    if label and open_nodes and not has_nodes and inside == 1:
+        del written[start]
+    elif label:
+        written.append(f"){label}")
+    if open_nodes:
+        open_nodes[-1] = (*open_nodes[-1][:2], True)
+
+
+def fault_of(written: str, source: str | None = None) -> str | None:
+    """What is wrong with a bracket string, in words; None where it is well-formed: every bracket is closed by its own,
+    there is one root, no bracket is empty, and, where `source` is given, its words stand in their order.
+    """
+    open_labels: list[str] = []
+    words: list[str] = []
+    roots, was_opened, fault = 0, False, None
+    for piece in written.split():
+        opens, closes = (len(piece) > 1 and piece[0] == bracket for bracket in "()")
+        if opens:
+            roots += not open_labels
+            open_labels.append(piece[1:])
+        elif closes and was_opened:
+            fault = f"{piece} closes nothing but brackets"
+        elif closes and (not open_labels or open_labels.pop() != piece[1:]):
+            fault = f"{piece} closes no ({piece[1:]} that is open"
+        elif not closes and not open_labels:
+            fault = f"'{piece}' stands outside of all brackets"
+        elif not closes:
+            words.append(piece)
+        if fault is not None:
+            return fault
+        was_opened = opens
+    if open_labels:
+        return f"({open_labels[-1]} is never closed"
+    if roots != 1:
+        return f"there are {roots} trees" if roots else "there is no tree"
+    is_other = source is not None and words != source.split()
+    return "its words are not those of the sentence" if is_other else None
