@@ -12,6 +12,7 @@ from ..core import registry
 from ..core.config import check
 from .config_tables import (
     ACTIVATION_FIELDS,
+    ATTENTION_SCORES,
     CHOICES,
     DROPOUTS,
     LARGEST_FIXED_TABLE,
@@ -82,6 +83,8 @@ class ModelConfig:
     Recurrent networks (models/recurrent.py). recurrent: their cell, "rnn", "gru" or "lstm"; None for a Transformer.
     Attention "causal" reads from the left, "full" from both ends, each with half of hidden_size; separate_directions:
     two stacks read from the two ends and never meet (ELMo); recurrent_residual: each layer adds to what it reads.
+    With num_decoder_layers a second one writes (models/recurrent_writer.py): attention_score: how it looks at what was
+    read, "none", "dot", "bilinear", "mlp" or "additive" (nn/alignment.py); input_feeding: its cells read the context.
     character_width: tokens are characters, and filters over 1 to so many neighbours make one vector of each word, which
     is what the layers read (nn/characters.py); 0 for none. space_token_id: what stands between words; ids above it are
     characters.
@@ -155,6 +158,8 @@ class ModelConfig:
     recurrent: str | None = None
     separate_directions: bool = False
     recurrent_residual: bool = False
+    attention_score: str = "none"
+    input_feeding: bool = False
     character_width: int = 0
     space_token_id: int = 5
     mix_layers: bool = False
@@ -182,6 +187,7 @@ class ModelConfig:
         self._check_positions()
         self._check_decoder()
         self._check_recurrent()
+        self._check_looking()
 
     def _check_sizes(self) -> None:
         for name, limit in LIMITS.items():
@@ -275,7 +281,7 @@ class ModelConfig:
             check(self.decoder_vocab_size is None, "decoder_vocab_size needs a decoder: set num_decoder_layers.")
             return
         for name, is_there in (
-            ("attention 'causal'", self.attention == "causal"),
+            ("attention 'causal'", self.attention == "causal" and self.recurrent is None),
             ("embedding_size", self.embedding_size is not None),
             ("relative_buckets", self.relative_buckets > 0),
         ):
@@ -311,12 +317,26 @@ class ModelConfig:
             (f"positions '{self.positions}'", self.positions != "none"),
             ("relative_buckets", self.relative_buckets > 0),
             ("num_hidden_groups", self.num_hidden_groups is not None),
-            ("num_decoder_layers", self.num_decoder_layers > 0),
+            ("character_width and num_decoder_layers", self.character_width > 0 and self.num_decoder_layers > 0),
             ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),
             ("a pooler", self.pooler or self.idle_pooler),
             ("filters of more widths than it has outputs", self.character_width > self.hidden_size),
         ):
             check(not is_there, f"A recurrent network does not go with {name}.")
+
+    def _check_looking(self) -> None:
+        """How a recurrent decoder looks at what was read."""
+        looks, known = self.attention_score != "none", ", ".join(ATTENTION_SCORES)
+        check(
+            self.attention_score in ATTENTION_SCORES,
+            f"attention_score is {self.attention_score!r}; it must be one of {known}.",
+        )
+        check(
+            not (looks or self.input_feeding) or (self.recurrent is not None and self.num_decoder_layers > 0),
+            "attention_score and input_feeding are of recurrent networks that write: take a preset such as "
+            "seq2seq-small, or set recurrent and num_decoder_layers.",
+        )
+        check(looks or not self.input_feeding, "input_feeding feeds what attention finds: set attention_score too.")
 
     @property
     def has_top(self) -> bool:

@@ -39,6 +39,7 @@ LOWEST = {
 }  # 1 for others
 LARGEST_FIXED_TABLE = 1 << 26  # no file holds it whose size would have to agree
 RECURRENT_CELLS = ("rnn", "gru", "lstm")
+ATTENTION_SCORES = ("none", "dot", "bilinear", "mlp", "additive")
 OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups", "decoder_vocab_size")
 
 CHOICES = {
@@ -91,4 +92,5 @@ SWITCHES = (
     "separate_directions",
     "recurrent_residual",
     "mix_layers",
+    "input_feeding",
 )

@@ -1,7 +1,8 @@
 """Published sizes by name: BERT (Devlin et al. 2018; Turc et al. 2019 for the small ones), RoBERTa (Liu et al. 2019),
 XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
 2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024) and GPT-2 (Radford et al.
-2019). Of recurrent networks, the medium and large language models of Zaremba et al. 2014, and small ones of our own.
+2019). Of recurrent networks, the medium and large language models of Zaremba et al. 2014, the depth of GNMT (Wu et al.
+2016), and small ones of our own.
 """
 
 from __future__ import annotations
@@ -178,6 +179,14 @@ BAG: dict[str, Any] = {  # no layers: a text is the mean of its words
 }
 FROM_LEFT = RECURRENT | {"attention": "causal"}
 FROM_BOTH_ENDS = RECURRENT | {"pooling": "mean"}
+SEQ2SEQ = RECURRENT | {  # reads from both ends
+    "max_position_embeddings": 1_024,
+    "hidden_dropout": 0.3,
+    "decoder_start_token_id": 0,
+    "attention_score": "mlp",
+    "input_feeding": True,
+}
+GRU_SEQ2SEQ = SEQ2SEQ | {"recurrent": "gru"}
 MPNET = ROBERTA | {"family": "mpnet", "vocab_size": 30_527, "type_vocab_size": 0, "relative_buckets": 32}
 
 PRESETS: dict[str, ModelConfig] = {
@@ -223,6 +232,11 @@ PRESETS: dict[str, ModelConfig] = {
     "lstm-large": _sizes(2, 1500, hidden_dropout=0.65, **FROM_LEFT),
     "bilstm-small": _sizes(2, 512, **FROM_BOTH_ENDS),
     "bilstm-char-small": _sizes(2, 512, embedding_size=32, character_width=5, **FROM_BOTH_ENDS | {"vocab_size": 256}),
+    "seq2seq-small": _sizes(2, 256, num_decoder_layers=2, **SEQ2SEQ),
+    "autoencoder-small": _sizes(
+        1, 512, num_decoder_layers=1, **GRU_SEQ2SEQ | {"attention_score": "none", "input_feeding": False}
+    ),
+    "gnmt": _sizes(8, 1024, num_decoder_layers=8, recurrent_residual=True, **GRU_SEQ2SEQ | {"hidden_dropout": 0.2}),
     "elmo-small": _sizes(2, 512, separate_directions=True, recurrent_residual=True, **FROM_BOTH_ENDS),
 }
 

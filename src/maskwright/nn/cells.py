@@ -33,6 +33,10 @@ class CellWeights:
     b: Tensor
     c: Tensor
 
+    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W, U, b, c: [...] as above, in the order in which torch takes them."""
+        return self.W, self.U, self.b, self.c
+
 
 Step = Callable[[CellWeights, Tensor, State], State]
 

@@ -6,8 +6,8 @@ left, from the right, or from both ends with the two outputs of a token behind e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ States = tuple[Tensor, ...]  # of one layer: h, and c of an LSTM, float [directi
 
 CELL_NAMES: tuple[str, ...] = get_args(CellName)
 _KERNELS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+_STEPS: dict[str, Callable[..., Any]] = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
 
 
 class Reading:
@@ -98,6 +99,15 @@ class RecurrentLayer(nn.Module):
         """Nothing remembered: zeros [directions, num_sequences, size] of the dtype and device of `like`, [...]."""
         shape = (self.num_directions, num_sequences, self.size)
         return tuple(like.new_zeros(shape) for _ in range(CELLS[self.cell].num_states))
+
+    def step(self, vectors: Tensor, states: States) -> States:
+        """One more token of each sequence, float [sequences, input_size]: what is remembered behind it.
+
+        states: each float [1, sequences, size], as are the results. For layers that read from the left.
+        """
+        own = states[0][0] if len(states) == 1 else [state[0] for state in states]
+        after = _STEPS[self.cell](vectors, own, *self.weights().parts())
+        return tuple(state.unsqueeze(0) for state in (after if isinstance(after, tuple) else (after,)))
 
     def weights(self, direction: int = 0) -> CellWeights:
         """The matrices and biases of one direction, as the formulas take them."""

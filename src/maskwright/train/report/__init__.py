@@ -30,6 +30,7 @@ from .content import (
     WhatRan,
 )
 from .findings import (
+    AlignmentMap,
     Chart,
     Checkpoint,
     Checkpoints,
@@ -53,6 +54,7 @@ from .findings import (
 from .page import render
 
 __all__ = [
+    "AlignmentMap",
     "Bar",
     "Bars",
     "Block",

@@ -272,6 +272,22 @@ class HeatMap(Block):
 
 
 @dataclass(frozen=True)
+class AlignmentMap(Block):
+    """What written words look at. columns: words that were read; rows: words that were written; matrix: [rows,
+    columns], rows summing to 1; caption: what it shows, below the picture.
+    """
+
+    holds: ClassVar = ("rows",)
+
+    columns: Sequence[str]
+    rows: Sequence[str]
+    matrix: Sequence[Sequence[float]]
+    caption: str
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Scatter(Block):
     """Points in a plane, coloured by group. places: (x, y) of each; groups: the number of its group, from 0; texts:
     what a pointer on it shows; names: of the groups.
