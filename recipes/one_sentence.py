@@ -44,7 +44,7 @@ def main() -> None:
 
 def learn(text: str, kind: str, cell: str, hidden: int, steps: int) -> Model:
     """A network trained on one text. kind: of its pieces, "char" or "word"."""
-    tokenizer = Tokenizer.train_from_iterator(iter([text]), kind=kind, vocab_size=200)
+    tokenizer = Tokenizer.train_from_iterator(iter([text]), kind=kind, vocab_size=200, lowercase=False)
     config = preset(
         f"{cell}-small", vocab_size=tokenizer.vocab_size, hidden_size=hidden, num_hidden_layers=1, hidden_dropout=0.0
     )
@@ -60,7 +60,7 @@ def learn(text: str, kind: str, cell: str, hidden: int, steps: int) -> Model:
         optimizer.step()
         optimizer.zero_grad()
         if step % max(steps // 5, 1) == 0 or step == steps - 1:
-            print(f"{kind} step {step:4}: loss {float(loss) / len(wanted):6.3f}, {int(right)} of {len(wanted)} right")
+            print(f"{kind} step {step:4}: loss {loss.item() / len(wanted):6.3f}, {int(right)} of {len(wanted)} right")
     tell(model.eval(), ids)
     return model
 
