@@ -15,9 +15,9 @@ from maskwright.data.batch import Batch
 from maskwright.inference.engine.engine import Engine
 from maskwright.models.config import ModelConfig
 from maskwright.models.decoding.beam import Beams, search_beams
-from maskwright.models.decoding.rules import Rules
+from maskwright.models.decoding.rules import Decoder, Rules
 from maskwright.models.decoding.search import grow
-from maskwright.models.decoding.translating import TranslatingDecoder
+from maskwright.models.decoding.translating import writing
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.models.model import build
 
@@ -39,6 +39,24 @@ CONFIG = ModelConfig(
 )
 SOURCES = [[5, 6, 7, 8], [9], [10, 11, 12, 13, 14, 15], [16, 17]]
 PROMPTS = [[START]] * len(SOURCES)
+RECURRENT = replace(
+    CONFIG,
+    family="maskwright",
+    recurrent="lstm",
+    num_attention_heads=1,
+    num_hidden_layers=2,
+    positions="none",
+    embedding_norm=False,
+    bare_heads=True,
+)
+RECURRENT_SWITCHES = [
+    replace(RECURRENT, recurrent="rnn", num_decoder_layers=1, attention="causal"),
+    replace(RECURRENT, recurrent="gru", decoder_vocab_size=11, separate_directions=True),
+    replace(RECURRENT, attention_score="dot"),
+    replace(RECURRENT, attention_score="bilinear", input_feeding=True, recurrent_residual=True, num_decoder_layers=3),
+    replace(RECURRENT, recurrent="gru", attention_score="mlp", input_feeding=True, num_decoder_layers=1),
+    replace(RECURRENT, attention_score="additive", input_feeding=True),
+]
 SWITCHES = [
     CONFIG,
     replace(CONFIG, norm="pre", positions="rotary"),
@@ -54,12 +72,12 @@ def made(config: ModelConfig = CONFIG, seed: int = 0) -> EncoderDecoder:
     return model.double().eval()
 
 
-def decoder(model: EncoderDecoder, sources: list[list[int]], steps: int, use_cache: bool = True) -> TranslatingDecoder:
+def decoder(model: EncoderDecoder, sources: list[list[int]], steps: int, use_cache: bool = True) -> Decoder:
     """Over these sources."""
-    return TranslatingDecoder(model, Batch.from_sequences(sources), steps, use_cache=use_cache)
+    return writing(model, Batch.from_sequences(sources), steps, use_cache=use_cache)
 
 
-@pytest.mark.parametrize("config", SWITCHES)
+@pytest.mark.parametrize("config", [*SWITCHES, *RECURRENT_SWITCHES])
 def test_with_and_without_a_cache_the_numbers_are_the_same_also_when_rows_change_places(config: ModelConfig):
     model, found = made(config), []
     moves = [torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]), torch.tensor([1, 0, 2, 2, 5, 4, 7, 6]), torch.tensor([4, 0, 1])]
@@ -74,8 +92,9 @@ def test_with_and_without_a_cache_the_numbers_are_the_same_also_when_rows_change
         assert torch.allclose(cached, anew, atol=1e-5)
 
 
-def test_greedy_and_one_beam_write_the_same_and_what_stands_beside_changes_nothing():
-    model = made()
+@pytest.mark.parametrize("config", [CONFIG, *RECURRENT_SWITCHES])
+def test_greedy_and_one_beam_write_the_same_and_what_stands_beside_changes_nothing(config: ModelConfig):
+    model = made(config)
     greedy = grow(decoder(model, SOURCES, 9), PROMPTS, Rules(greedy=True), max_new_tokens=9, end_ids={END})
     beam = search_beams(decoder(model, SOURCES, 9), PROMPTS, Beams(1), max_new_tokens=9, end_ids={END})
     assert [one.ids for one in greedy] == [one[0].ids for one in beam]
@@ -84,11 +103,16 @@ def test_greedy_and_one_beam_write_the_same_and_what_stands_beside_changes_nothi
         assert alone.ids == beside.ids and alone.score == pytest.approx(beside.score, abs=1e-4)
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.integers(0, 2**16), st.sampled_from([0.0, 0.6, 1.0, -0.5]), st.integers(2, 4))
-def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, penalty: float, longest: int):
+@settings(max_examples=16, deadline=None)
+@given(
+    st.integers(0, 2**16),
+    st.sampled_from([0.0, 0.6, 1.0, -0.5]),
+    st.integers(2, 4),
+    st.sampled_from([CONFIG, RECURRENT_SWITCHES[-1]]),
+)
+def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, penalty: float, longest: int, config: ModelConfig):
     """Every text over a vocabulary of 5, of which one token ends it and one is banned, scored one by one."""
-    model = made(replace(CONFIG, decoder_vocab_size=5), seed=seed)
+    model = made(replace(config, decoder_vocab_size=5), seed=seed)
     texts = [
         [*words, *ending]
         for length in range(longest + 1)
@@ -146,8 +170,9 @@ def test_an_engine_writes_the_same(config: ModelConfig, num_sources: int):
         torch.testing.assert_close(fixed, plain, rtol=0, atol=1e-4)
 
 
-def test_beams_of_one_text_change_places_without_a_copy_of_what_they_share():
-    model = made()
+@pytest.mark.parametrize("config", [CONFIG, *RECURRENT_SWITCHES])
+def test_beams_of_one_text_change_places_without_a_copy_of_what_they_share(config: ModelConfig):
+    model = made(config)
     cached, plain = (decoder(model, SOURCES[:2], 8, use) for use in (True, False))
     for one in (cached, plain):
         one.start()

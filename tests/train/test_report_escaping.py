@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from maskwright.train.report import (
+    AlignmentMap,
     Bar,
     Bars,
     Chart,
@@ -59,6 +60,7 @@ def page_of(text: str) -> str:
                 Histogram([0, 1, 2], [1, 2], text, text, text, {text: 1.2}, text),
                 Curves([Chart(text, [Series(text, [0, 1], [1, 2])], text, "number", {text: 1}, note=text)], text, text),
                 HeatMap([text, text], [text, text], [[1, 0.2], [0.2, 1]], text, title=text, note=text),
+                AlignmentMap([text, text], [text], [[0.8, 0.2]], text, title=text, note=text),
                 Scatter([(0, 1), (2, 3)], [0, 1], [text, text], [text, text], text, title=text, note=text),
                 Weights([text], [text], [text], title=text),
                 Confusion([text, text], [[1, 2], [3, 4]], title=text, note=text),

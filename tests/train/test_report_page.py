@@ -11,6 +11,7 @@ import pytest
 from maskwright.core.errors import StorageError
 from maskwright.train import report as package
 from maskwright.train.report import (
+    AlignmentMap,
     Bars,
     Block,
     Chart,
@@ -53,6 +54,7 @@ EMPTY: list[Block] = [
     Curves([Chart("nothing", [Series("none", [], [])])]),
     Facts({}),
     HeatMap([], [], [], "none"),
+    AlignmentMap([], [], [], "none"),
     Histogram([0, 1], [0]),
     KeyFigures([]),
     MaskExamples([]),

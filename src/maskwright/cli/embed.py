@@ -72,7 +72,8 @@ def embed(
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="cls, mean, max, or none for a vector of each token.  [default: as the folder says, else mean]",
+            help="cls, mean, max, state (of a recurrent network), or none for a vector of each token.  "
+            "[default: as the folder says, else mean]",
             show_default=False,
         ),
     ] = None,

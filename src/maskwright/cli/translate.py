@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,10 +25,11 @@ from .common import (
 from .using import MaxLengthOption, warn_of_cuts
 
 if TYPE_CHECKING:
-    from ..inference.translate import Translated
+    from ..inference.translate import Translated, Translating
     from ..tasks.base import AnyRow
 
 STDIN = Path("-")
+DRAWN = 50  # texts whose alignments are drawn
 
 
 def translate(
@@ -51,6 +52,10 @@ def translate(
     brackets: Annotated[
         bool, typer.Option("--brackets", help="Results are bracket strings: well-formed ones first, others flagged.")
     ] = False,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(help=f"Draw what each written word looked at: .svg or .html, {DRAWN} texts at most."),
+    ] = None,
     max_length: MaxLengthOption = None,
     seed: SeedOption = None,
     device: DeviceOption = "auto",
@@ -72,40 +77,57 @@ def translate(
         maskwright translate runs/t/model --input in.txt --results 3 --output out.jsonl
 
         maskwright translate runs/m/model "Ein Hund läuft." --to fr
+
+        maskwright translate runs/t/model "Ein Hund läuft." --alignments dog.svg
     """
     if texts and input is not None:
         raise ConfigError("Give either texts or --input FILE.")
     if output is not None and json:
         raise ConfigError("--json prints; --output FILE.jsonl writes the same into a file.")
+    if alignments is not None:
+        from ..train.similarity_page import check_picture
+
+        check_picture(alignments)
     from ..inference.translate import TranslationSettings
 
     settings = TranslationSettings(beam, results, length_penalty, max_new_tokens, to, brackets)
     set_threads(threads)
     from ..api import open_translator
+    from ..tasks.alignments import check_attends
     from ..tasks.examples import rows_of
+    from ..text.language_tags import tag
     from ..text.row_stream import RowStream
 
     translator = open_translator(model, max_length=max_length, device=device, precision=precision)
+    if alignments is not None:
+        check_attends(translator.model)
     stream = None if texts else RowStream(input or STDIN, skip_bad_rows=skip_bad_rows)
     faulty = Faulty(translator.stream(rows_of(texts) if texts else stream or (), settings))
-    found = iter(faulty)
+    drawn = Kept(faulty, 0 if alignments is None else DRAWN, "" if to is None else f"{tag(to)} ")
+    found = iter(drawn)
     if output is not None:
         _write(found, output, results)
         print_text(f"translations: {output}")
     else:
-        for row, own in found:
-            if json:
-                print_json(_as_json(row, own))
-            elif results == 1:
-                print_text(own[0].text)
-            else:
-                print_text("\n".join(f"{one.score:8.3f}  {one.text}" for one in own))
+        _print(found, json, results)
     if stream is not None and stream.num_skipped:
         from ..core.progress import warn
 
         warn(f"{stream.num_skipped:,} bad rows are left out.")
     warn_of_cuts(translator.counts)
     faulty.tell()
+    if alignments is not None:
+        _draw(alignments, drawn, translator, model)
+
+
+def _print(found: Iterator[tuple[AnyRow, list[Translated]]], json: bool, results: int) -> None:
+    for row, own in found:
+        if json:
+            print_json(_as_json(row, own))
+        elif results == 1:
+            print_text(own[0].text)
+        else:
+            print_text("\n".join(f"{one.score:8.3f}  {one.text}" for one in own))
 
 
 class Faulty:
@@ -128,6 +150,39 @@ class Faulty:
             from ..core.progress import warn
 
             warn(f"{self.count:,} results are no well-formed trees; of the first, {self.first}.")
+
+
+class Kept:
+    """Passes results on, and keeps the first `most` sources with their best translations. more: results beyond them."""
+
+    def __init__(self, found: Iterable[tuple[AnyRow, list[Translated]]], most: int, before: str = "") -> None:
+        self.found, self.most, self.more, self.before = found, most, 0, before
+        self.pairs: list[tuple[str, str]] = []
+
+    def __iter__(self) -> Iterator[tuple[AnyRow, list[Translated]]]:
+        """The same results."""
+        for row, own in self.found:
+            if len(self.pairs) < self.most:
+                self.pairs.append((self.before + row.text, own[0].text))
+            else:
+                self.more += 1
+            yield row, own
+
+
+def _draw(path: Path, drawn: Kept, translator: Translating, model: str) -> None:
+    """Draw what was kept; nothing where there was no text."""
+    from ..core.progress import note, warn
+    from ..tasks.alignments import alignments
+    from ..train.alignments_page import write_alignments
+
+    if not drawn.pairs:
+        warn(f"There is no text, so {path} is not drawn.")
+        return
+    maps = alignments(translator.model, translator.task, drawn.pairs, translator.max_length)
+    write_alignments(path, maps, Path(model).name)
+    note(f"alignments are drawn in {path}")
+    if drawn.more:
+        warn(f"The first {len(drawn.pairs)} texts are drawn, {drawn.more:,} more are not.")
 
 
 def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path, results: int) -> None:

@@ -15,7 +15,7 @@ from ..core.errors import ConfigError
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.model import Model
-from ..models.pooling import join_windows, pool
+from ..models.pooling import join_windows, pool, state_of
 from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
 from ..tasks.long_examples import LongExamples, window_rows
 from ..tasks.long_texts import LongTexts
@@ -81,10 +81,11 @@ class TokenVectors:
 class TextEncoder:
     """Turns texts into vectors.
 
-    layers: see `choose_layers`; pooling: "cls", "mean", "max" or "none" (`token_vectors` only); normalize:
-    scale vectors to length 1; max_length: tokens of a sequence (None: what the model takes); long: how a longer text is
-    read, None where it is cut. The vectors of its windows are averaged, weighted by their tokens, or where pooling is
-    "max" the largest are taken. counts: what was cut or unknown in all calls so far.
+    layers: see `choose_layers`; pooling: "cls", "mean", "max", "state" (what a recurrent network remembers at its ends,
+    `models.pooling.state_of`) or "none" (`token_vectors` only); normalize: scale vectors to length 1; max_length:
+    tokens of a sequence (None: what the model takes); long: how a longer text is read, None where it is cut. The
+    vectors of its windows are averaged, weighted by their tokens, or where pooling is "max" the largest are taken.
+    counts: what was cut or unknown in all calls so far.
     """
 
     def __init__(
@@ -104,6 +105,8 @@ class TextEncoder:
             raise ConfigError(
                 "The first token of a left-to-right model sees only itself: take pooling 'mean' or 'max'."
             )
+        if pooling == "state":
+            self._check_state()
         if long is not None and pooling == "none":
             raise ConfigError("Windows give one vector for a text; of its tokens (pooling 'none') there are those cut.")
         self.normalize, self.long = normalize, long
@@ -172,6 +175,12 @@ class TextEncoder:
             return tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=self.counts)
         return window_rows(rows_of(texts), self.tokenizer, self.max_length, self.long, counts=self.counts)
 
+    def _check_state(self) -> None:
+        if self.model.config.recurrent is None:
+            raise ConfigError("A Transformer has no state at the end of a text: take pooling 'mean', 'max' or 'cls'.")
+        if self.layers.size(1) != 1:
+            raise ConfigError("pooling 'state' is that of one layer: leave --layers out, or name one.")
+
     def _refuse_no_pooling(self) -> None:
         if self.pooling == "none":
             raise ConfigError("pooling 'none' gives a vector for each token: ask for the token vectors.")
@@ -192,7 +201,11 @@ class TextEncoder:
 
     def _pooled(self, batch: Batch) -> Tensor:
         """float32 [sequences, size]; of length 1 if wanted, where sequences are whole texts."""
-        pooled = pool(self._per_token(batch), batch, self.pooling)
+        vectors = self._per_token(batch)
+        if self.pooling == "state":
+            pooled = state_of(vectors, batch, both_ends=not self.model.config.judges_last)
+        else:
+            pooled = pool(vectors, batch, self.pooling)
         return F.normalize(pooled, dim=-1) if self.normalize and self.long is None else pooled
 
     def _joined(self, vectors: Tensor, examples: LongExamples) -> Tensor:

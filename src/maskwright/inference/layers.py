@@ -16,7 +16,7 @@ from ..core.errors import ConfigError
 from ..core.registry import unknown_name
 
 NAMED_LAYERS = ("embeddings", "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4")
-POOLINGS = ("cls", "mean", "max", "none")
+POOLINGS = ("cls", "mean", "max", "state", "none")
 
 
 @dataclass(frozen=True)

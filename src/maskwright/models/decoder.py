@@ -51,6 +51,9 @@ def decoder_config(config: ModelConfig) -> ModelConfig:
         pooler=False,
         num_decoder_layers=0,
         decoder_vocab_size=None,
+        separate_directions=False,
+        attention_score="none",
+        input_feeding=False,
     )
 
 

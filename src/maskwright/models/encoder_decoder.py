@@ -1,13 +1,14 @@
-"""The original Transformer: an encoder that reads a text, and a decoder that writes another for it.
+"""An encoder that reads a text, and a decoder that writes another for it: the original Transformer (Vaswani et al.
+2017), or two recurrent networks with or without attention between them (Sutskever et al. 2014; Bahdanau et al. 2015).
 
-Vaswani et al. 2017. Packed: `encode` the sources, `decode` the targets beside them, `mlm_logits` of the vectors that
+Packed: `encode` the sources, `decode` the targets beside them, `mlm_logits` of the vectors that
 guess a token. Padded (`forward`): as transformers' encoder-decoders have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +25,7 @@ from .decoder import Decoded, Decoder, decoder_config
 from .model import Model
 from .output import ModelOutput
 from .pretraining_heads import MaskedLanguageModelHead
+from .recurrent_writer import RecurrentWriter
 from .transformer import Encoded
 
 IGNORED = -100  # a label that does not count
@@ -63,7 +65,9 @@ class EncoderDecoder(Model):
             "maskwright finetune translation.",
         )
         super().__init__(config, head_name, labels=labels, with_pooler=False)
-        self.decoder = Decoder(decoder_config(config))
+        self.decoder = (
+            Decoder(decoder_config(config)) if config.recurrent is None else cast("Decoder", RecurrentWriter(config))
+        )
         if config.decoder_vocab_size is None:
             self.decoder.embeddings.word = self.encoder.embeddings.word
         self.target_tokenizer: Any = None
@@ -160,7 +164,8 @@ class EncoderDecoder(Model):
         source = _packed(input_ids, attention_mask, token_type_ids)
         target = _packed(decoder_input_ids, decoder_attention_mask, None)
         wanted = {"hidden_states": output_hidden_states, "attentions": output_attentions}
-        encoded = self.encode(source, **wanted)
+        attends = self.config.recurrent is None  # a recurrent encoder does not
+        encoded = self.encode(source, hidden_states=output_hidden_states, attentions=output_attentions and attends)
         decoded = self.decode(target, encoded.hidden, source, **wanted)
         logits = loss = None
         if self.head is not None:

@@ -33,6 +33,20 @@ def pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
     return torch.cat(parts)  # [sequences, size]
 
 
+def state_of(vectors: Tensor, batch: Batch, both_ends: bool) -> Tensor:
+    """What a recurrent network remembers of each sequence when it has read it.
+
+    vectors: float [tokens, size] of a layer; both_ends: whether it reads from both ends: then the first half of the
+    last token's vector and the second half of the first token's; else the last token's. Returns float [sequences,
+    size].
+    """
+    last = vectors[batch.last_tokens]
+    if not both_ends:
+        return last
+    half = vectors.shape[1] // 2
+    return torch.cat([last[:, :half], vectors[batch.first_tokens, half:]], dim=-1)
+
+
 def join_windows(vectors: Tensor, lengths: Tensor, counts: Sequence[int], pooling: str) -> Tensor:
     """One vector for each text from those of its windows: their mean, weighted by tokens, or for "max" the largest.
 

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from ..hub.folders import load_model
 from ..models.device import DTYPES
+from ..tasks.alignments import alignments, attends
 from ..tasks.generation import Generation
 from ..tasks.translation import Translation
 from ..text.encoding import TextCounts
-from .report import Block, WorstError, WorstErrors
+from .alignments_page import NOTE, map_of
+from .report import Block, Section, WorstError, WorstErrors
 
 if TYPE_CHECKING:
     from .finetune import Bench
 
-SHOWN = 12
+SHOWN, DRAWN = 12, 3  # rows with their texts, and with a map of what looked at what
 
 
 def written_blocks(task: Generation | Translation, bench: Bench) -> list[Block]:
@@ -27,6 +29,7 @@ def written_blocks(task: Generation | Translation, bench: Bench) -> list[Block]:
     model.compute_dtype = DTYPES[bench.config.precision]
     rows = bench.dev.rows[:SHOWN]
     examples = task.unlabelled(rows, bench.tokenizer, bench.config.max_length, counts=TextCounts())
+    answers = task.predict(model, examples)
     errors = [
         WorstError(
             row.text,
@@ -35,9 +38,14 @@ def written_blocks(task: Generation | Translation, bench: Bench) -> list[Block]:
             loss=-answer["score"],
             line=row.line,
         )
-        for row, answer in zip(rows, task.predict(model, examples), strict=True)
+        for row, answer in zip(rows, answers, strict=True)
     ]
     how = "with beams" if isinstance(task, Translation) else "taking the most probable token each time"
     note = f"The first dev rows. Predicted is what the model writes, {how}; the loss is minus the log probability of it"
     note += ", divided by its length." if isinstance(task, Translation) else "."
-    return [WorstErrors(errors, title="Written texts", note=note)]
+    written: Block = WorstErrors(errors, title="Written texts", note=note)
+    if not isinstance(task, Translation) or not attends(model):
+        return [written]
+    pairs = [(row.text, answer["translation"]) for row, answer in zip(rows[:DRAWN], answers, strict=False)]
+    maps = [map_of(one) for one in alignments(model, task, pairs, bench.config.max_length)]
+    return [written, Section("What the written words looked at", maps, NOTE)]

@@ -8,6 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ...core.errors import InputError
+from ...data.batch import Batch
 from ...nn.attention import Executor
 from ...nn.cross import CrossMemory
 from ...nn.runs import Run
@@ -59,6 +61,36 @@ def steps_of(model: Model, num_rows: int) -> Steps:
     """
     made = None if model.engine is None or model.training else model.engine.steps(model, num_rows)
     return ModuleSteps(model) if made is None else made
+
+
+def start_token(model: EncoderDecoder) -> int:
+    """What stands before every text that the model writes. Raises InputError where it names none."""
+    start = model.config.decoder_start_token_id
+    if start is None:
+        raise InputError("The model's config.json names no decoder_start_token_id, so no text can begin.")
+    return start
+
+
+def check_room(model: EncoderDecoder, max_new_tokens: int) -> None:
+    """Raise InputError for more tokens than a model can write."""
+    most = model.config.max_position_embeddings
+    if max_new_tokens > most:
+        raise InputError(
+            f"{max_new_tokens:,} new tokens are more than the {most:,} that this model can write: ask for fewer."
+        )
+
+
+def read_anew(model: EncoderDecoder, written: Tensor, owner: Tensor, memory: Tensor, source: Batch) -> Tensor:
+    """The last vectors of rows that are read from their beginnings: float [rows, hidden].
+
+    written: int64 [rows, tokens]; owner: int64 [rows], the text of `source` that each row is written for; memory: float
+    [source tokens, hidden], what the encoder made of `source`.
+    """
+    target = Batch.from_sequences([row.numpy() for row in written]).to(memory.device)
+    parts, ids = memory.split(source.lengths), source.input_ids.split(source.lengths)
+    sources = Batch.from_sequences([ids[row].cpu().numpy() for row in owner.tolist()]).to(memory.device)
+    beside = torch.cat([parts[row] for row in owner.tolist()])
+    return model.decode(target, beside, sources).hidden[target.last_tokens]
 
 
 def memory_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:

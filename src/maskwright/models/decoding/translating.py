@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.errors import InputError
 from ...data.batch import Batch, chunks_by_tokens
 from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
@@ -20,9 +19,10 @@ from ..attending import looking_back
 from ..encoder_decoder import EncoderDecoder
 from .beam import Beams, search_beams
 from .causal import first_difference
+from .recurrent_translating import RecurrentTranslatingDecoder
 from .rules import Rules
 from .search import Grown, grow
-from .steps import memory_dtype, steps_of
+from .steps import check_room, memory_dtype, read_anew, start_token, steps_of
 
 LONGER = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
 STEP = 16  # sources are grouped by their length in so many tokens, so that those of a group have one limit
@@ -48,11 +48,7 @@ class TranslatingDecoder:
         self.model, self.config = model, model.decoder.config
         self.device = model.word_embeddings.device
         self.start_id = start_token(model)
-        if max_new_tokens > self.config.max_position_embeddings:
-            raise InputError(
-                f"{max_new_tokens:,} new tokens are more than the {self.config.max_position_embeddings:,} that this "
-                "model can write: ask for fewer."
-            )
+        check_room(model, max_new_tokens)
         self.source = source.to(self.device)
         self.max_new_tokens = max_new_tokens
         self.use_cache = use_cache
@@ -82,7 +78,9 @@ class TranslatingDecoder:
         """Read one more token of each row, int64 [rows]: float32 logits [rows, vocab] of the token after it."""
         self.newest += 1
         self.written = torch.cat([self.written, tokens.cpu()[:, None]], dim=1)
-        return self._steps.logits(self._step_cached(tokens.to(self.device)) if self.use_cache else self._step_anew())
+        if self.use_cache:
+            return self._steps.logits(self._step_cached(tokens.to(self.device)))
+        return self._steps.logits(read_anew(self.model, self.written, self.owner, self.memory, self.source))
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
@@ -110,22 +108,13 @@ class TranslatingDecoder:
             self._attending = looking_back(self.config, positions, self.cache, dtype, relatives)
         return self._steps.grow(tokens, positions, self._attending, self.cross)
 
-    def _step_anew(self) -> Tensor:
-        """float [rows, hidden]."""
-        target = Batch.from_sequences([row.numpy() for row in self.written]).to(self.device)
-        parts = self.memory.split(self.source.lengths)
-        ids = self.source.input_ids.split(self.source.lengths)
-        source = Batch.from_sequences([ids[row].cpu().numpy() for row in self.owner.tolist()]).to(self.device)
-        memory = torch.cat([parts[row] for row in self.owner.tolist()])
-        return self.model.decode(target, memory, source).hidden[target.last_tokens]
 
-
-def start_token(model: EncoderDecoder) -> int:
-    """What stands before every text that the model writes. Raises InputError where it names none."""
-    start = model.config.decoder_start_token_id
-    if start is None:
-        raise InputError("The model's config.json names no decoder_start_token_id, so no text can begin.")
-    return start
+def writing(
+    model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True
+) -> TranslatingDecoder | RecurrentTranslatingDecoder:
+    """Rows that grow as a model's decoder has it; the arguments are those of `TranslatingDecoder`."""
+    kind = TranslatingDecoder if model.config.recurrent is None else RecurrentTranslatingDecoder
+    return kind(model, source, max_new_tokens, use_cache=use_cache)
 
 
 def longest_translation(num_tokens: int, most: int) -> int:
@@ -154,7 +143,7 @@ def translate_ids(
     done = 0
     for limit, chosen in _groups([len(source) for source in sources], most, max_new_tokens, beams.width):
         batch = Batch.from_sequences([sources[row] for row in chosen])
-        decoder = TranslatingDecoder(model, batch, limit)
+        decoder = writing(model, batch, limit)
         prompts = [[decoder.start_id]] * len(chosen)
         limits = {"max_new_tokens": limit, "end_ids": end_ids, "banned_ids": banned_ids}
         if beams.width == 1:

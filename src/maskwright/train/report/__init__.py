@@ -30,9 +30,11 @@ from .content import (
     WhatRan,
 )
 from .findings import (
+    AlignmentMap,
     Chart,
     Checkpoint,
     Checkpoints,
+    ColouredText,
     Comparison,
     Confusion,
     Curves,
@@ -52,12 +54,14 @@ from .findings import (
 from .page import render
 
 __all__ = [
+    "AlignmentMap",
     "Bar",
     "Bars",
     "Block",
     "Chart",
     "Checkpoint",
     "Checkpoints",
+    "ColouredText",
     "Command",
     "Comparison",
     "Confusion",

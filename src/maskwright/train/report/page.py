@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import __version__
 from . import numbers
+from .charts.alignment import alignment_map
 from .charts.heat import heat_map
 from .charts.lines import line_chart
 from .charts.maps import block_map
@@ -29,7 +30,9 @@ from .content import (
     WhatRan,
 )
 from .findings import (
+    AlignmentMap,
     Checkpoints,
+    ColouredText,
     Comparison,
     Confusion,
     Curves,
@@ -157,6 +160,11 @@ def _heat(block: HeatMap) -> Markup:
     return join(heat_map(block.names, block.labels, block.matrix, block.caption), plain.note(block.note))
 
 
+def _alignment(block: AlignmentMap) -> Markup:
+    picture = element("div", alignment_map(block), class_="wide")
+    return join(picture, data_text(block.caption, "p", class_="note"), plain.note(block.note))
+
+
 def _scatter(block: Scatter) -> Markup:
     picture = scatter(block.places, block.groups, block.texts, block.names, block.caption)
     return join(picture, plain.note(block.note))
@@ -174,12 +182,14 @@ def _anchors(titles: Sequence[str]) -> list[str]:
 VIEWS: dict[type, Callable[[Any], Markup]] = {
     Bars: plain.bars,
     Checkpoints: tables.checkpoints,
+    ColouredText: plain.coloured_text,
     Comparison: comparison.comparison,
     Dots: comparison.dots,
     Confusion: answers.confusion,
     Curves: _curves,
     Facts: plain.facts,
     HeatMap: _heat,
+    AlignmentMap: _alignment,
     Histogram: plain.histogram,
     KeyFigures: plain.key_figures,
     MaskExamples: answers.mask_examples,

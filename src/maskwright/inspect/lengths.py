@@ -1,0 +1,112 @@
+"""How well texts are translated by the length of their source: where a network without attention has to keep all of a
+text in one vector, long texts suffer (Bahdanau et al. 2015, figure 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.config import check
+from ..core.errors import InputError, MissingExtraError
+from ..core.progress import warn
+from ..models.decoding.beam import Beams
+from ..models.model import Model
+from ..tasks.translation import Translation
+from ..tasks.translation_scores import corpus_scores
+from ..text.tables import Row
+
+LEAST_ROWS = 5  # of a group
+
+
+@dataclass(frozen=True)
+class ByLength:
+    """Scores of one model, group by group, shortest sources first.
+
+    name: of the model; num_parameters: of it; words: the mean length of each group's sources, in words; rows: how many
+    texts that are; token_accuracy: of the targets' tokens, the part guessed right given the right ones before; exact:
+    the part of the texts that are written as wanted, word for word; bleu: of what is written, None without sacrebleu.
+    """
+
+    name: str
+    num_parameters: int
+    words: tuple[float, ...]
+    rows: tuple[int, ...]
+    token_accuracy: tuple[float, ...]
+    exact: tuple[float, ...]
+    bleu: tuple[float, ...] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields."""
+        return asdict(self)
+
+
+def groups_by_length(lengths: Sequence[int], count: int) -> list[np.ndarray]:
+    """Rows in at most `count` groups of about equal size, shortest first; rows of one length are never parted.
+
+    Returns int64 [rows] for each group.
+    """
+    values = np.asarray(lengths)
+    order = np.argsort(values, kind="stable")
+    least = max(len(values) // count, LEAST_ROWS)
+    found: list[list[int]] = [[]]
+    for row in order.tolist():
+        is_full = len(found[-1]) >= least and values[row] != values[found[-1][-1]]
+        if is_full and len(found) < count:
+            found.append([])
+        found[-1].append(row)
+    if len(found) > 1 and len(found[-1]) < LEAST_ROWS:
+        found[-2:] = [found[-2] + found[-1]]
+    return [np.array(group, dtype=np.int64) for group in found]
+
+
+def by_length(
+    model: Model,
+    task: Translation,
+    rows: Sequence[Row],
+    *,
+    name: str = "",
+    max_length: int | None = None,
+    groups: int = 8,
+    beams: int = 1,
+) -> ByLength:
+    """Score a translator on pairs of texts, group by group.
+
+    rows: sources with their translations as labels; max_length: tokens of a side, the rest is cut; groups: how many, at
+    most; beams: followed at once while writing. Raises InputError for fewer rows than two groups need.
+    """
+    check(groups >= 2, f"groups is {groups}; it must be at least 2.")
+    if len(rows) < 2 * LEAST_ROWS:
+        raise InputError(f"{len(rows)} texts are too few to group by length: give {2 * LEAST_ROWS} or more.")
+    task.meet(model)
+    examples = task.examples(rows, model.tokenizer, max_length)
+    for remark in task.remarks(examples, name, max_length or 0):
+        warn(remark)
+    sums = task.evaluate(model, examples).logits.double().numpy()  # [rows, 3]: loss, right guesses, tokens
+    written = [one["translation"] for one in task.predict(model, examples, beams=Beams(beams))]
+    wanted = [str(row.label) for row in examples.rows]
+    lengths = [len(row.text.split()) for row in examples.rows]
+    parts = groups_by_length(lengths, groups)
+    is_same = np.array([one.split() == other.split() for one, other in zip(written, wanted, strict=True)])
+    return ByLength(
+        name,
+        model.num_parameters,
+        tuple(float(np.mean([lengths[row] for row in part])) for part in parts),
+        tuple(len(part) for part in parts),
+        tuple(float(sums[part, 1].sum() / sums[part, 2].sum()) for part in parts),
+        tuple(float(is_same[part].mean()) for part in parts),
+        _bleu(written, wanted, parts),
+    )
+
+
+def _bleu(written: Sequence[str], wanted: Sequence[str], parts: Sequence[np.ndarray]) -> tuple[float, ...] | None:
+    try:
+        return tuple(
+            corpus_scores([written[row] for row in part], [wanted[row] for row in part])[0]["bleu"] for part in parts
+        )
+    except MissingExtraError as error:
+        warn(str(error))
+        return None

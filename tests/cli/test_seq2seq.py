@@ -1,0 +1,73 @@
+"""Recurrent translators from the command line: alignments as pictures, scores by length, sentence vectors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from train.test_seq2seq import SMALL
+from train.test_translation import sentences, write
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
+    """A folder with pairs, a tokenizer, a translator with attention and one without."""
+    where = tmp_path_factory.mktemp("seq2seq")
+    train, dev = write(where, "train", sentences(200, 1), False), write(where, "dev", sentences(30, 2), False)
+    run_once("tokenizer", "train", "--kind", "word", "--vocab-size", 60, "-o", where / "tok", train[0], "--quiet")
+    for name, preset in (("attention", "seq2seq-small"), ("plain", "autoencoder-small")):
+        network = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+        speed = ["--epochs", 3, "--warmup", 10, "--lr", 1e-2, "--max-length", 16, "--batch-tokens", 512]
+        start = ["--preset", preset, "--tokenizer", where / "tok", "--train", *train, "--dev", *dev]
+        run_once("finetune", "translation", *start, *network, *speed, "--quiet", "-o", where / name)
+    return where
+
+
+def test_alignments_are_drawn_beside_the_translations(folder: Path, maskwright, tmp_path: Path):
+    words = ["w1 w2 w3", "w4 & <w5>"]
+    plain = maskwright("translate", folder / "attention/model", *words, "--beam", 2, "--quiet")[1]
+    for ending in ("svg", "html"):
+        path = tmp_path / f"drawn.{ending}"
+        code, out, said = maskwright("translate", folder / "attention/model", *words, "--beam", 2, "--alignments", path)
+        assert code == 0 and out == plain and "alignments are drawn in" in said
+    drawn = (tmp_path / "drawn.svg").read_text(encoding="utf-8")
+    texts = [one.text for one in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"w1", "w2", "w3"} <= set(texts)
+    assert "Text 2" in (tmp_path / "drawn.html").read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_drawn_is_said_before_anything_is_translated(folder: Path, maskwright, tmp_path: Path):
+    code, out, said = maskwright("translate", folder / "attention/model", "w1", "--alignments", tmp_path / "x.png")
+    assert code == 2 and not out and "written as .svg or .html" in said
+    code, out, said = maskwright("translate", folder / "plain/model", "w1", "--alignments", tmp_path / "x.svg")
+    assert code == 2 and not out and "no attention, so no word looks at another" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_translators_are_compared_by_length(folder: Path, maskwright, tmp_path: Path):
+    models = [folder / "attention/model", folder / "plain/model"]
+    data = ["--data", folder / "dev.src", "--data", folder / "dev.tgt"]
+    code, out, _ = maskwright("lengths", *models, *data, "--groups", 3, "--json", "--quiet", "-o", tmp_path / "l.html")
+    found = json.loads(out)
+    assert code == 0 and [one["name"] for one in found] == [str(model) for model in models]
+    assert sum(found[0]["rows"]) == 30 and found[0]["rows"] == found[1]["rows"]
+    assert all(0 <= share <= 1 for one in found for share in one["token_accuracy"] + one["exact"])
+    assert "Scores by length" in (tmp_path / "l.html").read_text(encoding="utf-8")
+    code, out, _ = maskwright("lengths", models[0], *data, "--quiet")
+    assert code == 0 and "words of the source" in out
+    code, _, said = maskwright("lengths", models[0])
+    assert code == 2 and "Give --data FILE" in said
+
+
+def test_the_state_of_an_autoencoder_is_a_vector(folder: Path, maskwright, tmp_path: Path):
+    texts = ["w1 w2", "w3", "w1 w2"]
+    how = ["--pooling", "state", "-o", tmp_path / "v.npy", "--quiet"]
+    code, _, _ = maskwright("embed", folder / "plain/model", *texts, *how)
+    vectors = np.load(tmp_path / "v.npy")
+    assert code == 0 and vectors.shape == (3, 48)
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    assert not np.allclose(vectors[0], vectors[1])

@@ -1,0 +1,184 @@
+"""Recurrent translators and autoencoders from rows to texts: toy languages, bad input, alignments, sentence vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.inference.embed import TextEncoder
+from maskwright.inference.translate import Translating, TranslationSettings
+from maskwright.inspect.lengths import by_length, groups_by_length
+from maskwright.models.model import Model
+from maskwright.models.pooling import state_of
+from maskwright.tasks.alignments import alignments, words_of
+from maskwright.tasks.examples import rows_of
+from maskwright.tasks.translation import Translation
+from maskwright.text.encoding import TextCounts
+from maskwright.text.tables import Row
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.finetune import finetune
+from maskwright.train.finetune_config import FinetuneConfig
+from train.test_translation import WORDS, recipe, sentences, write
+
+SMALL = {"hidden_size": 48, "num_hidden_layers": 1, "num_decoder_layers": 1, "hidden_dropout": 0.0}
+GREEDY = TranslationSettings(beams=1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tok") / "tok"
+    Tokenizer.train_from_iterator(iter([" ".join(WORDS)] * 3), kind="word", vocab_size=40).save(folder)
+    return folder
+
+
+def small(folder: Path, tokenizer: Path, turned: bool = False, **changes: object) -> FinetuneConfig:
+    """A recurrent run on a toy language."""
+    own = {"preset": "seq2seq-small", "network": SMALL, "warmup": 10, "schedule": "linear", "lr": 1e-2}
+    return recipe(folder, tokenizer, turned, **{**own, **changes})
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory, tokenizer: Path) -> Model:
+    """One that has seen a little."""
+    result = finetune(small(tmp_path_factory.mktemp("run"), tokenizer, epochs=4))
+    assert result.mean["token_accuracy"] > 0.3
+    return load_model(result.model)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("turned", "network"),
+    [
+        (False, {"attention_score": "dot", "input_feeding": False, "recurrent": "gru"}),
+        (True, {"attention_score": "mlp", "input_feeding": True}),
+        (True, {"attention_score": "bilinear", "input_feeding": True, "num_decoder_layers": 2}),
+    ],
+    ids=["copying, dot", "reversing, mlp with feeding", "reversing, bilinear with two layers"],
+)
+def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turned: bool, network: dict[str, object]):
+    config = small(tmp_path, tokenizer, turned, epochs=12, network=SMALL | {"hidden_size": 64} | network)
+    train = write(tmp_path, "train", sentences(3000, 1), turned)
+    result = finetune(replace(config, train=train[0], train_target=train[1]))
+    assert result.mean["token_accuracy"] > 0.995
+    unseen = sentences(100, 3)
+    found = Translating(load_model(result.model)[0]).translate([" ".join(row) for row in unseen], GREEDY)
+    wanted = [" ".join(row[::-1] if turned else row) for row in unseen]
+    assert np.mean([one[0].text == text for one, text in zip(found, wanted, strict=True)]) > 0.97
+
+
+@pytest.mark.slow
+def test_attention_looks_at_the_word_that_is_copied(tmp_path: Path, tokenizer: Path):
+    config = small(tmp_path, tokenizer, True, epochs=12, network=SMALL | {"hidden_size": 64})
+    train = write(tmp_path, "train", sentences(3000, 1), True)
+    model = load_model(finetune(replace(config, train=train[0], train_target=train[1])).model)[0]
+    (found,) = alignments(model, Translation(), [("w1 w2 w3 w4 w5", "w5 w4 w3 w2 w1")])
+    words = [place for place, word in enumerate(found.source) if word.startswith("w")]
+    strongest = found.weights[:5].argmax(axis=1)
+    near = np.abs(strongest - np.array(words[::-1]))
+    assert near.mean() <= 1.0 and strongest[0] > strongest[-1]  # a state knows its neighbours too
+
+
+@pytest.mark.slow
+def test_an_autoencoder_rebuilds_texts_from_one_vector_that_tells_them_apart(tmp_path: Path, tokenizer: Path):
+    config = small(tmp_path, tokenizer, preset="autoencoder-small", epochs=15, network=SMALL | {"hidden_size": 96})
+    train = write(tmp_path, "train", sentences(3000, 1, 1, 4), False)
+    model = load_model(finetune(replace(config, train=train[0], train_target=train[1])).model)[0]
+    unseen = [" ".join(row) for row in sentences(100, 3, 1, 4)]
+    found = Translating(model).translate(unseen, GREEDY)
+    assert np.mean([one[0].text == text for one, text in zip(found, unseen, strict=True)]) > 0.8
+    vectors = TextEncoder(model, pooling="state").vectors(["w1 w2 w3", "w1 w2 w4", "w9 w8"])
+    one, two, other = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert one @ two > one @ other
+
+
+def test_the_sentence_vector_is_the_state_with_which_the_decoder_begins(translator: Model):
+    texts = ["w1 w2 w3", "w4", "w5 w6 w7 w8"]
+    found = TextEncoder(translator, pooling="state").vectors(texts)
+    examples = Translation().unlabelled(list(rows_of(texts)), translator.tokenizer, counts=TextCounts())
+    batch = Batch.from_sequences(examples.input_ids)
+    with torch.no_grad():
+        expected = state_of(translator.encode(batch).hidden, batch, both_ends=True)
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+
+
+def test_a_state_is_asked_of_recurrent_networks_and_of_one_layer(translator: Model):
+    with pytest.raises(ConfigError, match="that of one layer"):
+        TextEncoder(translator, layers=[0, 1], pooling="state")
+
+
+def test_an_empty_text_changes_nothing_for_the_others_and_long_ones_are_cut_and_counted(translator: Model):
+    texts = ["w1 w2 w3", "w4 w5"]
+    for settings in (GREEDY, TranslationSettings(beams=3)):
+        alone = [one[0] for one in Translating(translator).translate(texts, settings)]
+        beside = [one[0] for one in Translating(translator).translate([texts[0], "", texts[1]], settings)]
+        assert [beside[0].text, beside[2].text] == [one.text for one in alone]
+        assert beside[2].score == pytest.approx(alone[1].score, abs=1e-5)
+    limited = Translating(translator, max_length=6)
+    limited.translate([" ".join(WORDS), "w1"], GREEDY)
+    assert limited.counts.cut_texts == 1
+
+
+def test_one_character_is_a_corpus(tmp_path: Path):
+    Tokenizer.train_from_iterator(iter(["a"]), kind="char", vocab_size=20).save(tmp_path / "tok")
+    for side in ("src", "tgt"):
+        (tmp_path / f"a.{side}").write_text("a\n" * 20, encoding="utf-8")
+    config = FinetuneConfig(
+        task="translation", preset="seq2seq-small", tokenizer=tmp_path / "tok", network=SMALL, output=tmp_path / "run",
+        train=tmp_path / "a.src", train_target=tmp_path / "a.tgt", epochs=8, lr=1e-2, warmup=2, batch_tokens=40,
+        max_length=8, precision="fp32", device="cpu",
+    )  # fmt: skip
+    result = finetune(config)
+    (found,) = Translating(load_model(result.model)[0]).translate(["a"], GREEDY)
+    assert found[0].text == "a" and found[0].is_ended
+
+
+def test_alignments_are_word_by_word_and_rows_sum_to_one(translator: Model):
+    (found, empty) = alignments(translator, Translation(), [("w1 w2 w3", "w3 w2"), ("", "")])
+    assert [word for word in found.source if word.startswith("w")] == ["w1", "w2", "w3"]
+    assert found.target[:2] == ("w3", "w2") and found.weights.shape == (len(found.target), len(found.source))
+    np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, atol=1e-6)
+    assert empty.weights.shape == (len(empty.target), len(empty.source))
+
+
+def test_the_pieces_of_a_word_stand_together():
+    tokenizer = Tokenizer.train_from_iterator(iter(["lower lowest newer wide"] * 4), kind="wordpiece", vocab_size=30)
+    text = "lowest wide"
+    ids = np.array(tokenizer(text).ids)
+    found = words_of(text, tokenizer, ids)
+    assert [word for word, _ in found] == ["[CLS]", "lowest", "wide", "[SEP]"]
+    assert [place for _, places in found for place in places] == list(range(len(ids)))
+    assert words_of(text, tokenizer, ids[1:])[0][0] == "lowest"
+
+
+def test_a_network_without_attention_has_no_alignments(tmp_path: Path, tokenizer: Path):
+    plain = SMALL | {"attention_score": "none", "input_feeding": False}
+    model = load_model(finetune(small(tmp_path, tokenizer, network=plain, epochs=1)).model)[0]
+    with pytest.raises(InputError, match="no attention, so no word looks at another"):
+        alignments(model, Translation(), [("w1", "w1")])
+
+
+def test_scores_by_length_are_those_of_the_groups(translator: Model):
+    rows = [Row(" ".join(words), None, " ".join(words), place + 1, "x") for place, words in enumerate(sentences(60, 5))]
+    found = by_length(translator, Translation(), rows, name="small", groups=3)
+    assert sum(found.rows) == 60 and list(found.words) == sorted(found.words) and 2 <= len(found.rows) <= 3
+    whole = Translation()
+    whole.meet(translator)
+    total = whole.evaluate(translator, whole.examples(rows, translator.tokenizer)).logits.double()
+    lengths = np.array([len(row.text.split()) for row in rows])
+    own = torch.from_numpy(groups_by_length(lengths, 3)[0])
+    assert found.token_accuracy[0] == pytest.approx(float(total[own, 1].sum() / total[own, 2].sum()))
+    with pytest.raises(InputError, match="too few to group"):
+        by_length(translator, Translation(), rows[:5])
+
+
+def test_rows_of_one_length_are_never_parted():
+    parts = groups_by_length([3] * 40 + [1] * 10 + [9] * 2, 8)
+    assert [len(part) for part in parts] == [10, 42]
+    assert groups_by_length([2] * 20, 4)[0].tolist() == list(range(20))
