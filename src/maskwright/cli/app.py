@@ -29,6 +29,7 @@ from . import (
     fill_mask,
     finetune,
     generate,
+    inspect,
     layer_lab,
     next_sentence,
     plan,
@@ -81,6 +82,7 @@ for name, command, panel in (
     ("presets", presets.presets, "Know"),
     ("plan", plan.plan, "Know"),
     ("bench", bench.bench, "Know"),
+    ("inspect", inspect.inspect, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),
 ):
     app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)
