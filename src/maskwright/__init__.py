@@ -27,6 +27,7 @@ _WHERE = {
     "finetune": "api",
     "distill": "api",
     "AnomalyDetector": "estimators",
+    "inspect": "inspect",
     "layer_lab": "api",
     "similarity": "api",
     "search": "api",
@@ -66,6 +67,7 @@ __all__ = [
     "cluster",
     "distill",
     "finetune",
+    "inspect",
     "layer_lab",
     "load",
     "preset",
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from . import inspect
     from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity
     from .core.errors import MaskwrightError
     from .data.batch import Batch
@@ -102,7 +105,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'maskwright' has no attribute '{name}'")
-    value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    module = import_module(f".{_WHERE[name]}", __name__)
+    value = module if _WHERE[name] == name else getattr(module, name)
     globals()[name] = value
     return value
 

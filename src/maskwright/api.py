@@ -54,6 +54,7 @@ __all__ = [
     "layer_lab",
     "load",
     "open_answerer",
+    "open_checkpoint",
     "open_embedder",
     "open_ensemble",
     "open_generator",
@@ -342,6 +343,15 @@ def open_model(
     model.task_name = read_facts(find_folder(name)[0]).get("task")
     if heads is not None:
         require_head(model, heads, str(name))
+    tokenizer_of(model)
+    return place(model, device, precision)
+
+
+def open_checkpoint(folder: str | Path, *, device: str = "auto", precision: str = "auto") -> Model:
+    """The model of a finished run as it was at one of its checkpoints (runs/a/checkpoints/step-500)."""
+    from .train.members import checkpoint_model
+
+    model = checkpoint_model(Path(folder))
     tokenizer_of(model)
     return place(model, device, precision)
 

@@ -31,10 +31,12 @@ FLOORS = {
     "__main__": 8,
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
-# a plan asks what the machine has, and a bench opens models as others do; a look inside draws its page.
+# a plan asks what the machine has, and a bench opens models as others do; what is looked at is read and filled as by
+# the commands that use a model, and pages are written as reports are.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),
+    ("inspect", "inference"),
     ("inspect", "train"),
     ("models", "data"),
     ("api", "estimators"),

@@ -33,6 +33,7 @@ from . import (
     generate,
     gradients,
     ladder,
+    inspect,
     layer_lab,
     lengths,
     next_sentence,
@@ -92,6 +93,7 @@ for name, command, panel in (
     ("gradients", gradients.gradients, "Know"),
     ("lengths", lengths.lengths, "Know"),
     ("cells", cells.cells, "Know"),
+    ("inspect", inspect.inspect, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),
     ("ladder", ladder.ladder, "Know"),
 ):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,6 +20,7 @@ from ..core.errors import InputError, MissingExtraError, ModelFolderError
 from ..core.progress import track, warn
 from ..data.batch import Batch
 from ..models.decoding.beam import Beams
+from ..models.decoding.search import Grown
 from ..models.decoding.translating import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.growing import with_tokenizer
@@ -234,6 +236,25 @@ class Translation(Task):
 
         score: log probability, divided by length ** length_penalty with beams; ended: False where it was cut off.
         """
+        written = self.write(model, examples.input_ids, beams, max_new_tokens)
+        tokenizer = self.target_tokenizer or model.tokenizer
+        found = []
+        for text in written:
+            first, *others = (
+                {"translation": tokenizer.decode(one.ids).strip(), "score": one.score, "ended": one.is_ended}
+                for one in text
+            )
+            found.append({**first, "others": others} if others else first)
+        return found
+
+    def write(
+        self,
+        model: Model,
+        sources: Sequence[np.ndarray],
+        beams: Beams | None = None,
+        max_new_tokens: int | None = None,
+    ) -> list[list[Grown]]:
+        """The ids that a model writes for sources of `source_ids`, best first. Raises InputError for another model."""
         if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
             raise InputError("Only an encoder-decoder with a tokenizer translates.")
         self.meet(model)
@@ -242,24 +263,16 @@ class Translation(Task):
         never = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id]
         never += [tokenizer.token_to_id(tag(language)) for language in self.languages]
         banned = {one for one in never if one is not None} - ends
-        found = []
-        with track("translating", len(examples), "texts") as progress:
-            written = translate_ids(
+        with track("translating", len(sources), "texts") as progress:
+            return translate_ids(
                 model,
-                examples.input_ids,
+                sources,
                 beams or Beams(BEAMS),
                 end_ids=ends,
                 banned_ids=banned,
                 max_new_tokens=max_new_tokens,
                 tell=lambda done: progress.update(done, ""),
             )
-        for text in written:
-            first, *others = (
-                {"translation": tokenizer.decode(one.ids).strip(), "score": one.score, "ended": one.is_ended}
-                for one in text
-            )
-            found.append({**first, "others": others} if others else first)
-        return found
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean over the tokens of each target: float32 [rows]."""

@@ -1,4 +1,4 @@
-"""The models of a fine-tuning run: the best weights of every seed, which the run keeps beside its final model."""
+"""The models of a run beside its final one: the best weights of every seed, and those of a checkpoint."""
 
 from __future__ import annotations
 
@@ -37,6 +37,30 @@ def seed_models(run: Path) -> dict[str, Callable[[], Model]]:
     if len(seeds) < 2:
         return {str(model): lambda: load_model(model)[0]}
     return {str(folder): _opener(model, folder) for _, folder in seeds}
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder is a checkpoint of a run: weights without a description of their network."""
+    has = [(folder / name).is_file() for name in ("state.json", "model.safetensors", "config.json")]
+    return has == [True, True, False]
+
+
+def checkpoint_model(folder: Path) -> Model:
+    """The model of a finished run as it was at one of its checkpoints, runs/a/checkpoints/step-500.
+
+    Raises InputError for a run without a model, and one that trained another network beside it.
+    """
+    model = folder.resolve().parent.parent / "model"
+    if not model.is_dir():
+        raise InputError(f"{folder} is a checkpoint of a run that has no model yet: let its command go on to its end.")
+    found = load_model(model)[0]
+    weights = read_weights(folder)
+    if weights.keys() != found.state_dict().keys():
+        raise InputError(
+            f"{folder} holds the weights of more, or of another network, than {model}: it cannot be shown."
+        )
+    found.load_state_dict(weights)
+    return found.train(False)
 
 
 def _opener(model: Path, seed: Path) -> Callable[[], Model]:

@@ -1,0 +1,127 @@
+"""Two models, or two checkpoints of one, on the same texts: which layers hold the same, which heads look the same way.
+
+Layers are compared by linear centred kernel alignment (Kornblith et al. 2019, equation 1), which minds neither rotation
+nor scale nor width; heads by the total variation between their rows of attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..models.model import Model
+from ..text.inputs import Text
+from .attention import attention_of
+from .reading import Reading, read
+from .states import states_of
+
+
+@dataclass(frozen=True, eq=False)
+class ModelComparison:
+    """What two models have in common.
+
+    layers: float64 [layers + 1 of the first, layers + 1 of the second], alignment from 0 to 1, embeddings first; heads:
+    float64 [layers, heads, layers of the second, heads of the second], mean total variation of the rows of two heads,
+    from 0 (same) to 1; num_tokens: over how many tokens; num_texts.
+    """
+
+    layers: np.ndarray
+    heads: np.ndarray
+    num_tokens: int
+    num_texts: int
+
+    @property
+    def same_place(self) -> np.ndarray:
+        """Distance of each head from that of the same number: float64 [layers, heads].
+
+        Raises InputError for networks of different sizes.
+        """
+        if self.heads.shape[:2] != self.heads.shape[2:]:
+            raise InputError("The two networks have different numbers of layers or heads: look for the nearest heads.")
+        layers, heads = self.heads.shape[:2]
+        rows, columns = np.meshgrid(np.arange(layers), np.arange(heads), indexing="ij")
+        own: np.ndarray = self.heads[rows, columns, rows, columns]
+        return own
+
+    def nearest(self, layer: int, head: int) -> tuple[int, int, float]:
+        """The head of the second model that looks most like one of the first: layer, head, distance. Numbers from 1."""
+        own = self.heads[layer - 1, head - 1]
+        row, column = np.unravel_index(int(own.argmin()), own.shape)
+        return int(row) + 1, int(column) + 1, float(own[row, column])
+
+    def to_json(self) -> dict[str, Any]:
+        """{"texts", "tokens", "layers", "heads": [{"layer", "head", "nearest": {...}, "same_place"}]}."""
+        is_same = self.heads.shape[:2] == self.heads.shape[2:]
+        heads = []
+        for layer in range(1, self.heads.shape[0] + 1):
+            for head in range(1, self.heads.shape[1] + 1):
+                near = dict(zip(("layer", "head", "distance"), self.nearest(layer, head), strict=True))
+                own = {"same_place": float(self.same_place[layer - 1, head - 1])} if is_same else {}
+                heads.append({"layer": layer, "head": head, "nearest": near, **own})
+        sizes = {"texts": self.num_texts, "tokens": self.num_tokens}
+        return {**sizes, "layers": np.round(self.layers, 4).tolist(), "heads": heads}
+
+
+def compare_models(
+    first: Model, second: Model, texts: Sequence[Text], *, max_length: int | None = None
+) -> ModelComparison:
+    """Compare two models over texts that both cut into the same tokens.
+
+    Of an encoder-decoder its encoder. More texts make the alignment of layers mean more: with fewer tokens than a
+    vector is wide it is high for any two networks. Raises InputError for no texts, and where tokens differ.
+    """
+    if not texts:
+        raise InputError("There is no text to compare the models on.")
+    return compare_readings([(_source(first, text, max_length), _source(second, text, max_length)) for text in texts])
+
+
+def compare_readings(pairs: Sequence[tuple[Reading, Reading]]) -> ModelComparison:
+    """The same for texts that were read by both."""
+    vectors: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    distances, counts = [], []
+    for first, second in pairs:
+        if first.source.pieces != second.source.pieces:
+            raise InputError(
+                f"The two models cut '{first.source.text[:60]}' into different tokens, so their attention cannot be "
+                "laid over each other: compare models of one tokenizer."
+            )
+        for own, reading in zip(vectors, (first, second), strict=True):
+            own.append(states_of(reading).vectors)
+        distances.append(_distances(first, second))
+        counts.append(len(first.source))
+    states = [np.concatenate(own, axis=1).astype(np.float64) for own in vectors]  # [layers + 1, tokens, hidden]
+    layers = np.array([[alignment(one, other) for other in states[1]] for one in states[0]])
+    heads = np.average(np.stack(distances), axis=0, weights=counts)
+    return ModelComparison(layers, heads, sum(counts), len(pairs))
+
+
+def alignment(first: np.ndarray, second: np.ndarray) -> float:
+    """Linear centred kernel alignment of two sets of vectors of the same tokens: 0 to 1.
+
+    first: float [tokens, size]; second: float [tokens, other size].
+    """
+    one, other = (vectors - vectors.mean(axis=0) for vectors in (first, second))
+    both = float(np.linalg.norm(one.T @ other) ** 2)
+    sizes = float(np.linalg.norm(one.T @ one) * np.linalg.norm(other.T @ other))
+    return both / sizes if sizes > 0 else 0.0
+
+
+def _source(model: Model, text: Text, max_length: int | None) -> Reading:
+    """The text as the encoder reads it; of an encoder-decoder beside a target of nothing."""
+    if model.has_decoder:
+        return read(model, text, target="", max_length=max_length)
+    return read(model, text, max_length=max_length)
+
+
+def _distances(first: Reading, second: Reading) -> np.ndarray:
+    """Mean total variation of every head with every other: float64 [layers, heads, layers, heads]."""
+    one, other = (attention_of(reading).maps[0].weights for reading in (first, second))
+    found = np.empty((*one.shape[:2], *other.shape[:2]))
+    for layer, heads in enumerate(one):
+        for head, weights in enumerate(heads):
+            found[layer, head] = 0.5 * np.abs(other - weights).sum(axis=-1, dtype=np.float64).mean(axis=-1)
+    return found

@@ -1,0 +1,169 @@
+"""What a page shows, as JSON that a browser unpacks by itself: numbers as bytes, compressed, in base64.
+
+Weights are float16 where the page is small enough: right to 0.05 % of themselves. In large pages they are one byte,
+round(255 * sqrt(weight)): off by at most 0.004 at a weight of 1, and by 0.0002 at one of 0.002, which is where the
+weights of a long text lie. Everything that is computed from weights, as scores of patterns and rollout, is computed
+before.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from ..attribution import Attribution
+from ..compare import ModelComparison
+from ..look import Look, MapLook
+from ..moves import Moves
+from ..predictions import Predictions
+from ..states import States
+from ..steps import LayerSteps
+from ..tokens import Tokens
+
+MOST_EXACT = 1_200_000  # weights of a page up to which they are float16
+MOST_NEAR = 160  # tokens whose cosines with each other a page holds
+LAYER_GUESSES = 5
+SHOWN_MOVES = 24
+SHOWN_DIGITS = 5
+
+
+def page_data(looks: list[Look], moves: Moves | None = None, comparison: ModelComparison | None = None) -> str:
+    """The JSON of a page, safe inside a script element: plain ASCII, without `<` and `&`."""
+    total = sum(one.map.weights.size for own in looks for one in own.maps)
+    is_exact = total <= MOST_EXACT
+    data = {
+        "readings": [_reading(own, is_exact) for own in looks],
+        "moves": None if moves is None else moves.to_json(SHOWN_MOVES),
+        "comparison": None if comparison is None else comparison.to_json(),
+        "exactness": (
+            "Weights are kept to 0.05 % of themselves."
+            if is_exact
+            else "Weights are kept as one byte each: to 0.004 near 1, to 0.0002 near 0.002."
+        ),
+    }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def packed(values: np.ndarray, kind: str) -> dict[str, Any]:
+    """An array as {"kind", "shape", "bytes"}. kind: "f16", "f32", or "root" (one byte of the root of 0 to 1)."""
+    if kind == "root":
+        raw = np.rint(255 * np.sqrt(np.clip(values, 0, 1))).astype(np.uint8)
+    else:
+        raw = values.astype({"f16": "<f2", "f32": "<f4"}[kind])
+    compressed = zlib.compress(np.ascontiguousarray(raw).tobytes(), 6)
+    return {"kind": kind, "shape": list(values.shape), "bytes": base64.b64encode(compressed).decode("ascii")}
+
+
+def _reading(look: Look, is_exact: bool) -> dict[str, Any]:
+    side = look.attention.maps[0].keys
+    return {
+        "name": look.name,
+        "facts": look.facts,
+        "text": side.text,
+        "pair": side.text_pair,
+        "target": None if len(look.maps) == 1 else look.attention.main.queries.text,
+        "written": not look.attention.is_given,
+        "maps": [_map(one, is_exact) for one in look.maps],
+        "states": _states(look.states),
+        "predictions": None if look.predictions is None else _predictions(look.predictions),
+        "attributions": [_attribution(one) for one in look.attributions],
+        "steps": _steps(look.steps),
+    }
+
+
+def _states(states: States) -> dict[str, Any]:
+    layers = range(len(states.vectors))
+    near = None
+    if len(states.tokens) <= MOST_NEAR:
+        near = packed(np.stack([states.similarities(layer) for layer in layers]), "f16")
+    planes = np.stack([states.plane(layer) for layer in layers])  # [layers + 1, tokens, 2]
+    widest = np.maximum(np.abs(planes).max(axis=(1, 2), keepdims=True), 1e-12)
+    return {
+        "tokens": _side(states.tokens),
+        "turns": packed(np.clip(1 - states.steps, 0, 2), "f16"),
+        "norms": packed(states.norms, "f32"),
+        "planes": packed(planes / widest, "f16"),
+        "near": near,
+    }
+
+
+def _predictions(found: Predictions) -> dict[str, Any]:
+    layers = [] if found.by_layer is None else range(len(found.by_layer))
+    by_layer = [
+        [[[one.token, round(one.probability, 6)] for one in found.top(place, LAYER_GUESSES, layer)] for layer in layers]
+        for place in range(len(found.places))
+    ]
+    size = found.probabilities.shape[1]  # which may have rows that no token has
+    vocabulary = [*found.vocabulary[:size], *[""] * (size - len(found.vocabulary))]
+    return {
+        "tokens": _side(found.tokens),
+        "places": list(found.places),
+        "fills": found.fills,
+        "vocabulary": vocabulary,
+        "probabilities": packed(found.probabilities, "f32"),
+        "by_layer": by_layer,
+    }
+
+
+def _attribution(found: Attribution) -> dict[str, Any]:
+    return {
+        "tokens": _side(found.tokens),
+        "answer": found.answer,
+        "values": np.round(found.attributions, SHOWN_DIGITS).tolist(),
+        "at_text": found.at_text,
+        "at_baseline": found.at_baseline,
+        "gap": found.gap,
+        "steps": found.steps,
+        "complete": found.is_complete,
+    }
+
+
+def _steps(steps: tuple[LayerSteps, ...]) -> dict[str, Any] | None:
+    if not steps:
+        return None
+    names = ("inputs", "value", "joined", "output")
+    arrays = {name: packed(np.stack([getattr(one, name) for one in steps]), "f16") for name in names}
+    return {"formulas": [[one.name, one.formula, one.axes] for one in steps[0].five], **arrays}
+
+
+def _map(look: MapLook, is_exact: bool) -> dict[str, Any]:
+    map, found = look.map, look.neurons
+    kind = "f16" if is_exact else "root"
+    neurons = None
+    if found is not None:
+        neurons = {"query": packed(found.query, "f16"), "key": packed(found.key, "f16")}
+        if found.position is not None:
+            neurons["position"] = packed(found.position, "f16")
+    return {
+        "kind": map.kind,
+        "source": map.source,
+        "causal": map.is_causal,
+        "layers": list(map.layers),
+        "heads": list(map.heads),
+        "queries": _side(map.queries),
+        "keys": _side(map.keys),
+        "weights": packed(map.weights, kind),
+        "neurons": neurons,
+        "patterns": [
+            {
+                "pattern": one.pattern,
+                "meaning": one.meaning,
+                "tokens": one.num_tokens,
+                "even": round(one.heads[0].even, SHOWN_DIGITS),
+                "scores": np.round(one.scores, SHOWN_DIGITS).tolist(),
+            }
+            for one in look.patterns
+        ],
+        "rollout": None if look.rollout is None else packed(look.rollout, kind),
+        "flow": None if look.flow is None else packed(look.flow, "f16"),
+    }
+
+
+def _side(tokens: Tokens) -> dict[str, Any]:
+    texts = [-1 if number is None else number for number in tokens.texts]
+    return {"labels": list(tokens.labels), "texts": texts, "writes": list(tokens.writes)}

@@ -1,0 +1,61 @@
+// The vectors of the tokens, layer by layer: how far each one turns, where they lie, what is near.
+
+const NEAREST = 4;
+const source = { token: -1 }; // of a translator, whose tokens above are those of the target
+
+function layers(reading, map, panel) {
+  const own = reading.states;
+  const side = own.tokens;
+  const depth = own.norms.shape[0];
+  const layer = clamp(map.layers[at(map).layer], 0, depth - 1); // states count the embeddings as 0
+  const isOne = reading.maps.length === 1;
+  const chosen = isOne ? at(map).token : Math.min(source.token, side.labels.length - 1);
+  const pick = (token) => { source.token = token; change(isOne ? { token } : {}); };
+  const turns = side.labels.map((_, token) => Float32Array.from({ length: depth - 1 }, (_, step) => own.turns.get(step, token)));
+  const across = { labels: Array.from({ length: depth - 1 }, (_, i) => `layer ${i + 1}`), texts: new Array(depth - 1).fill(0), writes: [] };
+  const full = Math.max(1e-6, ...turns.map((row) => Math.max(...row)));
+  panel.append(
+    h("section", {}, h("h3", {}, "How far each layer turns a token"),
+      h("p", { class: "note" }, "1 less the cosine of a token's vector with its own one layer before."),
+      heat(panel, { rows: turns, down: side, across, name: "turns", chosen, full, pick })),
+    h("section", {}, h("h3", {}, `Where the tokens lie behind layer ${layer}`), planeOf(own, side, layer, chosen, panel),
+      h("p", { class: "note" }, "The first two principal components of this layer's vectors. What is near here need not be near in all dimensions.")),
+  );
+  if (own.near) panel.append(nearest(own, side, depth, Math.max(chosen, 0), pick));
+}
+
+function planeOf(own, side, layer, chosen, panel) {
+  const width = Math.min(panel.clientWidth || 340, 640);
+  const height = Math.round(width * 0.62);
+  const spots = side.labels.map((label, token) => {
+    const [x, y] = own.planes.row(layer, token);
+    return { label, token, x: width * (0.5 + 0.42 * x), y: height * (0.5 - 0.44 * y) };
+  });
+  const taken = [];
+  const isFree = (box) => taken.every((other) => box.right < other.left || box.left > other.right || box.bottom < other.top || box.top > other.bottom);
+  return svg("svg", { class: "plane", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `A map of ${side.labels.length} tokens behind layer ${layer}` },
+    svg("rect", { width, height, class: "ground" }),
+    spots.map(({ label, token, x, y }) => {
+      const wide = widthOf(cut(label), 12);
+      const onLeft = x > width * 0.7;
+      const box = { left: onLeft ? x - 8 - wide : x + 8, right: onLeft ? x - 8 : x + 8 + wide, top: y - 8, bottom: y + 8 };
+      const isShown = token === chosen || isFree(box);
+      if (isShown) taken.push(box);
+      return svg("g", { class: token === chosen ? "spot on" : side.texts[token] < 0 ? "spot special" : "spot" },
+        svg("title", {}, label), svg("circle", { cx: x, cy: y, r: token === chosen ? 6 : 4 }),
+        isShown ? svg("text", { x: onLeft ? x - 8 : x + 8, y: y + 4, "text-anchor": onLeft ? "end" : "start" }, cut(label)) : null);
+    }));
+}
+
+function nearest(own, side, depth, token, pick) {
+  return h("section", {}, h("h3", {}, "What is nearest to a token in this text"),
+    h("div", { class: "fields" }, tokenSelect(side, "token", token, pick)),
+    h("div", { class: "wide" }, h("table", {},
+      h("thead", {}, h("tr", {}, ["layer", "nearest tokens, by cosine"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, Array.from({ length: depth }, (_, layer) => {
+        const cosines = own.near.row(layer, token);
+        const others = best(cosines, NEAREST + 1).filter((index) => index !== token).slice(0, NEAREST);
+        return h("tr", {}, h("th", { scope: "row" }, layer === 0 ? "embeddings" : layer),
+          h("td", {}, h("ul", { class: "shifts" }, others.map((index) => h("li", {}, h("span", { dir: "auto" }, side.labels[index]), ` ${number(cosines[index], 2)}`)))));
+      })))));
+}

@@ -1,0 +1,102 @@
+// The head view: tokens that look at the left, tokens that are seen at the right, a line for each weight.
+
+const MOST_LINES = 1400;
+const LEAST_WEIGHT = 0.01;
+
+function lines(reading, map, panel) {
+  const count = map.heads.length;
+  const colours = theme();
+  const width = 120;
+  const height = ROW * Math.max(map.queries.labels.length, map.keys.labels.length);
+  const picture = svg("svg", { class: "links", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", height, role: "img" });
+  const bars = new Array(map.keys.labels.length);
+  let pointed = -1;
+  let seen = -1;
+  const draw = () => drawLines(map, picture, bars, pointed >= 0 ? pointed : at(map).token, seen, colours, width);
+  const left = tokenColumn(map.queries, {
+    label: map.kind === "cross" ? "target, looks" : "looks", chosen: at(map).token, align: "right",
+    pick: (index) => change({ token: index }), point: (index) => { pointed = index; draw(); },
+  });
+  const right = tokenColumn(map.keys, {
+    label: map.kind === "cross" ? "source, is seen" : "is seen", chosen: -1, point: (index) => { seen = index; draw(); }, marks: (index) => (bars[index] = h("span", { class: "bars", "aria-hidden": "true" })),
+  });
+  panel.append(
+    headChips(map, count, colours),
+    h("div", { class: "linked" }, left, picture, right),
+    h("p", { class: "note", "aria-live": "polite" }),
+  );
+  draw();
+}
+
+// One chip a head; several may be on, each with its colour.
+function headChips(map, count, colours) {
+  const box = h("div", { class: "chips", role: "group", "aria-label": `Heads of layer ${map.layers[at(map).layer]}` });
+  map.heads.forEach((head, index) => {
+    const on = at(map).heads.includes(index);
+    const one = h("button", {
+      type: "button", class: "chip", "aria-pressed": on ? "true" : "false", "aria-label": `head ${head}`, "data-key": `chip-${index}`,
+      title: `head ${head}: a click shows it alone, with Shift or Ctrl beside others`,
+      onclick: (event) => {
+        if (!(event.shiftKey || event.ctrlKey || event.metaKey)) return change({ heads: [index] });
+        const heads = on ? at(map).heads.filter((other) => other !== index) : [...at(map).heads, index].sort((a, b) => a - b);
+        return change({ heads });
+      },
+    }, head);
+    one.style.setProperty("--own", hue(index, count, colours.isDark));
+    box.append(one);
+  });
+  const isAll = at(map).heads.length === count;
+  box.append(button(isAll ? "only one" : "all heads", () => change({ heads: isAll ? [at(map).heads[0]] : map.heads.map((_, index) => index) }), { class: "quiet", "data-key": "chip-all" }));
+  return box;
+}
+
+function drawLines(map, picture, bars, token, seen, colours, width) {
+  const found = [];
+  const queries = token >= 0 ? [token] : map.queries.labels.map((_, index) => index);
+  for (const head of at(map).heads) {
+    for (const query of queries) {
+      const own = map.weights.row(at(map).layer, head, query);
+      own.forEach((weight, key) => {
+        if ((seen < 0 || key === seen) && weight >= (token >= 0 || seen >= 0 ? 0.002 : LEAST_WEIGHT)) found.push([weight, head, query, key]);
+      });
+    }
+  }
+  found.sort((a, b) => b[0] - a[0]);
+  const shown = found.slice(0, MOST_LINES);
+  picture.replaceChildren(
+    ...shown.reverse().map(([weight, head, query, key]) => {
+      const [top, bottom] = [(query + 0.5) * ROW, (key + 0.5) * ROW];
+      return svg("path", {
+        d: `M0 ${top}C${width * 0.45} ${top} ${width * 0.55} ${bottom} ${width} ${bottom}`, fill: "none", "vector-effect": "non-scaling-stroke",
+        stroke: hue(head, map.heads.length, colours.isDark), "stroke-opacity": Math.min(1, 0.06 + weight), "stroke-width": 0.6 + 2.6 * weight,
+      });
+    }),
+  );
+  picture.setAttribute("aria-label", saidOfLines(map, token, seen, found));
+  bars.forEach((bar, key) => bar.replaceChildren(...barsOf(map, token, key, colours)));
+  const note = picture.parentElement && picture.parentElement.parentElement.querySelector(".note");
+  if (note) note.textContent = saidOfLines(map, token, seen, found);
+}
+
+// Beside a token that is seen: for each head how much of the chosen token's attention it gets.
+function barsOf(map, token, key, colours) {
+  if (token < 0) return [];
+  return at(map).heads.map((head) => {
+    const weight = map.weights.get(at(map).layer, head, token, key);
+    const bar = h("i", {});
+    bar.style.background = hue(head, map.heads.length, colours.isDark);
+    bar.style.opacity = String(Math.sqrt(weight));
+    return bar;
+  });
+}
+
+function saidOfLines(map, token, seen, found) {
+  const heads = at(map).heads.length === 1 ? `head ${map.heads[at(map).heads[0]]}` : `${at(map).heads.length} heads`;
+  const where = `Layer ${map.layers[at(map).layer]}, ${heads}`;
+  if (token < 0 && seen >= 0) return `${where}: ${map.keys.labels[seen]} is seen most by ${found.slice(0, 4).map(([weight, , query]) => `${map.queries.labels[query]} ${percent(weight)}`).join(", ") || "none"}.`;
+  if (token < 0) return `${where}: the ${Math.min(found.length, MOST_LINES).toLocaleString("en")} strongest of ${found.length.toLocaleString("en")} weights from ${LEAST_WEIGHT} on. Choose a token to see its own.`;
+  const sums = new Float32Array(map.keys.labels.length);
+  for (const head of at(map).heads) map.weights.row(at(map).layer, head, token).forEach((weight, key) => { sums[key] += weight / at(map).heads.length; });
+  const most = best(sums, 4).map((key) => `${map.keys.labels[key]} ${percent(sums[key])}`).join(", ");
+  return `${where}: ${map.queries.labels[token]} looks at ${most}.`;
+}

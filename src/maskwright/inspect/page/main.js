@@ -1,0 +1,117 @@
+// The page: what is looked at at the top, one view below it, two readings side by side.
+
+let data = null;
+
+const VIEWS = [
+  ["overview", "Overview", overview, "Every head of every layer; queries down, keys across."],
+  ["lines", "Lines", lines, "Who looks at whom: the thicker the line, the greater the weight."],
+  ["matrix", "Matrix", matrix, "Every weight of one head."],
+  ["neurons", "Neurons", neurons, "What a weight is made of: queries, keys and their products."],
+  ["steps", "Steps", steps, "One layer of attention, step by step."],
+  ["heads", "Heads", heads, "Which heads do what."],
+  ["flow", "Flow", flow, "Attention through all layers, down to the input."],
+  ["layers", "Layers", layers, "The vectors of the tokens, layer by layer."],
+  ["guesses", "Guesses", guesses, "What a language model would put there."],
+  ["reasons", "Reasons", reasons, "What the answer rests on."],
+];
+const HAS = { guesses: (reading) => reading.predictions, reasons: (reading) => reading.attributions.length };
+
+function header() {
+  const [first, second] = data.readings;
+  const quote = (reading) => [h("q", { dir: "auto" }, reading.text), reading.pair === null ? null : [" and ", h("q", { dir: "auto" }, reading.pair)]];
+  const written = (reading) => reading.target !== null && h("p", { class: "made" }, reading.written ? "It writes " : "Target: ", h("q", { dir: "auto" }, reading.target));
+  return h("header", {},
+    h("p", { class: "over" }, h("span", { class: "name", dir: "auto" }, second && second.name !== first.name ? `${first.name} and ${second.name}` : first.name), h("span", {}, first.facts)),
+    h("h1", {}, quote(first), second && second.text !== first.text ? [" against ", quote(second)] : null),
+    data.readings.map(written));
+}
+
+function toolbar() {
+  const maps = data.readings[0].maps;
+  const map = maps[state.kind];
+  const known = VIEWS.filter(([name]) => !HAS[name] || data.readings.some(HAS[name]));
+  const step = (by) => change({ layer: state.layer + by });
+  return h("div", { class: "bar-top" },
+    h("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, known.map(([name, label], index) => h("button", {
+      type: "button", role: "tab", id: `tab-${name}`, "aria-selected": state.view === name ? "true" : "false", "aria-controls": "panel", tabindex: state.view === name ? 0 : -1, "data-key": `tab-${name}`,
+      onclick: () => change({ view: name }),
+      onkeydown: (event) => {
+        const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (!by) return;
+        const next = known[(index + by + known.length) % known.length][0];
+        change({ view: next });
+        document.getElementById(`tab-${next}`).focus();
+      },
+    }, label))),
+    h("div", { class: "fields" },
+      maps.length > 1 ? h("label", { class: "field" }, h("span", {}, "attention"), kindSelect(maps)) : null,
+      h("div", { class: "stepper", role: "group", "aria-label": "Layer" },
+        button("−", () => step(-1), { "aria-label": "layer below", "data-key": "layer-down", disabled: state.layer === 0 }),
+        h("span", { "aria-live": "polite" }, `layer ${map.layers[state.layer]}`),
+        button("+", () => step(1), { "aria-label": "layer above", "data-key": "layer-up", disabled: state.layer === map.layers.length - 1 })),
+      tokenSelect(map.queries, map.kind === "cross" ? "target token" : "token", state.token, (index) => change({ token: index }), "all")),
+    h("p", { class: "source" }, map.source));
+}
+
+const KIND_NAMES = { encoder: "source to source", decoder: "target to target, masked", cross: "target to source (cross)" };
+
+function kindSelect(maps) {
+  const box = h("select", { "data-key": "kind", onchange: () => change({ kind: Number(box.value), token: -1, key: -1 }) });
+  maps.forEach((map, index) => box.append(h("option", { value: index, selected: index === state.kind }, KIND_NAMES[map.kind] || map.kind)));
+  return box;
+}
+
+function draw(keepFocus = true) {
+  const kept = keepFocus && document.activeElement ? document.activeElement.dataset.key : null;
+  const scroll = [window.scrollX, window.scrollY];
+  const [name, , view, said] = VIEWS.find(([own]) => own === state.view) || VIEWS[0];
+  const panel = h("main", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${name}`, class: `view ${name}${data.readings.length > 1 ? " two" : ""}` });
+  document.getElementById("app").replaceChildren(header(), toolbar(), h("p", { class: "lead" }, said), panel, h("footer", {}, h("p", {}, data.exactness)));
+  if (name === "heads" && data.moves) moved(panel.appendChild(h("div", { class: "moves" })));
+  if (name === "heads" && data.comparison) compared(panel.appendChild(h("div", { class: "moves" })));
+  const readings = data.readings.map((reading, index) => {
+    const part = panel.appendChild(h("section", { class: "reading", "aria-label": data.readings.length > 1 ? `${index + 1}: ${reading.text}` : null }));
+    if (data.readings.length > 1) part.append(h("h2", { dir: "auto" }, data.readings[0].text === data.readings[1].text ? reading.name : reading.text));
+    return [reading, part];
+  });
+  for (const [reading, part] of readings) {
+    const map = reading.maps[Math.min(state.kind, reading.maps.length - 1)];
+    view(reading, map, part.appendChild(h("div", { class: "content" })));
+    if (name === "lines") part.append(button("Save SVG", () => saveSvg("attention.svg", pictureOfLines(part, map)), { class: "quiet" }));
+  }
+  if (kept) {
+    const again = document.querySelector(`[data-key="${CSS.escape(kept)}"]`);
+    if (again) again.focus({ preventScroll: true });
+  }
+  window.scrollTo(...scroll);
+}
+
+// The head view as one picture: the lines with their tokens at both sides.
+function pictureOfLines(part, map) {
+  const links = part.querySelector(".links");
+  const side = (labels) => Math.max(...labels.map((label) => widthOf(label))) + 16;
+  const [left, right, middle] = [side(map.queries.labels), side(map.keys.labels), 220];
+  const height = Number(links.getAttribute("height"));
+  const text = (labels, x, anchor) => labels.map((label, index) => svg("text", { x, y: (index + 0.68) * ROW, "text-anchor": anchor, class: "label" }, label));
+  const copy = svg("g", { transform: `translate(${left} 0) scale(${middle / 120} 1)` }, [...links.children].map((line) => line.cloneNode(true)));
+  const picture = svg("svg", { width: left + middle + right, height, viewBox: `0 0 ${left + middle + right} ${height}`, class: "saved" }, copy, text(map.queries.labels, left - 8, "end"), text(map.keys.labels, left + middle + 8, "start"));
+  part.append(picture);
+  queueMicrotask(() => picture.remove());
+  return picture;
+}
+
+async function start() {
+  data = await load();
+  readAddress();
+  if (!VIEWS.some(([name]) => name === state.view)) state.view = "overview";
+  redraw = draw;
+  draw(false);
+  window.addEventListener("hashchange", () => { readAddress(); draw(); });
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) { width = window.innerWidth; draw(); }
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+}
+
+start();

@@ -1,0 +1,32 @@
+// What an answer rests on: how much each token adds to it, by integrated gradients.
+
+const chosenAnswer = { index: 0 };
+
+function reasons(reading, map, panel) {
+  const all = reading.attributions;
+  if (!all.length) {
+    panel.append(h("p", { class: "note" }, "There is no answer to explain here: classifiers, regressions and masked words of shorter texts have one."));
+    return;
+  }
+  const index = clamp(chosenAnswer.index, 0, all.length - 1);
+  const own = all[index];
+  const full = Math.max(1e-9, ...own.values.map(Math.abs));
+  const colours = theme();
+  const picker = h("select", { "aria-label": "answer", "data-key": "answer", onchange: () => { chosenAnswer.index = Number(picker.value); redraw(); } },
+    all.map((one, i) => h("option", { value: i, selected: i === index }, `${one.answer}  (${signed(one.at_text)})`)));
+  const text = h("p", { class: "marked", dir: "auto" }, own.tokens.labels.map((label, token) => {
+    const rgb = shade(colours, (0.85 * own.values[token]) / full);
+    const light = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
+    const one = h("span", { title: `${label}: ${signed(own.values[token])}` }, label);
+    one.style.background = css(rgb);
+    one.style.color = light > 140 ? "#111" : "#fff";
+    return one;
+  }));
+  const order = best(own.values.map(Math.abs), own.values.length);
+  panel.append(h("section", {}, h("div", { class: "fields" }, h("label", { class: "field" }, h("span", {}, "answer"), picker)), text,
+    h("p", { class: "note" }, `The answer's logit is ${number(own.at_text, 2)} at the text and ${number(own.at_baseline, 2)} at a text of neutral tokens. The parts add up to ${number(own.values.reduce((sum, value) => sum + value, 0), 3)}, the difference is ${number(own.at_text - own.at_baseline, 3)}${own.complete ? "" : ": they do not meet, so take the parts with care"} (${own.steps} points of the way).`),
+    h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ["token", "adds"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, order.slice(0, 20).map((token) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, own.tokens.labels[token]),
+        h("td", { class: own.values[token] < 0 ? "other" : null }, barOf(Math.abs(own.values[token]) / full), h("span", { class: "value" }, signed(own.values[token])))))))),
+    button("Save CSV", () => saveCsv("attributions.csv", [["token", "adds"], ...own.tokens.labels.map((label, i) => [label, own.values[i]])]), { class: "quiet" })));
+}

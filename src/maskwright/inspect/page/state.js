@@ -1,0 +1,55 @@
+// What is looked at, in the address of the page: a link shows the same again.
+
+const state = {
+  view: "overview",
+  kind: 0, // of attention
+  layer: 0, // places among those that are here, not numbers
+  heads: [0],
+  token: -1, // of the queries; -1 for all
+  key: -1, // of the keys
+  root: false, // whether shades are those of the roots
+};
+let redraw = () => {};
+
+function change(values, keepFocus = true) {
+  Object.assign(state, values);
+  const map = data.readings[0].maps[state.kind];
+  state.layer = clamp(state.layer, 0, map.layers.length - 1);
+  state.heads = state.heads.filter((head) => head >= 0 && head < map.heads.length);
+  if (!state.heads.length) state.heads = [0];
+  if (state.token >= map.queries.labels.length) state.token = -1;
+  if (state.key >= map.keys.labels.length) state.key = -1;
+  const own = new URLSearchParams({ view: state.view, layer: map.layers[state.layer], heads: state.heads.map((head) => map.heads[head]).join(".") });
+  if (state.kind) own.set("kind", map.kind);
+  if (state.token >= 0) own.set("token", state.token);
+  if (state.root) own.set("shade", "root");
+  history.replaceState(null, "", `#${own}`);
+  redraw(keepFocus);
+}
+
+// The same in one map, where another model has fewer layers or heads, or another text fewer tokens.
+function at(map) {
+  const heads = state.heads.filter((head) => head < map.heads.length);
+  return {
+    layer: Math.min(state.layer, map.layers.length - 1),
+    heads: heads.length ? heads : [0],
+    token: state.token < map.queries.labels.length ? state.token : -1,
+    key: state.key < map.keys.labels.length ? state.key : -1,
+  };
+}
+
+function readAddress() {
+  const own = new URLSearchParams(location.hash.slice(1));
+  const maps = data.readings[0].maps;
+  const kind = maps.findIndex((map) => map.kind === own.get("kind"));
+  state.kind = kind >= 0 ? kind : 0;
+  const map = maps[state.kind];
+  state.view = own.get("view") || "overview";
+  state.layer = Math.max(0, map.layers.indexOf(Number(own.get("layer"))));
+  state.heads = (own.get("heads") || "").split(".").map((head) => map.heads.indexOf(Number(head))).filter((head) => head >= 0);
+  if (!state.heads.length) state.heads = [0];
+  const token = own.get("token");
+  state.token = token === null || !/^\d+$/.test(token) ? -1 : Number(token);
+  if (state.token >= map.queries.labels.length) state.token = -1;
+  state.root = own.get("shade") === "root";
+}

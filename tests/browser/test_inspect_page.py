@@ -1,0 +1,291 @@
+"""The page of `inspect` in a real browser: every view, both themes, a phone and a wide screen, keys, hostile text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from browser.test_report_page import CONTRASTS, ENOUGH
+from inference.samples import tiny
+from looked_at import TEXT, network, translator
+from maskwright.inspect import Look, Moves, attention, compare_models, head_moves, look, query_key, render
+from maskwright.inspect.compare import ModelComparison
+
+VIEWS = ("overview", "lines", "matrix", "neurons", "steps", "heads", "flow", "layers", "guesses", "reasons")
+HOSTILE = "</script><script>document.title='taken'</script> <img src=x onerror=document.title='taken'> \u2028 & \" '"
+LABELS = ["no", HOSTILE]
+
+Page = tuple[list[Look], Moves | None, ModelComparison | None]
+
+
+@cache
+def pages() -> dict[str, Page]:
+    """What the pages of the tests show."""
+    masked = look(tiny("mlm"), "the cat [MASK] on the mat .", name="masked")
+    judged = look(tiny("classification", labels=LABELS), (TEXT, "dogs and cats"), name="judge")
+    one, other = look(tiny(), "the cat sat on the mat"), look(tiny(), "the cat sat in the mat")
+    return {
+        "masked": ([masked], None, None),
+        "pair": ([judged], None, None),
+        "translation": ([look(translator(), TEXT, target="rain fell on dogs")], None, None),
+        "left to right": ([look(network("GPT-2"), TEXT, name="left to right")], None, None),
+        "two texts": ([one, other], head_moves(one.attention.main, other.attention.main, "cat"), None),
+        "two models": ([one, look(network("BERT"), TEXT)], None, compare_models(tiny(), network("BERT"), [TEXT])),
+    }
+
+
+def view(opened: Any, name: str) -> None:
+    """Open a view by its tab."""
+    opened.page.click(f"#tab-{name}")
+    opened.page.wait_for_selector(f"main.{name}")
+
+
+@pytest.fixture
+def open_look(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Opens a page of `pages` by name, or looks that are given, and waits until it is drawn."""
+
+    def opener(which: str | Page, *options: Any, **more: Any) -> Any:
+        opened = open_page(render(*(pages()[which] if isinstance(which, str) else which)), *options, **more)
+        opened.page.wait_for_selector("main")
+        return opened
+
+    return opener
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1400])
+@pytest.mark.parametrize("name", ["masked", "pair", "translation", "left to right", "two texts", "two models"])
+def test_every_view_is_quiet_fits_and_can_be_read(open_look: Any, name: str, width: int, scheme: str):
+    opened = open_look(name, width, scheme)
+    tabs = opened.ask("[...document.querySelectorAll('[role=tab]')].map((tab) => tab.id.slice(4))")
+    assert set(VIEWS[:8]) <= set(tabs) <= set(VIEWS)
+    for one in tabs:
+        view(opened, one)
+        assert opened.ask("document.documentElement.scrollWidth") == width, one
+        contrasts = opened.ask(CONTRASTS)
+        assert [entry for entry in contrasts if entry[0] < ENOUGH] == [], one
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_a_small_screen_of_320_and_a_wide_one_of_1600_fit_too(open_look: Any):
+    for width in (320, 1600):
+        opened = open_look("translation", width)
+        for name in ("overview", "lines", "matrix"):
+            view(opened, name)
+            assert opened.ask("document.documentElement.scrollWidth") == width
+
+
+def test_the_page_holds_the_weights_that_python_has(open_look: Any):
+    opened = open_look("masked")
+    map = pages()["masked"][0][0].attention.main
+    view(opened, "matrix")
+    opened.page.click("[data-key=chip-2]")
+    opened.page.click("[data-key=layer-up]")
+    opened.page.focus("canvas[tabindex]")
+    for _ in range(3):
+        opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("ArrowDown")
+    shown = opened.ask("document.querySelector('.readout').textContent")
+    expected = map.of(2, 3)[1, 3]
+    assert shown.startswith(f"{map.queries.labels[1]} → {map.keys.labels[3]}")
+    assert float(shown.split()[-1]) == pytest.approx(expected, abs=6e-4)
+
+
+def test_one_byte_weights_are_as_exact_as_they_say(monkeypatch: pytest.MonkeyPatch, open_look: Any):
+    monkeypatch.setattr("maskwright.inspect.page.data.MOST_EXACT", 0)
+    opened = open_look("masked")
+    map = pages()["masked"][0][0].attention.main
+    view(opened, "lines")
+    assert "one byte" in opened.ask("document.querySelector('footer').textContent")
+    shown = opened.ask("document.querySelectorAll('.links path').length")
+    assert shown == int((map.of(1, 1) >= 0.01).sum()) or abs(shown - (map.of(1, 1) >= 0.01).sum()) <= 4
+    codes = np.rint(255 * np.sqrt(map.weights)) / 255
+    assert np.abs(codes**2 - map.weights).max() <= 0.004
+
+
+def test_a_chosen_token_shows_its_own_lines_and_keys_walk_through_tokens(open_look: Any):
+    opened = open_look("masked")
+    view(opened, "lines")
+    first = "[data-key='looks-0']"
+    opened.page.focus(first)
+    opened.page.keyboard.press("ArrowDown")
+    opened.page.keyboard.press("ArrowDown")
+    opened.page.keyboard.press("Enter")
+    assert opened.ask("document.activeElement.textContent") == "cat"
+    assert opened.ask("document.querySelectorAll('[role=option][aria-selected=true]').length") == 1
+    assert "cat looks at" in opened.ask("document.querySelector('.content .note').textContent")
+    assert 0 < opened.ask("document.querySelectorAll('.links path').length") <= 9
+    assert "token=2" in opened.ask("location.hash")
+
+
+def test_the_address_shows_the_same_again(open_look: Any):
+    opened = open_look("masked")
+    opened.ask("() => { location.hash = '#view=neurons&layer=3&heads=2.4&token=4'; }")
+    opened.page.wait_for_selector("main.neurons")
+    assert opened.ask("document.querySelector('.stepper').textContent").strip("−+") == "layer 3"
+    assert opened.ask("[...document.querySelectorAll('.chip[aria-pressed=true]')].map((one) => one.textContent)") == [
+        "2",
+        "4",
+    ]
+    opened.ask("() => { location.hash = '#view=nothing&layer=99&heads=x&token=1e9&shade=%3Cscript%3E'; }")
+    opened.page.wait_for_selector("main.overview")
+    assert opened.complaints == []
+
+
+def test_tabs_and_heads_are_reached_by_keys(open_look: Any):
+    opened = open_look("masked")
+    opened.page.focus("#tab-overview")
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.wait_for_selector("main.lines")
+    assert opened.ask("document.activeElement.id") == "tab-lines"
+    opened.page.keyboard.press("ArrowLeft")
+    opened.page.focus(".thumb[aria-current]")
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("ArrowDown")
+    opened.page.keyboard.press("Enter")
+    opened.page.wait_for_selector("main.lines")
+    assert "layer=2&heads=2" in opened.ask("location.hash")
+
+
+def test_everything_that_can_be_used_has_a_name(open_look: Any):
+    opened = open_look("translation")
+    unnamed = """[...document.querySelectorAll('button, select, input, [role=img]')].filter((one) =>
+      !(one.getAttribute('aria-label') || one.textContent.trim() || one.closest('label')))
+      .map((one) => one.outerHTML.slice(0, 80))"""
+    for name in VIEWS[:8]:
+        view(opened, name)
+        assert opened.ask(unnamed) == [], name
+
+
+def test_scores_and_weights_of_the_neuron_view_are_those_of_python(open_look: Any):
+    opened = open_look("masked")
+    found = query_key(tiny("mlm"), "the cat [MASK] on the mat .")
+    opened.ask("() => { location.hash = '#view=neurons&layer=2&heads=4&token=3'; }")
+    opened.page.wait_for_selector("main.neurons")
+    rows = opened.ask(
+        "[...document.querySelectorAll('.neurons tbody tr')].map((row) => [...row.cells].map((one) => one.textContent))"
+    )
+    assert [row[0] for row in rows] == list(found.map.keys.labels)
+    for row, score, weight in zip(rows, found.scores[1, 3, 3], found.map.of(2, 4)[3], strict=True):
+        assert float(row[3].replace("−", "-").replace("+", "")) == pytest.approx(score, abs=0.02)
+        assert float(row[4].removesuffix(" %")) / 100 == pytest.approx(weight, abs=0.006)
+
+
+def test_the_vocabulary_is_searched_as_a_person_types(open_look: Any):
+    opened = open_look("masked")
+    found = pages()["masked"][0][0].predictions
+    assert found is not None
+    view(opened, "guesses")
+    tokens = "[...document.querySelectorAll('.guesses tbody th')].map((cell) => cell.textContent)"
+    assert opened.ask(tokens)[:5] == [one.token for one in found.top(0, 5)]
+    opened.page.fill("input[type=search]", "ca")
+    assert opened.ask(tokens) == [one.token for one in found.search("ca", 0, 60)]
+
+
+def test_a_translation_shows_three_kinds_and_what_is_written(open_look: Any):
+    opened = open_look("translation")
+    assert opened.ask("[...document.querySelector('[data-key=kind]').options].map((one) => one.value)") == [
+        "0",
+        "1",
+        "2",
+    ]
+    opened.page.select_option("[data-key=kind]", "2")
+    assert "K and V from what the encoder made" in opened.ask("document.querySelector('.source').textContent")
+    assert "rain fell on dogs" in opened.ask("document.querySelector('header').textContent")
+
+
+def test_two_texts_stand_beside_each_other_with_the_heads_that_moved(open_look: Any):
+    opened = open_look("two texts")
+    moves = pages()["two texts"][1]
+    assert moves is not None and opened.ask("document.querySelectorAll('.reading').length") == 2
+    view(opened, "heads")
+    first = moves.moves[0]
+    assert opened.ask("document.querySelector('.moves .pick b').textContent") == f"{first.layer}·{first.head}"
+
+
+@pytest.mark.parametrize("width", [375, 1400])
+def test_hostile_text_stays_text_in_every_view(open_look: Any, width: int):
+    judge = look(tiny("classification", labels=LABELS), (HOSTILE, HOSTILE), name=HOSTILE)
+    labels = tuple(f"{HOSTILE} {index}" for index in range(len(judge.attention.main.keys)))
+    side = replace(judge.attention.main.keys, labels=labels)
+    map = replace(judge.maps[0].map, queries=side, keys=side)
+    shown = replace(judge, maps=(replace(judge.maps[0], map=map),), states=replace(judge.states, tokens=side))
+    opened = open_look(([shown], None, None), width)
+    for name in (*VIEWS[:8], "reasons"):
+        view(opened, name)
+        assert opened.ask("document.scripts.length") == 2 and opened.ask("document.images.length") == 0, name
+        assert opened.ask("document.documentElement.scrollWidth") == width, name
+    assert opened.ask("document.title").startswith("</script><script>")
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_no_other_script_or_style_may_run(open_look: Any):
+    """What is put into the page later is stopped by its policy."""
+    opened = open_look("masked")
+    opened.ask(
+        "() => { const own = document.createElement('script'); own.textContent = 'document.title = `taken`';"
+        " document.body.append(own); }"
+    )
+    assert opened.ask("document.title") != "taken" and any(
+        "Content Security Policy" in one for one in opened.complaints
+    )
+
+
+def test_pictures_and_tables_are_saved_as_files(open_look: Any):
+    opened = open_look("masked")
+    for name, label, suffix in (
+        ("lines", "Save SVG", "svg"),
+        ("matrix", "Save PNG", "png"),
+        ("matrix", "Save CSV", "csv"),
+    ):
+        view(opened, name)
+        with opened.page.expect_download() as download:
+            opened.page.click(f"text={label}")
+        data = download.value.path().read_bytes()
+        assert download.value.suggested_filename.endswith(suffix) and len(data) > 200
+        if suffix == "svg":
+            assert b"cat" in data and b"<script" not in data
+        if suffix == "csv":
+            rows = data.decode().splitlines()
+            assert len(rows) == 10 and float(rows[1].split(",")[1]) == pytest.approx(
+                float(pages()["masked"][0][0].attention.main.of(1, 1)[0, 0]), abs=1e-3
+            )
+
+
+@pytest.mark.slow
+def test_a_text_of_512_tokens_opens_and_is_drawn_soon(open_look: Any):
+    model = tiny_long()
+    long = look(model, " ".join(["the cat sat on the mat ."] * 120))
+    assert len(long.attention.main.keys) == 512
+    html = render([long])
+    assert len(html) < 4_000_000
+    opened = open_look(([long], None, None))
+    for name in VIEWS[:8]:
+        view(opened, name)
+        assert opened.ask("document.querySelectorAll('svg *').length") < 5000
+    assert opened.complaints == []
+
+
+def tiny_long() -> Any:
+    """Two layers of four heads that take 512 tokens."""
+    from maskwright.models.model import build
+
+    own = network("BERT")
+    model = build(replace(own.config, max_position_embeddings=512), None, seed=1)
+    model.tokenizer = own.tokenizer
+    return model.eval()
+
+
+def test_the_data_of_a_page_is_plain_ascii_that_closes_no_element():
+    from maskwright.inspect.page.data import page_data
+
+    text = page_data(pages()["pair"][0])
+    assert text.isascii() and "<" not in text and "&" not in text
+    assert json.loads(text)["readings"][0]["attributions"][1]["answer"] == HOSTILE
+    assert attention(tiny(), TEXT).main.kind == "self"

@@ -1,0 +1,154 @@
+"""`maskwright inspect`: tables, JSON alone on standard output, a page, and refusals in a sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from inference.samples import tiny
+from looked_at import translator
+from maskwright.inspect import attention, head_moves
+
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "bare"
+    tiny().save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translation_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "translator"
+    translator().save(folder)
+    return folder
+
+
+def test_the_best_heads_of_every_pattern_are_a_table(maskwright, model):
+    code, out, _ = maskwright("inspect", model, TEXT)
+    assert code == 0
+    assert "4 layers of 4 heads, 32 wide" in out and "[CLS] the cat sat" in out
+    assert "previous token" in out and "separator" in out and "same token" in out
+
+
+def test_one_head_is_printed_as_a_table_whose_rows_sum_to_one(maskwright, model):
+    code, out, _ = maskwright("inspect", model, TEXT, "--layers", "2", "--heads", "3")
+    weights = attention(tiny(), TEXT).main.of(2, 3)
+    (row,) = [line.split() for line in out.splitlines() if line.strip().startswith("cat ")]
+    assert code == 0 and row[1:-1] == [f"{value:.2f}" for value in weights[2]] and row[-1] == "1.00"
+
+
+def test_json_holds_weights_where_layers_or_heads_are_chosen(maskwright, model):
+    code, out, _ = maskwright("inspect", model, TEXT, "--layers", "1,3-4", "--heads", "2", "--json")
+    (found,) = json.loads(out)["maps"]
+    assert code == 0 and (found["layers"], found["heads"]) == ([1, 3, 4], [2])
+    np.testing.assert_allclose(found["weights"], attention(tiny(), TEXT).main.weights[[0, 2, 3]][:, [1]], atol=1e-5)
+    _, out, _ = maskwright("inspect", model, TEXT, "--json")
+    assert "weights" not in json.loads(out)["maps"][0]
+
+
+def test_everything_is_written_as_json(maskwright, model, tmp_path):
+    code, out, _ = maskwright("inspect", model, TEXT, "-o", tmp_path / "all.json", "--json")
+    assert code == 0 and json.loads(out) == {"output": str(tmp_path / "all.json")}
+    whole = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert np.shape(whole["maps"][0]["weights"]) == (4, 4, 8, 8) and len(whole["found"][0]["heads"]) == 16
+
+
+def test_heads_are_searched_by_pattern_and_from_word_to_word(maskwright, model):
+    asked = ("--find", "previous token", "--find", "cat -> mat")
+    code, out, _ = maskwright("inspect", model, TEXT, *asked, "--top", "3", "--json")
+    first, second = json.loads(out)["found"]
+    assert code == 0 and (first["pattern"], second["pattern"]) == ("previous token", "cat -> mat")
+    assert len(second["heads"]) == 3 and second["heads"][0]["score"] >= second["heads"][2]["score"]
+    weights = attention(tiny(), TEXT).main.weights[:, :, 2, 6]
+    assert second["heads"][0]["score"] == pytest.approx(weights.max(), abs=1e-5)
+
+
+def test_which_head_moves_most_between_two_sentences(maskwright, model):
+    other = "the cat sat in the mat"
+    code, out, _ = maskwright("inspect", model, TEXT, "--against", other, "--word", "cat", "--json")
+    found = json.loads(out)
+    expected = head_moves(attention(tiny(), TEXT).main, attention(tiny(), other).main, "cat").moves[0]
+    best = found["moves"]["heads"][0]
+    assert code == 0 and (best["layer"], best["head"]) == (expected.layer, expected.head)
+    assert best["distance"] == pytest.approx(expected.distance, abs=1e-5) and found["moves"]["word"] == "cat"
+    code, out, _ = maskwright("inspect", model, TEXT, "--against", other)
+    assert code == 0 and "heads that move most" in out
+
+
+def test_where_a_word_comes_from(maskwright, model):
+    code, out, _ = maskwright("inspect", model, TEXT, "--flow", "mat", "--json")
+    found = json.loads(out)["flow"]
+    assert code == 0 and [one["token"] for one in found["inputs"]][1:3] == ["the", "cat"]
+    assert sum(one["rollout"] for one in found["inputs"]) == pytest.approx(1)
+    code, out, _ = maskwright("inspect", model, TEXT, "--flow", "mat")
+    assert "where 'mat' at layer 4 comes from" in out
+
+
+def test_a_page_is_one_file_that_asks_for_nothing(maskwright, model, tmp_path):
+    code, _, err = maskwright("inspect", model, TEXT, "--pair", "dogs chase cats", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert code == 0 and "written:" in err
+    assert "script-src 'sha256-" in page and "http" not in page.replace("http://www.w3.org", "").replace(
+        "http-equiv", ""
+    )
+
+
+def test_two_models_stand_beside_each_other(maskwright, model, tmp_path):
+    tiny(seed=2).save(tmp_path / "second")
+    asked = ("inspect", model, TEXT, "--against-model", tmp_path / "second", "-o", tmp_path / "both.html", "--json")
+    code, out, _ = maskwright(*asked)
+    found = json.loads(out)
+    assert code == 0 and found["beside"]["model"] == "second" and len(found["comparison"]["heads"]) == 16
+
+
+def test_a_translation_is_shown_with_its_target_given_or_written(maskwright, translation_model, tmp_path):
+    given = ("--target", "rain fell", "--kind", "cross", "--layers", "1", "--json")
+    code, out, _ = maskwright("inspect", translation_model, TEXT, *given)
+    found = json.loads(out)
+    assert (
+        code == 0
+        and found["target"] == "given"
+        and [one["kind"] for one in found["maps"]] == ["encoder", "decoder", "cross"]
+    )
+    code, out, _ = maskwright("inspect", translation_model, TEXT, "--json", "-o", tmp_path / "t.html", "--quiet")
+    assert code == 0 and json.loads(out)["target"] == "written"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--layers", "5"], "There is no layer 5 here: it has layers 1 to 4"),
+        (["--heads", "a"], "--heads is 'a'"),
+        (["--find", "previus token"], "pattern of attention"),
+        (["--find", "cat -> tree"], "'tree' is no word of the text"),
+        (["--against", "x", "--against-model", "y"], "not three"),
+        (["--word", "cat"], "goes with --against"),
+        (["--target", "x"], "takes a target"),
+        (["--kind", "cross"], "kind of attention"),
+        (["-o", "picture.png"], "written as .html or .json"),
+        (["--flow", "tree"], "'tree' is no word"),
+    ],
+)
+def test_refusals_are_one_sentence(maskwright, model, words, message):
+    code, out, err = maskwright("inspect", model, TEXT, *words)
+    assert (code, out) == (2, "")
+    assert message in err and "Traceback" not in err
+
+
+def test_a_checkpoint_stands_beside_the_model_that_the_run_became(maskwright, run_once, tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat sat on the mat .\ndogs chase cats in the garden .\n\n" * 40, encoding="utf-8")
+    sizes = ["hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=24"]
+    network = [word for one in sizes for word in ("--set", one)]
+    run_once("pretrain", "--preset", "bert-tiny", *network, "--objective", "mlm", "--vocab-size", 80, "--steps", 8,
+             "--checkpoint-every", 4, "--keep", 3, "--batch-tokens", 256, "--max-length", 32, "--precision", "fp32",
+             "--quiet", "-o", tmp_path / "run", corpus)  # fmt: skip
+    steps = tmp_path / "run" / "checkpoints"
+    asked = ("inspect", tmp_path / "run/model", TEXT, "--json", "--against-model")
+    early, late = (json.loads(maskwright(*asked, steps / name)[1])["comparison"] for name in ("step-4", "step-8"))
+    assert max(one["same_place"] for one in late["heads"]) == 0 < max(one["same_place"] for one in early["heads"])
