@@ -49,8 +49,11 @@ def translate(
     ] = None,
     to: Annotated[str | None, typer.Option("--to", help="The language to write, of a model of several.")] = None,
     brackets: Annotated[
-        bool, typer.Option("--brackets", help="Results are bracket strings: well-formed ones first, others flagged.")
-    ] = False,
+        str | None,
+        typer.Option(
+            "--brackets", help="Results are bracket strings; flag: well-formed ones first; enforce: nothing else."
+        ),
+    ] = None,
     max_length: MaxLengthOption = None,
     seed: SeedOption = None,
     device: DeviceOption = "auto",

@@ -157,9 +157,7 @@ class TextGenerator:
                 Rules(greedy=True),
                 max_new_tokens=max_new_tokens - 1,
                 end_ids=self.end_ids,
-                watch=lambda row, token: (
-                    spellings[row].add(token) or spellings[row].text().rstrip().endswith((".", "!", "?"))
-                ),
+                watch=lambda row, token: spellings[row].add(token) or _ends_sentence(spellings[row].text()),
             )
             if max_new_tokens > 1
             else [Grown() for _ in range(k)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
+from .marian import MarianBackend
 from .merges_files import TEXT_END
 from .tokenizer_files import special_token_roles
 
@@ -27,7 +28,7 @@ class Vocabulary:
     sep, pad, cls, mask) that it has.
     """
 
-    def __init__(self, backend: Backend, config: dict[str, Any] | None = None) -> None:
+    def __init__(self, backend: Backend | MarianBackend, config: dict[str, Any] | None = None) -> None:
         self.backend = backend
         self.config = dict(config or {})
         self.special_tokens = special_token_roles(backend, self.config)
@@ -102,6 +103,11 @@ class Vocabulary:
         candidates = [token, *(self.special_tokens.get(other, other) for other in others)]
         found = (self.backend.token_to_id(one) for one in candidates if isinstance(one, str))
         return next((id for id in found if id is not None), None)
+
+    @cached_property
+    def language_codes(self) -> tuple[str, ...]:
+        """The languages that a source can ask for as Marian's do, >>fr<<; none in any other tokenizer."""
+        return tuple(self.backend.codes) if isinstance(self.backend, MarianBackend) else ()
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
