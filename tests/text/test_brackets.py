@@ -121,3 +121,9 @@ def test_what_may_become_a_tree_is_exactly_what_some_tree_begins_with(pieces, wo
 )  # fmt: skip
 def test_what_is_half_written_may_go_on_or_not(written, may):
     assert may_become_tree(written, ["dogs", "cats"]) is may
+
+
+def test_no_text_opens_brackets_for_ever():
+    assert may_become_tree("(S " * 16, ["dogs"]) and not may_become_tree("(S " * 17, ["dogs"])
+    assert may_become_tree("(S " * 16 + "dogs " + "(S " * 16, ["dogs", "cats"])
+    assert not may_become_tree("(S " * 16 + "(", ["dogs"]) and not may_become_tree("(" + "S" * 40, ["dogs"])

@@ -83,7 +83,7 @@ class Translation(Task):
         if file_format(path, default="txt") == "txt":
             raise InputError(
                 f"{path} holds texts without translations: give the file of their translations too, line by line "
-                "(--train a.de b.en), or a .tsv, .csv or .jsonl with source and target."
+                "(a.de b.en), or a .tsv, .csv or .jsonl with source and target."
             )
         return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
 

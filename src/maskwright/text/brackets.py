@@ -15,6 +15,8 @@ from ..core.errors import InputError
 if TYPE_CHECKING:
     from .tokenizer import Tokenizer
 
+MOST_OPENED = 16
+LONGEST_LABEL = 32  # its bracket counted
 _UNFINISHED = "\ufffd"  # how the first bytes of a character decode
 _PIECES = re.compile(r"\(|\)|[^\s()]+")
 
@@ -98,17 +100,21 @@ def fault_of(written: str, source: str | None = None) -> str | None:
 def may_become_tree(written: str, words: Sequence[str], *, is_whole: bool = False) -> bool:
     """Whether something can be put behind `written` so that it is a well-formed tree of `words`, or it is one.
 
+    So that every such text ends, no more than MOST_OPENED brackets may open behind one another, and labels are short.
     is_whole: its last piece cannot be continued either, as where each token is a whole word.
     """
     pieces = written.split()
     is_open = bool(pieces) and not is_whole and not written[-1].isspace()
     last = pieces.pop().rstrip(_UNFINISHED) if is_open else ""
     open_labels: list[str] = []
-    num_words, was_opened, is_closed = 0, False, False
+    num_words, num_opened, is_closed = 0, 0, False
     for piece in pieces:
         opens, closes = (len(piece) > 1 and piece[0] == bracket for bracket in "()")
         left = len(words) - num_words
-        if is_closed or (opens and not left) or (not opens and ((was_opened and closes) or not open_labels)):
+        if is_closed or (opens and not left) or (not opens and ((num_opened and closes) or not open_labels)):
+            return False
+        num_opened = num_opened + 1 if opens else 0
+        if num_opened > MOST_OPENED or (opens and len(piece) > LONGEST_LABEL):
             return False
         if opens:
             open_labels.append(piece[1:])
@@ -119,12 +125,11 @@ def may_become_tree(written: str, words: Sequence[str], *, is_whole: bool = Fals
         elif not left or words[num_words] != piece:
             return False
         num_words += not (opens or closes)
-        was_opened = opens
     left = len(words) - num_words
     if not is_open or is_closed:
         return not is_open
-    can_open = bool(left) and last[:1] in ("", "(")
-    can_close = bool(open_labels) and not was_opened and f"){open_labels[-1]}".startswith(last)
+    can_open = bool(left) and last[:1] in ("", "(") and num_opened < MOST_OPENED and len(last) <= LONGEST_LABEL
+    can_close = bool(open_labels) and not num_opened and f"){open_labels[-1]}".startswith(last)
     can_go_on = bool(open_labels) and bool(left) and words[num_words].startswith(last)
     return can_open or (can_close and (len(open_labels) > 1 or not left)) or can_go_on
 

@@ -229,6 +229,8 @@ class Tokenizer(Vocabulary):
         from tokenizers import processors
 
         framed = self.with_tokens([start, delimiter, end])
+        if isinstance(framed.backend, MarianBackend):
+            raise InputError("A Marian tokenizer has a frame of its own, which cannot be changed.")
         framed.backend.post_processor = processors.TemplateProcessing(
             single=f"{start}:0 $A:0 {end}:0",
             pair=f"{start}:0 $A:0 {delimiter}:0 $B:1 {end}:1",

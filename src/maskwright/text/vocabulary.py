@@ -127,7 +127,7 @@ class Vocabulary:
         if named := self.facts.get("kind"):
             return named
         model = type(self.backend.model).__name__
-        if model == "BPE":
+        if model == "BPE" and not isinstance(self.backend, MarianBackend):
             return "byte-bpe" if "ByteLevel" in repr(self.backend.pre_tokenizer) else "bpe"
         return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
 
