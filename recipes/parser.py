@@ -4,7 +4,8 @@
 
 The grammar has one ambiguity: who is in the pajamas in "I shot an elephant in my pajamas"? Both readings are drawn
 equally often, so the two best beams of a sentence with such an end are its two readings (Vinyals et al. 2015). Reports
-how many held-out sentences get a well-formed tree, how many one of their right trees, and shows the two readings.
+how many held-out sentences get a well-formed tree, how many one of their right trees, both where the model writes
+freely and where it may write nothing but trees, and shows the two readings.
 Interrupted, the same command goes on where it was.
 """
 
@@ -19,7 +20,7 @@ from maskwright.api import load
 from maskwright.core import storage
 from maskwright.core.errors import MaskwrightError
 from maskwright.inference.ready import place
-from maskwright.inference.translate import Translating, TranslationSettings
+from maskwright.inference.translate import BRACKETS, Translating, TranslationSettings
 from maskwright.text.brackets import linearised
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.finetune import finetune
@@ -58,11 +59,12 @@ def main() -> None:
     )
     parser = Translating(place(load(result.model)))
     rows = [line.split("\t") for line in (data / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-    found = parser.translate([row[0] for row in rows], TranslationSettings(beams=4, num_results=2, brackets=True))
-    well_formed = sum(own[0].fault is None for own in found)
-    right = sum(row[1] in [one.text for one in own] for row, own in zip(rows, found, strict=True))
-    print(f"well-formed: {well_formed:,} of {len(rows):,}; the drawn tree among the two best: {right:,}")
-    ((first, second),) = parser.translate([SHOWN], TranslationSettings(beams=4, num_results=2, brackets=True))
+    for how in BRACKETS:
+        found = parser.translate([row[0] for row in rows], TranslationSettings(beams=4, num_results=2, brackets=how))
+        well_formed = sum(own[0].fault is None for own in found)
+        right = sum(row[1] in [one.text for one in own] for row, own in zip(rows, found, strict=True))
+        print(f"{how}: well-formed {well_formed:,} of {len(rows):,}; the drawn tree among the two best {right:,}")
+    ((first, second),) = parser.translate([SHOWN], TranslationSettings(beams=4, num_results=2, brackets="flag"))
     for one in (first, second):
         print(f"{one.score:8.3f}  {one.text}" + (f"   ({one.fault})" if one.fault else ""))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from maskwright.cli.common import in_a_line, print_metrics
 from train.runs import corpus
 
 
@@ -47,12 +48,30 @@ def test_complete_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: P
     assert 1 < metrics["perplexity"] < 300
 
 
+def test_prompts_of_a_file_with_a_bad_row_go_on_without_it_where_that_is_asked_for(folder: Path, maskwright, tmp_path):
+    (tmp_path / "in.txt").write_bytes(b"the old\nth\xffe\n")
+    words = ["generate", folder / "run/model", "--input", tmp_path / "in.txt", "--greedy", "--max-new-tokens", 2]
+    code, out, err = maskwright(*words)
+    assert (code, out) == (2, "") and "in.txt:2" in err and "--skip-bad-rows" in err
+    code, out, err = maskwright(*words, "--skip-bad-rows")
+    assert code == 0 and out.startswith("the old") and "1 bad row" in err
+
+
+def test_a_suggestion_stays_in_its_row_and_a_huge_number_in_its_line(folder: Path, maskwright, capsys):
+    assert in_a_line("a\nb\r\nc\u2028d") == "a⏎b⏎c⏎d"
+    code, out, _ = maskwright("complete", folder / "run/model", "the\nold", "-k", 2, "--max-new-tokens", 1)
+    assert code == 0 and "the⏎old" in out
+    print_metrics({"perplexity": 12.5, "word_perplexity": 5.65e135, "n": 3})
+    assert capsys.readouterr().out.split() == ["perplexity", "12.5000", "word_perplexity", "5.65e+135", "n", "3"]
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
         (["generate", "MODEL"], "Give either prompts"),
         (["generate", "MODEL", "the", "--temperature", 0], "--greedy"),
         (["generate", "MODEL", "the", "--temperature", -1], "above 0"),
+        (["generate", "MODEL", "the", "--temperature", "inf"], "above 0"),
         (["generate", "MODEL", "the", "--top-k", 0], "at least 1"),
         (["generate", "MODEL", "the", "--max-new-tokens", 0], "at least 1"),
         (["generate", "MODEL", "the", "--stop", ""], "A stop string is empty"),

@@ -73,6 +73,12 @@ def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
         assert 0 <= result["metrics"]["bleu"] <= 100 and "tok:13a" in result["signatures"]["bleu"]
     _, out, _ = maskwright("predict", folder / "run/model", "w1 w2", "--json", "--quiet")
     assert "translation" in json.loads(out)
+    _, out, _ = maskwright("predict", folder / "run/model", "w1 w2", "--quiet")
+    assert "translation" in out and "label" not in out
+    _, out, _ = maskwright(
+        "evaluate", folder / "run/model", folder / "dev.src", folder / "dev.tgt", "--errors", 2, "--quiet"
+    )
+    assert "taken for" not in out and ("% of the tokens of" in out or result["metrics"]["token_accuracy"] == 1)
 
 
 @pytest.mark.parametrize(

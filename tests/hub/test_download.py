@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import types
+from fnmatch import fnmatch
 
 import pytest
 
@@ -47,7 +48,10 @@ def test_a_name_is_fetched_and_loaded(monkeypatch, tmp_path):
     stand_in(monkeypatch, download)
     model, _ = load_model("someone/some-bert")
     assert model.head_name == "mlm" and asked[0][0] == "someone/some-bert"
-    assert not any("bin" in pattern or "py" in pattern for pattern in asked[0][1]["allow_patterns"])
+    patterns = asked[0][1]["allow_patterns"]
+    assert not any("bin" in pattern or "py" in pattern for pattern in patterns)
+    for name in ("config.json", "model.safetensors", "vocab.txt", "merges.txt", "spiece.model", "source.spm"):
+        assert any(fnmatch(name, pattern) for pattern in patterns), name
 
 
 def test_a_hub_that_does_not_answer_is_one_sentence(monkeypatch):
@@ -85,7 +89,8 @@ def test_a_copy_in_the_cache_is_used_without_the_network(monkeypatch, tmp_path):
     "name",
     [
         "./bert", "../bert", "/bert", "a/b/c", "~/bert", "a\\b", "bert/", ".hidden/x", "a b", "-bert", "bert.",
-        "x" * 97, "some--bert", "a..b", "model.safetensors", "someone/model.bin", "bert.zip", "here/bert", "b\u00e9rt",
+        "x" * 97, "some--bert", "a..b", "source.spm", "someone/model.bin", "bert.zip", "here/bert", "b\u00e9rt",
+        "model.safetensors",
     ],
 )  # fmt: skip
 def test_paths_are_not_taken_for_names_of_the_hub(monkeypatch, tmp_path, name):

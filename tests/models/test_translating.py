@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from maskwright.models.config import ModelConfig
 from maskwright.models.decoding.beam import Beams, search_beams
 from maskwright.models.decoding.rules import Decoder, Rules
 from maskwright.models.decoding.search import grow
-from maskwright.models.decoding.translating import writing
+from maskwright.models.decoding.translating import translate_ids, writing
 from maskwright.models.encoder_decoder import EncoderDecoder
 from maskwright.models.model import build
 
@@ -103,15 +105,40 @@ def test_greedy_and_one_beam_write_the_same_and_what_stands_beside_changes_nothi
         assert alone.ids == beside.ids and alone.score == pytest.approx(beside.score, abs=1e-4)
 
 
+def closes(text: int, ids: list[int]) -> Callable[[int], bool]:
+    """A rule: 4 comes where a 3 is open, and the end where none is."""
+    depth = ids.count(3) - ids.count(4)
+    return lambda token: depth == 0 if token == END else depth > 0 if token == 4 else True
+
+
+def test_a_rule_is_told_which_text_it_is_and_one_without_a_way_on_has_no_result():
+    model = made(replace(CONFIG, vocab_size=200))
+    sources = [np.array(one) for one in ([5, 6, 7], [9], [10, 11])]
+
+    def allows(text: int, ids: list[int]) -> Callable[[int], bool]:
+        """The first text may write 150 alone, far down in the vocabulary, the second nothing, the third anything."""
+        return lambda token: (token == 150, False, True)[text]
+
+    first, second, third = translate_ids(model, sources, Beams(2, 2), end_ids={END}, max_new_tokens=4, allows=allows)
+    assert [one.ids for one in first] == [[150] * 4] and second == []
+    freely = translate_ids(model, sources, Beams(2, 2), end_ids={END}, max_new_tokens=4)[2]
+    assert [one.ids for one in third] == [one.ids for one in freely]
+
+
 @settings(max_examples=16, deadline=None)
 @given(
     st.integers(0, 2**16),
     st.sampled_from([0.0, 0.6, 1.0, -0.5]),
     st.integers(2, 4),
+    st.booleans(),
     st.sampled_from([CONFIG, RECURRENT_SWITCHES[-1]]),
 )
-def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, penalty: float, longest: int, config: ModelConfig):
-    """Every text over a vocabulary of 5, of which one token ends it and one is banned, scored one by one."""
+def test_a_wide_beam_finds_the_best_of_all_texts(
+    seed: int, penalty: float, longest: int, is_ruled: bool, config: ModelConfig
+):
+    """Every text over a vocabulary of 5, of which one token ends it and one is banned, scored one by one; with a rule,
+    every text that it allows: what 3 opens 4 closes.
+    """
     model = made(replace(config, decoder_vocab_size=5), seed=seed)
     texts = [
         [*words, *ending]
@@ -119,6 +146,8 @@ def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, penalty: float, long
         for words in itertools.product((1, 3, 4), repeat=length)
         for ending in ([[END]] if length < longest else [[]])
     ]
+    if is_ruled:
+        texts = [text for text in texts if all(closes(0, text[:end])(token) for end, token in enumerate(text))]
     width = len(texts)
     found = search_beams(
         decoder(model, SOURCES[:3], longest),
@@ -127,6 +156,7 @@ def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, penalty: float, long
         max_new_tokens=longest,
         end_ids={END},
         banned_ids={0},
+        allows=closes if is_ruled else None,
     )
     for source, best in zip(SOURCES[:3], found, strict=True):
         scores = {}
@@ -137,6 +167,7 @@ def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, penalty: float, long
             total = float(logits.log_softmax(-1)[range(len(text)), text].sum())
             scores[tuple(text)] = total / len(text) ** penalty
         wanted = sorted(scores.items(), key=lambda one: -one[1])[:3]
+        assert len(best) == len(wanted)
         for one, (text, score) in zip(best, wanted, strict=True):
             assert one.score == pytest.approx(score, abs=1e-5)
             assert (*one.ids, *([END] if one.is_ended else [])) == text

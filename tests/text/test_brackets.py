@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.text.brackets import fault_of, linearised
+from maskwright.text.brackets import fault_of, linearised, may_become_tree
 
 LABELS = st.sampled_from(["S", "NP", "VP", "PP"])
 WORDS = st.sampled_from(["dogs", "chase", "cats", "an", "elephant"])
@@ -76,3 +76,54 @@ def test_a_deep_tree_is_read_without_recursion():
     depth = 20_000
     written = linearised("(A " * depth + "(N x)" + ")" * depth)
     assert written.startswith("(A (A") and written.count("x") == 1
+
+
+@given(TREES, st.data())
+def test_every_beginning_of_a_tree_may_become_one_and_what_it_lacks_makes_it_one(tree, data):
+    written = linearised(f"(ROOT {tree} {tree})")
+    words = [piece for piece in written.split() if piece[0] not in "()"]
+    assert may_become_tree(written, words) and may_become_tree(written, words, is_whole=True)
+    assert may_become_tree(written[: data.draw(st.integers(0, len(written)))], words)
+    pieces = written.split()
+    assert may_become_tree(" ".join(pieces[: data.draw(st.integers(0, len(pieces)))]), words, is_whole=True)
+
+
+@given(
+    st.lists(st.sampled_from(["(S", "(NP", ")S", ")NP", "dogs", "cats"]), max_size=9),
+    st.lists(st.sampled_from(["dogs", "cats"]), min_size=1, max_size=3),
+)
+def test_what_may_become_a_tree_is_exactly_what_some_tree_begins_with(pieces, words):
+    """By brute force: close what is open as soon as all words stand, and see whether that is a tree."""
+    written = [*pieces]
+    rest = words[sum(piece[0] not in "()" for piece in pieces) :]
+    stack: list[str] = []
+    for piece in pieces:
+        if piece[0] == "(":
+            stack.append(piece[1:])
+        elif piece[0] == ")" and stack:
+            stack.pop()
+    if not pieces or (not stack and rest):
+        written.append("(S")
+        stack.append("S")
+    whole = " ".join([*written, *rest, *(f"){label}" for label in reversed(stack))])
+    assert may_become_tree(" ".join(pieces), words, is_whole=True) == (fault_of(whole, " ".join(words)) is None)
+
+
+@pytest.mark.parametrize(
+    "written, may",
+    [
+        ("", True), ("(", True), ("(S", True), ("(S ", True), ("(S do", True), ("(S dogs", True), ("(S dogs )", False),
+        ("(S dogs )S", False), ("(S dogs ca", True), ("(S cats", False), ("dogs", False), ("(S )", False),
+        ("(S )S", False), ("(S dogs )N", False), ("(S dogs cats )S", True), ("(S dogs cats )S ", True),
+        ("(S dogs cats )S (", False), ("(S dogs cats (", False), ("(S (NP dogs )NP", True), ("(S (NP dogs )NX", False),
+        ("(S d\ufffd", True),
+    ],
+)  # fmt: skip
+def test_what_is_half_written_may_go_on_or_not(written, may):
+    assert may_become_tree(written, ["dogs", "cats"]) is may
+
+
+def test_no_text_opens_brackets_for_ever():
+    assert may_become_tree("(S " * 16, ["dogs"]) and not may_become_tree("(S " * 17, ["dogs"])
+    assert may_become_tree("(S " * 16 + "dogs " + "(S " * 16, ["dogs", "cats"])
+    assert not may_become_tree("(S " * 16 + "(", ["dogs"]) and not may_become_tree("(" + "S" * 40, ["dogs"])

@@ -31,7 +31,11 @@ def test_files_may_be_packed(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("source", "target", "words"),
-    [("1\n2\n3\n", "1\n2\n", ("a.en ends after line 2", "line 3")), ("1\n", "1\n2\n", ("a.de ends after line 1",))],
+    [
+        ("1\n2\n3\n", "1\n2\n", ("a.en ends after line 2", "line 3")),
+        ("1\n", "1\n2\n", ("a.de ends after line 1",)),
+        ("", "1\n", ("a.de is empty",)),
+    ],
 )
 @pytest.mark.parametrize("skips", [False, True])
 def test_unequal_counts_name_the_line_and_are_never_skipped(

@@ -17,6 +17,9 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.folders import load_model
 from maskwright.inference.translate import Translated, Translating, TranslationSettings, _trees
 from maskwright.models.encoder_decoder import EncoderDecoder
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+from maskwright.text.brackets import may_become_tree
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train.checkpoint import list_checkpoints, read_weights
 from maskwright.train.finetune import finetune
@@ -241,7 +244,35 @@ def test_what_is_written_follows_the_tag(tmp_path: Path, tokenizer: Path):
 
 def test_bracket_strings_come_well_formed_first_and_flagged(tmp_path: Path, tokenizer: Path):
     model = load_model(finetune(recipe(tmp_path, tokenizer, epochs=1)).model)[0]
-    found = Translating(model).translate(["w1 w2"], TranslationSettings(beams=3, num_results=3, brackets=True))
+    found = Translating(model).translate(["w1 w2"], TranslationSettings(beams=3, num_results=3, brackets="flag"))
     assert all(one.fault is not None for one in found[0])
     good, bad = Translated("(S w1 w2 )S", -2.0, True), Translated("w1 w2", -1.0, True)
     assert [one.text for one in _trees([bad, good], "w1 w2")] == [good.text, bad.text]
+
+
+@pytest.mark.parametrize("kind", ["word", "byte-bpe"])
+@pytest.mark.parametrize("beams", [1, 4])
+def test_enforced_brackets_become_trees_of_the_words_whatever_the_weights(kind: str, beams: int):
+    trees = ["(S (NP w1 )NP (VP w2 w3 )VP )S", "(S w1 (NP w2 )NP )S"]
+    options = {} if kind == "byte-bpe" else {"lowercase": False}
+    tokenizer = Tokenizer.train_from_iterator(iter(trees * 9), kind=kind, vocab_size=300, **options)
+    network = preset("transformer-mini", vocab_size=tokenizer.vocab_size, **SMALL)
+    written = {"decoder_start_token_id": tokenizer.bos_id, "eos_token_id": tokenizer.eos_id}
+    model = build(replace(network, pad_token_id=tokenizer.pad_id or 0, **written), "seq2seq", seed=4)
+    model.tokenizer = tokenizer
+    with torch.no_grad():  # so that few brackets are opened
+        model.head.bias[[id for id, token in enumerate(tokenizer.tokens) if token.startswith(("Ġ", "w", ")"))]] += 20.0
+        model.head.bias[[id for id, token in enumerate(tokenizer.tokens) if "(" in token]] -= 40.0
+        model.head.bias[tokenizer.eos_id] += 40.0
+    texts = ["w1", "w2 w3", "w3 w1 w2", "w1 unheard"]
+    for how in ("flag", "enforce"):
+        settings = TranslationSettings(beams, beams, max_new_tokens=60, length_penalty=0.0, brackets=how)
+        found = Translating(model).translate(texts, settings)
+        if how == "flag":
+            assert all(one[0].fault is not None for one in found)
+            continue
+        for text, own in zip(texts[:3], found, strict=False):
+            assert all(may_become_tree(one.text, text.split()) for one in own)
+            assert all((one.fault is None) == one.is_ended for one in own)
+        assert all(own[0].is_ended for own in found[:3])
+        assert kind == "byte-bpe" or found[3][0].fault is not None, "no token says this word"

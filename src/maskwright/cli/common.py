@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -145,11 +146,17 @@ def print_table(
     console.print(table)
 
 
+def in_a_line(text: str) -> str:
+    """A text whose line breaks can be seen, so that it stays a row of a table."""
+    return re.sub(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", "⏎", text)
+
+
 def print_metrics(metrics: Mapping[str, float]) -> None:
     """Metrics as 'name value' lines on standard output."""
     width = max((len(name) for name in metrics), default=0)
     for name, value in metrics.items():
-        print_text(f"{name:<{width}}  {value:.4f}" if isinstance(value, float) else f"{name:<{width}}  {value}")
+        form = ".4f" if isinstance(value, float) and abs(value) < 1e9 else ".4g" if isinstance(value, float) else ""
+        print_text(f"{name:<{width}}  {value:{form}}")
 
 
 def _to_json(value: Any) -> Any:

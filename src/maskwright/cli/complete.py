@@ -13,6 +13,7 @@ from .common import (
     PrecisionOption,
     QuietFlag,
     ThreadsOption,
+    in_a_line,
     print_json,
     print_table,
     set_threads,
@@ -46,5 +47,5 @@ def complete(
     if json:
         print_json({"text": text, "suggestions": [one.to_json() for one in found]})
         return
-    rows = [(number, f"{one.score:.2f}", f"{text}{one.text}") for number, one in enumerate(found, start=1)]
+    rows = [(number, f"{one.score:.2f}", in_a_line(f"{text}{one.text}")) for number, one in enumerate(found, start=1)]
     print_table(("", "log probability", "text"), rows, right=("log probability",))

@@ -25,6 +25,7 @@ from .common import (
     SeedOption,
     SkipBadRowsFlag,
     ThreadsOption,
+    in_a_line,
     parse_columns,
     print_json,
     print_metrics,
@@ -193,6 +194,12 @@ def _show(result: dict[str, Any], file: Path) -> None:
     for error in result.get("errors", []):
         found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
+        if "perplexity" in error:  # of a text that was to be written
+            wanted = in_a_line(str(error["gold"]))
+            print_text(
+                f"line {error['line']}: {found:.0%} of the tokens of {wanted} guessed: {in_a_line(error['text'])}"
+            )
+            continue
         gold, given = (_words(side, " " if "tags" in error else " | ") for side in (error["gold"], found))
         print_text(f"line {error['line']}: {gold} taken for {given}: {error['text']}{pair}")
     if "report" in result:

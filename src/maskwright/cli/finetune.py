@@ -224,6 +224,8 @@ def _run(recipe: FinetuneConfig | MultiTaskConfig, restart: bool, json: bool) ->
         _show_tasks(finetune_tasks(recipe, restart=restart), json)
         return
     test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")
+    if recipe.train_target is not None:
+        test = "TEST-FILE TRANSLATIONS"
     _show_result(run_finetuning(recipe, restart=restart), json, test)
 
 

@@ -16,6 +16,7 @@ from .common import (
     PrecisionOption,
     QuietFlag,
     SeedOption,
+    SkipBadRowsFlag,
     ThreadsOption,
     print_json,
     print_text,
@@ -53,6 +54,7 @@ def generate(
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
+    skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
@@ -88,7 +90,7 @@ def generate(
     from ..api import open_writer
 
     if input is not None:
-        texts = [row.text for row in read_rows(input)]
+        texts = [row.text for row in read_rows(input, skip_bad_rows=skip_bad_rows)]
     generator = open_writer(model, device=device, precision=precision)
     if len(texts) == 1 and results == 1 and beams == 1 and not json:
         _stream(generator, texts[0], settings)

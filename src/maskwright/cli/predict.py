@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,7 @@ from .common import (
     QuietFlag,
     SkipBadRowsFlag,
     ThreadsOption,
+    in_a_line,
     print_json,
     print_table,
     print_text,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ..text.row_stream import RowStream
 
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
+WRITTEN = ("translation", "generated")  # what a model wrote, which is no label
 
 
 def predict(
@@ -197,9 +199,11 @@ def _show(answers: Iterator[dict[str, Any]], json: bool) -> None:
         for answer in answers:
             print_json(answer)
         return
-    cells = (line for answer in answers for line in _lines(answer))
+    first = list(islice(answers, 1))
+    named = next((name for name in WRITTEN for answer in first if name in answer), "label")
+    cells = (line for answer in chain(first, answers) for line in _lines(answer))
     while table := list(islice(cells, TABLE_ROWS)):
-        print_table(("text", "label", "score"), table, right=("score",))
+        print_table(("text", named, "score"), table, right=("score",))
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -214,9 +218,9 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         for word, tag, score in zip(answer["tokens"], answer["tags"], answer["scores"], strict=True):
             yield f"  {word}", tag, f"{score:.4f}"
     elif "translation" in answer:
-        yield text, answer["translation"], f"{answer['score']:.4f}"
+        yield text, in_a_line(answer["translation"]), f"{answer['score']:.4f}"
     elif "generated" in answer:
-        yield text, answer["generated"], f"{answer['score']:.4f}"
+        yield text, in_a_line(answer["generated"]), f"{answer['score']:.4f}"
     elif "choice" in answer:
         yield text, f"{answer['label']} {_short(answer['choice'])}", f"{answer['score']:.4f}"
         yield from _loudest(answer)

@@ -50,8 +50,11 @@ def translate(
     ] = None,
     to: Annotated[str | None, typer.Option("--to", help="The language to write, of a model of several.")] = None,
     brackets: Annotated[
-        bool, typer.Option("--brackets", help="Results are bracket strings: well-formed ones first, others flagged.")
-    ] = False,
+        str | None,
+        typer.Option(
+            "--brackets", help="Results are bracket strings; flag: well-formed ones first; enforce: nothing else."
+        ),
+    ] = None,
     alignments: Annotated[
         Path | None,
         typer.Option(help=f"Draw what each written word looked at: .svg or .html, {DRAWN} texts at most."),

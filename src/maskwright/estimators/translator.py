@@ -36,7 +36,7 @@ class Translator(BaseEstimator):
         max_new_tokens: int | None = None,
         max_length: int | None = None,
         to: str | None = None,
-        brackets: bool = False,
+        brackets: str | None = None,
         device: str = "auto",
         precision: str = "auto",
     ) -> None:

@@ -25,7 +25,7 @@ from .foreign.reader import read_bin
 from .sentence import module_folders, network_folder
 
 LARGEST_COPY_BYTES = 256 << 20
-_COPIED = ("*.json", "*.txt", "*.model", "README.md", "LICENSE*")
+_COPIED = ("*.json", "*.txt", "*.model", "*.spm", "README.md", "LICENSE*")
 _LEFT = ("*.index.json", FACTS, storage.MANIFEST, ".*")
 
 

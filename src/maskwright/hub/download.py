@@ -21,11 +21,11 @@ CONNECT_SECONDS = 2.0
 # owner/name or an old name without owner, as the hub spells them: no part begins or ends with a dot or a hyphen.
 _HUB_NAME = re.compile(r"(?=.{1,96}$)[A-Za-z0-9]([\w.-]*\w)?(/[A-Za-z0-9]([\w.-]*\w)?)?", re.ASCII)
 _FILE_NAME = re.compile(
-    r".*\.(bin|ckpt|csv|git|gz|h5|json|jsonl|md|model|msgpack|npz|onnx|parquet|pkl|pt|pth|py|safetensors|tar|tgz|toml|tsv|"
-    r"txt|xml|xz|yaml|yml|zip|zst)",
+    r".*\.(bin|ckpt|csv|git|gz|h5|json|jsonl|md|model|msgpack|npz|onnx|parquet|pkl|pt|pth|py|safetensors|spm|tar|tgz|"
+    r"toml|tsv|txt|xml|xz|yaml|yml|zip|zst)",
     re.IGNORECASE,
 )
-_WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model"]
+_WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model", "*.spm"]
 _UNWANTED = ["onnx/*", "openvino/*", "coreml/*"]
 
 

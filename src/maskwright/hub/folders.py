@@ -17,6 +17,7 @@ from ..core import storage
 from ..core.errors import CorruptFileError, ModelFolderError
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
+from ..text.marian_files import TARGET as MARIAN_TARGET
 from ..text.tokenizer import Tokenizer
 from ..text.tokenizer_files import MAIN_FILES
 from . import config_file, weights
@@ -70,8 +71,10 @@ def load_model(
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
-    if isinstance(model, EncoderDecoder) and (folder / TARGET_TOKENIZER).is_dir():
-        model.target_tokenizer = _tokenizer(folder / TARGET_TOKENIZER, stored.config.target_vocab_size)
+    if isinstance(model, EncoderDecoder):
+        own = next((path for path in (folder / TARGET_TOKENIZER, folder / MARIAN_TARGET) if path.exists()), None)
+        if own is not None:
+            model.target_tokenizer = _tokenizer(own, stored.config.target_vocab_size)
     model.sentence = declared if model.head_name is None else None
     return model.train(False), report
 
@@ -93,9 +96,7 @@ def save_model(
     ids = _growing_ids(model)
     config = {**ids, **config}  # what the network itself says of them counts
     all_facts = _facts(model, facts or {})
-    files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
-    if isinstance(model, EncoderDecoder) and model.target_tokenizer is not None:
-        files |= {f"{TARGET_TOKENIZER}/{name}": data for name, data in model.target_tokenizer.files().items()}
+    files = _tokenizer_files(model)
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_json(new / config_file.FILE, config)
         storage.write_bytes(
@@ -155,6 +156,14 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
         prefix = family.prefix if head is not None else ""
         tensors[prefix + family.own_words] = tensors.pop(prefix + family.words)
     return tensors
+
+
+def _tokenizer_files(model: Model) -> dict[str, bytes]:
+    """The files of the tokenizer, and in a folder of its own those of a second one; Marian's hold both sides."""
+    files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
+    if isinstance(model, EncoderDecoder) and model.target_tokenizer is not None and MARIAN_TARGET not in files:
+        files |= {f"{TARGET_TOKENIZER}/{name}": data for name, data in model.target_tokenizer.files().items()}
+    return files
 
 
 def _growing_ids(model: Model) -> dict[str, int | None]:

@@ -11,6 +11,7 @@ import torch
 
 from ..core.config import check
 from ..core.errors import InputError
+from ..core.plural import plural
 from ..core.progress import warn
 from ..core.randomness import generator
 from ..models.decoding.beam import Beams, search_beams
@@ -116,8 +117,9 @@ class TextGenerator:
         rows = [self.ids_of(prompt) for prompt in prompts]
         too_long = sum(len(row) > self.room for row in rows)
         if too_long:
-            what = f"{too_long:,} of {len(rows):,} prompts are longer than the model's {self.room:,} tokens"
-            warn(f"{what}: their ends count.")
+            is_one = too_long == 1
+            what = f"{too_long:,} of {plural(len(rows), 'prompt')} {'is' if is_one else 'are'} longer than the model's"
+            warn(f"{what} {self.room:,} tokens: {'its end counts' if is_one else 'their ends count'}.")
         found: list[list[Continuation]] = []
         size = max(ROWS // max(settings.num_results, settings.beams), 1)
         for start in range(0, len(rows), size):
@@ -157,9 +159,7 @@ class TextGenerator:
                 Rules(greedy=True),
                 max_new_tokens=max_new_tokens - 1,
                 end_ids=self.end_ids,
-                watch=lambda row, token: (
-                    spellings[row].add(token) or spellings[row].text().rstrip().endswith((".", "!", "?"))
-                ),
+                watch=lambda row, token: spellings[row].add(token) or _ends_sentence(spellings[row].text()),
             )
             if max_new_tokens > 1
             else [Grown() for _ in range(k)]

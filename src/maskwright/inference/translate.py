@@ -16,13 +16,14 @@ from ..tasks.examples import blocks, rows_of
 from ..tasks.translation import BEAMS
 from ..text.brackets import fault_of
 from ..text.encoding import TextCounts
-from ..text.language_tags import tag
+from ..text.language_tags import asking
 from ..text.tables import Row
 from .engine.engine import Engine
 from .ready import room_of, tokenizer_of
 
 BLOCK_ROWS = 1024  # texts of a file that are sorted by length together
 BLOCK_CHARACTERS = 1 << 20
+BRACKETS = ("flag", "enforce")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class TranslationSettings:
     beams: translations that are followed at once, 1 for the most probable token each time; num_results: how many of
     them are wanted; length_penalty: scores are divided by length to this power; max_new_tokens: of a translation, None
     for 50 more than its source; to: the language to write, of a model that knows several; brackets: the results are
-    trees as bracket strings, of which the well-formed ones come first. Raises ConfigError for values out of range.
+    trees as bracket strings; "flag" for those that are well-formed first and the others with their faults, "enforce"
+    for writing nothing else wherever that is possible. Raises ConfigError for values out of range.
     """
 
     beams: int = BEAMS
@@ -40,10 +42,14 @@ class TranslationSettings:
     length_penalty: float = 1.0
     max_new_tokens: int | None = None
     to: str | None = None
-    brackets: bool = False
+    brackets: str | None = None
 
     def __post_init__(self) -> None:
         self.search()
+        check(
+            self.brackets is None or self.brackets in BRACKETS,
+            f"brackets is '{self.brackets}'; it must be one of {', '.join(BRACKETS)}.",
+        )
         most = self.max_new_tokens
         check(most is None or most >= 1, f"max_new_tokens is {most}; it must be at least 1.")
 
@@ -93,21 +99,27 @@ class Translating:
         """The same for rows, in their order; they are read block by block."""
         settings = settings or TranslationSettings()
         for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
-            asked = block if settings.to is None else [_asking(row, settings.to, self.task.languages) for row in block]
+            asked = block if settings.to is None else [self._asking(row, settings.to) for row in block]
             examples = self.task.unlabelled(asked, self.tokenizer, self.max_length, counts=self.counts)
+            if settings.brackets is not None:
+                examples = replace(examples, rows=block)  # the words of a tree are those behind a tag
             answers = self.task.predict(
-                self.model, examples, beams=settings.search(), max_new_tokens=settings.max_new_tokens
+                self.model,
+                examples,
+                beams=settings.search(),
+                max_new_tokens=settings.max_new_tokens,
+                only_trees=settings.brackets == "enforce",
             )
             for row, answer in zip(block, answers, strict=True):
                 found = [_translated(one) for one in (answer, *answer.get("others", []))]
                 yield row, _trees(found, row.text)[: settings.num_results] if settings.brackets else found
 
-
-def _asking(row: AnyRow, language: str, known: Sequence[str]) -> Row:
-    """A row whose source says in which language to write. Raises InputError where the model knows no tags."""
-    if not known:
-        raise InputError("The model was trained without language tags: leave --to out.")
-    return Row(f"{tag(language)} {row.text}", None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
+    def _asking(self, row: AnyRow, language: str) -> Row:
+        """A row whose source says in which language to write. Raises InputError where the model knows no tags."""
+        if not self.task.languages and not self.task.codes:
+            raise InputError("The model was trained without language tags: leave --to out.")
+        text = asking(row.text, language, self.task.codes)
+        return Row(text, None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
 
 
 def _trees(found: Sequence[Translated], source: str) -> list[Translated]:

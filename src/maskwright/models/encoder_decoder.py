@@ -37,8 +37,8 @@ class TargetHead(MaskedLanguageModelHead):
     def __init__(self, config: ModelConfig) -> None:
         check(
             config.num_decoder_layers > 0,
-            "Head seq2seq writes a second text, and this network has no decoder: set num_decoder_layers, or take "
-            "another head.",
+            "Head seq2seq writes a second text, and this network has no decoder: take one that has (preset "
+            "transformer-mini, a Marian or BART folder, num_decoder_layers), or another head.",
         )
         nn.Module.__init__(self)
         vocab, size = config.target_vocab_size, config.hidden_size

@@ -107,6 +107,8 @@ class Generation(Task):
         """The task. Raises InputError for no rows."""
         if not train_rows:
             raise InputError(f"{train_file or 'The training data'} has no row: sources with targets are needed.")
+        if delimiter is not None and not delimiter.strip():
+            raise InputError('The delimiter is empty: name a token, as "<to-fr>", or leave it out.')
         return cls(delimiter)
 
     def adapt(self, model: Model) -> Model:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,6 +26,7 @@ from ..models.decoding.translating import translate_ids
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.growing import with_tokenizer
 from ..objectives.outcome import Outcome
+from ..text.brackets import OnlyTrees
 from ..text.encoding import TextCounts
 from ..text.files import file_format
 from ..text.language_tags import check_languages, language_of, languages_of, tag
@@ -47,8 +49,8 @@ class Translation(Task):
     """What is written for a text in another language.
 
     label_smoothing: the part of the probability that training spreads over all tokens (section 5.4); languages: those
-    of the tags that sources begin with, <to-fr>, none where they have none. The tokens that begin and end a target, and
-    a tokenizer of its own, come from the model (`meet`).
+    of the tags that sources begin with, <to-fr>, none where they have none. The tokens that begin and end a target, a
+    tokenizer of its own, and the languages that a Marian model has codes for, come from the model (`meet`).
     """
 
     name: ClassVar[str] = "translation"
@@ -64,6 +66,7 @@ class Translation(Task):
         self.label_smoothing, self.languages = label_smoothing, tuple(languages)
         self.start_id: int | None = None
         self.target_tokenizer: Tokenizer | None = None
+        self.codes: tuple[str, ...] = ()
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -82,7 +85,7 @@ class Translation(Task):
         if file_format(path, default="txt") == "txt":
             raise InputError(
                 f"{path} holds texts without translations: give the file of their translations too, line by line "
-                "(--train a.de b.en), or a .tsv, .csv or .jsonl with source and target."
+                "(a.de b.en), or a .tsv, .csv or .jsonl with source and target."
             )
         return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
@@ -106,7 +109,12 @@ class Translation(Task):
         """The model with a row for each language tag."""
         tokenizer = model.tokenizer
         missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
-        return with_tokenizer(model, tokenizer.with_tokens(missing)) if missing else model
+        if tokenizer is None or not missing:
+            return model
+        grown = with_tokenizer(model, tokenizer.with_tokens(missing))
+        if isinstance(grown, EncoderDecoder) and grown.config.decoder_vocab_size is None and grown.target_tokenizer:
+            grown.target_tokenizer = grown.target_tokenizer.with_tokens(missing)  # the ids are those of both sides
+        return grown
 
     def meet(self, model: Model) -> None:
         """Take from the model what begins a target, the tokenizer of targets, and the languages that have tags."""
@@ -114,6 +122,8 @@ class Translation(Task):
             self.start_id = model.config.decoder_start_token_id
             self.target_tokenizer = model.target_tokenizer
             if model.tokenizer is not None:
+                codes = model.tokenizer.language_codes
+                self.codes = codes if len(codes) > 1 else ()  # of a single language nothing needs to be asked
                 special = (model.tokenizer.id_to_token(index) for index in sorted(model.tokenizer.special_ids))
                 own = {language_of(token) for token in special if token is not None} - {None}
                 self.languages = tuple(sorted({*self.languages, *(one for one in own if one is not None)}))
@@ -131,7 +141,7 @@ class Translation(Task):
         good = [row for row in rows if row.label]
         if not good or (len(good) < len(rows) and not skip_bad_rows):
             raise InputError(f"{file or 'The data'} has rows without a target: each needs a source and a target.")
-        check_languages(good, self.languages)
+        check_languages(good, self.languages, self.codes)
         own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
         counts = TextCounts()
         wanted = [str(row.label) for row in good]
@@ -160,7 +170,7 @@ class Translation(Task):
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> TranslationExamples:
         """Sources, cut to `max_length` tokens. Raises InputError for a language that the model does not write."""
-        check_languages(rows, self.languages)
+        check_languages(rows, self.languages, self.codes)
         sources = source_ids([row.text for row in rows], tokenizer, max_length, counts)
         return TranslationExamples(sources, rows=rows, counts=counts)
 
@@ -231,12 +241,16 @@ class Translation(Task):
         *,
         beams: Beams | None = None,
         max_new_tokens: int | None = None,
+        only_trees: bool = False,
     ) -> list[dict[str, Any]]:
         """{"translation", "score", "ended"} for each row, and the others of several results as "others".
 
         score: log probability, divided by length ** length_penalty with beams; ended: False where it was cut off.
+        only_trees: what is written can always still become a tree of the source's words, as a bracket string; rows for
+        which this leads nowhere are written freely.
         """
-        written = self.write(model, examples.input_ids, beams, max_new_tokens)
+        trees_of = [row.text for row in examples.rows] if only_trees else None
+        written = self.write(model, examples.input_ids, beams, max_new_tokens, trees_of)
         tokenizer = self.target_tokenizer or model.tokenizer
         found = []
         for text in written:
@@ -253,8 +267,12 @@ class Translation(Task):
         sources: Sequence[np.ndarray],
         beams: Beams | None = None,
         max_new_tokens: int | None = None,
+        trees_of: Sequence[str] | None = None,
     ) -> list[list[Grown]]:
-        """The ids that a model writes for sources of `source_ids`, best first. Raises InputError for another model."""
+        """The ids that a model writes for sources of `source_ids`, best first. Raises InputError for another model.
+
+        trees_of: the sources' texts, where only bracket strings over their words may be written; see `predict`.
+        """
         if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
             raise InputError("Only an encoder-decoder with a tokenizer translates.")
         self.meet(model)
@@ -262,17 +280,23 @@ class Translation(Task):
         ends = {end_id(tokenizer)} if model.config.eos_token_id is None else {model.config.eos_token_id}
         never = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id]
         never += [tokenizer.token_to_id(tag(language)) for language in self.languages]
+        never += [tokenizer.token_to_id(f">>{language}<<") for language in self.codes]
         banned = {one for one in never if one is not None} - ends
+        rule = None if trees_of is None else OnlyTrees(tokenizer, trees_of, ends)
+        write = partial(
+            translate_ids,
+            model,
+            beams=beams or Beams(BEAMS),
+            end_ids=ends,
+            banned_ids=banned,
+            max_new_tokens=max_new_tokens,
+        )
         with track("translating", len(sources), "texts") as progress:
-            return translate_ids(
-                model,
-                sources,
-                beams or Beams(BEAMS),
-                end_ids=ends,
-                banned_ids=banned,
-                max_new_tokens=max_new_tokens,
-                tell=lambda done: progress.update(done, ""),
-            )
+            written = write(sources, allows=rule, tell=lambda done: progress.update(done, ""))
+        stuck = [row for row, text in enumerate(written) if not text]
+        for row, text in zip(stuck, write([sources[row] for row in stuck]), strict=True):
+            written[row] = text
+        return written
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean over the tokens of each target: float32 [rows]."""

@@ -7,9 +7,17 @@ what it closes, so a string that a network wrote can be checked.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
 
+if TYPE_CHECKING:
+    from .tokenizer import Tokenizer
+
+MOST_OPENED = 16
+LONGEST_LABEL = 32  # its bracket counted
+_UNFINISHED = "\ufffd"  # how the first bytes of a character decode
 _PIECES = re.compile(r"\(|\)|[^\s()]+")
 
 
@@ -87,3 +95,64 @@ def fault_of(written: str, source: str | None = None) -> str | None:
         return f"there are {roots} trees" if roots else "there is no tree"
     is_other = source is not None and words != source.split()
     return "its words are not those of the sentence" if is_other else None
+
+
+def may_become_tree(written: str, words: Sequence[str], *, is_whole: bool = False) -> bool:
+    """Whether something can be put behind `written` so that it is a well-formed tree of `words`, or it is one.
+
+    So that every such text ends, no more than MOST_OPENED brackets may open behind one another, and labels are short.
+    is_whole: its last piece cannot be continued either, as where each token is a whole word.
+    """
+    pieces = written.split()
+    is_open = bool(pieces) and not is_whole and not written[-1].isspace()
+    last = pieces.pop().rstrip(_UNFINISHED) if is_open else ""
+    open_labels: list[str] = []
+    num_words, num_opened, is_closed = 0, 0, False
+    for piece in pieces:
+        opens, closes = (len(piece) > 1 and piece[0] == bracket for bracket in "()")
+        left = len(words) - num_words
+        if is_closed or (opens and not left) or (not opens and ((num_opened and closes) or not open_labels)):
+            return False
+        num_opened = num_opened + 1 if opens else 0
+        if num_opened > MOST_OPENED or (opens and len(piece) > LONGEST_LABEL):
+            return False
+        if opens:
+            open_labels.append(piece[1:])
+        elif closes:
+            is_closed = len(open_labels) == 1
+            if open_labels.pop() != piece[1:] or (is_closed and left):
+                return False
+        elif not left or words[num_words] != piece:
+            return False
+        num_words += not (opens or closes)
+    left = len(words) - num_words
+    if not is_open or is_closed:
+        return not is_open
+    can_open = bool(left) and last[:1] in ("", "(") and num_opened < MOST_OPENED and len(last) <= LONGEST_LABEL
+    can_close = bool(open_labels) and not num_opened and f"){open_labels[-1]}".startswith(last)
+    can_go_on = bool(open_labels) and bool(left) and words[num_words].startswith(last)
+    return can_open or (can_close and (len(open_labels) > 1 or not left)) or can_go_on
+
+
+class OnlyTrees:
+    """Lets only such tokens come that what is written can still become a tree of the words of its source.
+
+    tokenizer: of what is written; sources: by the number of the text; end_ids: tokens that end a text, and may come
+    where it is a tree. The rule is an `allowed.Allows`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, sources: Sequence[str], end_ids: Collection[int]) -> None:
+        self.tokenizer, self.sources, self.end_ids = tokenizer, sources, end_ids
+
+    def __call__(self, text: int, ids: list[int]) -> Callable[[int], bool]:
+        """Says of a token whether it may come behind `ids`."""
+        source = self.sources[text]
+        words, is_whole = source.split(), self.tokenizer.kind == "word"
+
+        def may_come(token: int) -> bool:
+            """Whether the text ends well here, or can still do so behind this token."""
+            if token in self.end_ids:
+                return fault_of(self.tokenizer.decode(ids), source) is None
+            return may_become_tree(self.tokenizer.decode([*ids, token]), words, is_whole=is_whole)
+
+        return may_come

@@ -28,8 +28,11 @@ def byte_level_backend(path: Path, config: dict[str, Any], tokens: dict[str, str
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
     if not path.with_name(MERGES).is_file():
-        raise ModelFolderError(f"{path} has no {MERGES} beside it: byte-level BPE needs both.")
-    vocab = _read_vocabulary(path)
+        raise ModelFolderError(
+            f"{path} has no {MERGES} beside it, which byte-level BPE needs (and a Marian translator source.spm and "
+            "target.spm)."
+        )
+    vocab = read_vocabulary(path)
     try:
         model = models.BPE(vocab, _read_merges(path.with_name(MERGES)), fuse_unk=False)
     except Exception as error:  # the library raises bare Exception for a merge that the vocabulary lacks
@@ -74,7 +77,8 @@ def frame_as_roberta(backend: Backend, tokens: dict[str, str], config: dict[str,
     backend.post_processor = processors.RobertaProcessing(sep, cls, trim_offsets=True, add_prefix_space=spaced)
 
 
-def _read_vocabulary(path: Path) -> dict[str, int]:
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Id of each token, as a JSON file says. Raises CorruptFileError for one that says something else."""
     vocab = storage.read_json(path, LIMIT_BYTES)
     is_table = isinstance(vocab, dict) and all(type(index) is int and 0 <= index < 1 << 32 for index in vocab.values())
     if not is_table or not vocab:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .marian import MarianBackend
 from .vocabulary import END_OF_WORD, WORDPIECES
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def bare(tokenizer: Tokenizer, id: int) -> str:
     token = tokenizer.tokens[id]
     if id in tokenizer.special_ids:
         return token
-    if tokenizer.kind == "byte-bpe":
+    if tokenizer.kind == "byte-bpe" and not isinstance(tokenizer.backend, MarianBackend):
         text = tokenizer.backend.decoder.decode([token])
         return token if "\ufffd" in text else text.strip()
     if tokenizer.kind == "bpe":

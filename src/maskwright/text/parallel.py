@@ -26,6 +26,8 @@ def read_parallel(source: Path | str, target: Path | str, *, skip_bad_rows: bool
     for number, (left, right) in enumerate(zip_longest(read_lines(source), read_lines(target)), start=1):
         if left is None or right is None:
             short, long = (first, second) if left is None else (second, first)
+            if number == 1:
+                raise InputError(f"{short} is empty, and {long} is not: each line needs its translation.")
             raise InputError(
                 f"{short} ends after line {number - 1:,}, and {long} goes on: its line {number:,} has no translation. "
                 "Line n of one file must be the translation of line n of the other; look for a line that is missing or "

@@ -1,6 +1,6 @@
 """A SentencePiece model (Kudo and Richardson 2018): its pieces, their scores and kinds, the table of its normaliser.
 
-The file is a Protocol Buffers message, `sentencepiece_model.proto`, of which five fields are needed. A small reader
+The file is a Protocol Buffers message, `sentencepiece_model.proto`, of which a few fields are needed. A small reader
 takes them, so that no library of that name, and no version of protobuf, has to be there.
 """
 
@@ -17,19 +17,28 @@ from ..core import storage
 from ..core.errors import CorruptFileError, ModelFolderError
 
 LIMIT_BYTES = 256 << 20
-CONTROL, USER_DEFINED = 3, 4
-_NORMAL = 1
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 _UNIGRAM = 1
+_OWN_BYTES, _SPACE_BEHIND = 35, 24  # fields of trainer_spec: unknown characters as bytes; ▁ at the end of words
+_CHARSMAP, _PREFIX, _TRIM, _ESCAPE = 2, 3, 4, 5  # fields of normalizer_spec
 
 
 @dataclass
 class Pieces:
-    """What the file holds: pieces as (text, score), kinds of pieces, the table of its normaliser (may be empty)."""
+    """What the file holds: pieces as (text, score), kinds of pieces, the table of its normaliser (may be empty).
+
+    adds_prefix: a space is put before a text; trims: spaces around a text go, and several become one; is_plain: False
+    where texts are written in a way that `text.marian` does not follow (unknown characters as bytes, spaces behind
+    words or left as they are, a normaliser on the way back).
+    """
 
     vocab: list[tuple[str, float]] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
     charsmap: bytes = b""
     model_type: int = _UNIGRAM
+    adds_prefix: bool = True
+    trims: bool = True
+    is_plain: bool = True
 
 
 def read_pieces(path: Path) -> Pieces:
@@ -41,9 +50,13 @@ def read_pieces(path: Path) -> Pieces:
             if number == 1:
                 _add_piece(pieces, dict(_fields(value)))
             elif number == 2:
-                pieces.model_type = dict(_fields(value)).get(3, _UNIGRAM)
+                trainer = dict(_fields(value))
+                pieces.model_type = trainer.get(3, _UNIGRAM)
+                pieces.is_plain &= not (trainer.get(_OWN_BYTES) or trainer.get(_SPACE_BEHIND))
             elif number == 3:
-                pieces.charsmap = bytes(dict(_fields(value)).get(2, b""))
+                _set_normaliser(pieces, dict(_fields(value)))
+            elif number == 5:
+                pieces.is_plain &= not len(dict(_fields(value)).get(_CHARSMAP, b""))
     except (ValueError, TypeError, struct.error) as error:
         raise CorruptFileError(f"{path} is no SentencePiece model ({error}): restore it from its source.") from None
     if not pieces.vocab:
@@ -58,7 +71,13 @@ def _add_piece(pieces: Pieces, values: dict[int, Any]) -> None:
     if not math.isfinite(score):
         raise ValueError(f"the score of piece {len(pieces.vocab)} is no number")
     pieces.vocab.append((text, score))
-    pieces.kinds.append(values.get(3, _NORMAL))
+    pieces.kinds.append(values.get(3, NORMAL))
+
+
+def _set_normaliser(pieces: Pieces, values: dict[int, Any]) -> None:
+    pieces.charsmap = bytes(values.get(_CHARSMAP, b""))
+    pieces.adds_prefix, pieces.trims = bool(values.get(_PREFIX, 1)), bool(values.get(_TRIM, 1))
+    pieces.is_plain &= bool(values.get(_ESCAPE, 1))
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:

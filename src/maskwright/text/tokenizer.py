@@ -28,6 +28,7 @@ from .encoding import (
     read_template,
 )
 from .inputs import Text, check_choice, refuse_non_texts, split_pairs
+from .marian import MarianBackend
 from .tokenizer_files import TokenizerFiles, read_tokenizer
 from .vocabulary import Vocabulary
 
@@ -46,7 +47,7 @@ class Tokenizer(Vocabulary):
     and facts of the training under "maskwright").
     """
 
-    def __init__(self, backend: Backend, config: dict[str, Any] | None = None) -> None:
+    def __init__(self, backend: Backend | MarianBackend, config: dict[str, Any] | None = None) -> None:
         backend.no_truncation()
         backend.no_padding()
         super().__init__(backend, config)
@@ -95,7 +96,8 @@ class Tokenizer(Vocabulary):
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """From a folder with tokenizer.json or vocab.txt (and their configuration), or one of these files.
+        """From a folder with tokenizer.json or vocab.txt (and their configuration), or one of these files. Of a Marian
+        folder its tokenizer of sources; that of targets by its target.spm.
 
         Raises MissingFileError, ModelFolderError (no tokenizer there) or CorruptFileError.
         """
@@ -216,6 +218,8 @@ class Tokenizer(Vocabulary):
         from tokenizers import AddedToken
         from tokenizers import Tokenizer as Made
 
+        if isinstance(self.backend, MarianBackend):
+            return Tokenizer(self.backend.with_tokens(tokens), self.config)
         backend = Made.from_str(self.backend.to_str())
         backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
         return Tokenizer(backend, self.config)
@@ -225,6 +229,8 @@ class Tokenizer(Vocabulary):
         from tokenizers import processors
 
         framed = self.with_tokens([start, delimiter, end])
+        if isinstance(framed.backend, MarianBackend):
+            raise InputError("A Marian tokenizer has a frame of its own, which cannot be changed.")
         framed.backend.post_processor = processors.TemplateProcessing(
             single=f"{start}:0 $A:0 {end}:0",
             pair=f"{start}:0 $A:0 {delimiter}:0 $B:1 {end}:1",

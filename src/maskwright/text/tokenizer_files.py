@@ -1,7 +1,8 @@
 """Tokenizer folders: `tokenizer.json`, or a vocabulary with `tokenizer_config.json`, in the common form.
 
 A `vocab.txt` becomes the pipeline of BERT's published fast tokenizer (Devlin et al. 2019): clean, lower-case,
-split at spaces and punctuation, longest match first. `vocab.json` with `merges.txt`: see `text.merges_files`.
+split at spaces and punctuation, longest match first. `vocab.json` with `merges.txt`: see `text.merges_files`; with
+`source.spm` and `target.spm`: see `text.marian_files`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import storage
 from ..core.errors import CorruptFileError, MissingFileError, ModelFolderError
+from .marian import MarianBackend
+from .marian_files import SOURCE, TARGET, TARGET_VOCABULARY, marian_backend, marian_files
 from .merges_files import MERGES, PAIRS, byte_level_backend, frame_as_roberta
 from .sentencepiece_files import NAMES as SENTENCEPIECE
 from .sentencepiece_files import sentencepiece_backend
@@ -23,7 +26,7 @@ TOKENIZER = "tokenizer.json"
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
-MAIN_FILES = (TOKENIZER, VOCABULARY, PAIRS, *SENTENCEPIECE)  # the first that is there is read
+MAIN_FILES = (SOURCE, TARGET, TOKENIZER, VOCABULARY, PAIRS, *SENTENCEPIECE)  # the first that is there is read
 LIMIT_BYTES = 256 << 20
 # The order in which missing special tokens get their ids, and the usual names of each role.
 ROLES = {
@@ -37,8 +40,11 @@ ROLES = {
 _WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 
 
-def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
-    """The library's tokenizer and its configuration, from a folder or one of its main files."""
+def read_tokenizer(path: str | Path) -> tuple[Backend | MarianBackend, dict[str, Any]]:
+    """The library's tokenizer and its configuration, from a folder or one of its main files.
+
+    A folder with two of them, of sources and of targets, stands for the first; its `target.spm` for the second.
+    """
     path = Path(path)
     if not path.exists():
         raise MissingFileError(f"{path} does not exist: give a tokenizer folder, a tokenizer.json or a vocab.txt.")
@@ -50,6 +56,11 @@ def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
         main = path
     _verify(main)
     config = _read_config(main.parent)
+    if main.name in (SOURCE, TARGET):
+        for name in (SOURCE, TARGET, TARGET_VOCABULARY, PAIRS):
+            if main.with_name(name).is_file():
+                _verify(main.with_name(name))
+        return marian_backend(main, config), config
     if main.name == PAIRS:
         _verify(main.with_name(MERGES))
         tokens = {role: _content(config.get(f"{role}_token")) for role in ROLES}
@@ -62,7 +73,7 @@ def read_tokenizer(path: str | Path) -> tuple[Backend, dict[str, Any]]:
     return _from_vocabulary(main, config), config
 
 
-def special_token_roles(backend: Backend, config: dict[str, Any]) -> dict[str, str]:
+def special_token_roles(backend: Backend | MarianBackend, config: dict[str, Any]) -> dict[str, str]:
     """Role (unk, sep, pad, cls, mask) to token: as configured, else the usual name in the vocabulary."""
     roles = {}
     for role, usual in ROLES.items():
@@ -125,11 +136,15 @@ def frame(backend: Backend, tokens: dict[str, str], *, mask_takes_space: bool = 
 class TokenizerFiles:
     """What a tokenizer's folder holds."""
 
-    def __init__(self, backend: Backend, config: dict[str, Any], roles: dict[str, str], kind: str) -> None:
+    def __init__(
+        self, backend: Backend | MarianBackend, config: dict[str, Any], roles: dict[str, str], kind: str
+    ) -> None:
         self.backend, self.config, self.roles, self.kind = backend, config, roles, kind
 
     def all(self) -> dict[str, bytes]:
         """Name and content of every file."""
+        if isinstance(self.backend, MarianBackend):
+            return marian_files(self.backend, self.config)
         special = {f"{role}_token": token for role, token in self.roles.items()}
         # `auto_map` names code to run on load: it is never passed on.
         config = {name: value for name, value in self.config.items() if name != "auto_map"} | special

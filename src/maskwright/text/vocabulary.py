@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import InputError
+from .marian import MarianBackend
 from .merges_files import TEXT_END
 from .tokenizer_files import special_token_roles
 
@@ -27,7 +28,7 @@ class Vocabulary:
     sep, pad, cls, mask) that it has.
     """
 
-    def __init__(self, backend: Backend, config: dict[str, Any] | None = None) -> None:
+    def __init__(self, backend: Backend | MarianBackend, config: dict[str, Any] | None = None) -> None:
         self.backend = backend
         self.config = dict(config or {})
         self.special_tokens = special_token_roles(backend, self.config)
@@ -104,6 +105,11 @@ class Vocabulary:
         return next((id for id in found if id is not None), None)
 
     @cached_property
+    def language_codes(self) -> tuple[str, ...]:
+        """The languages that a source can ask for as Marian's do, >>fr<<; none in any other tokenizer."""
+        return tuple(self.backend.codes) if isinstance(self.backend, MarianBackend) else ()
+
+    @cached_property
     def special_ids(self) -> frozenset[int]:
         """Ids that stand for no text: those of the roles and every token marked special."""
         added = self.backend.get_added_tokens_decoder().items()
@@ -121,7 +127,7 @@ class Vocabulary:
         if named := self.facts.get("kind"):
             return named
         model = type(self.backend.model).__name__
-        if model == "BPE":
+        if model == "BPE" and not isinstance(self.backend, MarianBackend):
             return "byte-bpe" if "ByteLevel" in repr(self.backend.pre_tokenizer) else "bpe"
         return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
 

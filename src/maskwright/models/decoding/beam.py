@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...core.config import check
+from .allowed import Allows, MayCome, highest_allowed
 from .rules import Decoder, highest, penalise
 from .search import Grown, Seen
 
@@ -57,10 +58,12 @@ def search_beams(
     end_ids: Collection[int] = (),
     banned_ids: Collection[int] = (),
     repetition_penalty: float = 1.0,
+    allows: Allows | None = None,
 ) -> list[list[Grown]]:
     """The best continuations of each text, at most `beams.num_results`, best first; `score` is divided by length.
 
-    The arguments are those of `search.grow`.
+    The arguments are those of `search.grow`. allows: which tokens may come next in a text; one in which none may has
+    no result.
     """
     width = beams.width
     texts = [_Text([]) for _ in prompts]
@@ -75,7 +78,12 @@ def search_beams(
     live = list(range(len(prompts)))
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=logits.device)
     for step in range(1, max_new_tokens + 1):
-        scores, parents, tokens = _candidates(logits, running, banned, seen, repetition_penalty)
+        may = None
+        if allows is not None:
+            own = zip([text for text in live for _ in range(width)], history[:, : step - 1].tolist(), strict=True)
+            exists = (running > NOTHING / 2).flatten().tolist()
+            may = [allows(text, ids) if is_there else None for (text, ids), is_there in zip(own, exists, strict=True)]
+        scores, parents, tokens = _candidates(logits, running, banned, seen, repetition_penalty, may)
         picked, running = _split(
             [texts[text] for text in live], (scores, parents, tokens), history, beams, step, max_new_tokens, end_ids
         )
@@ -98,12 +106,18 @@ def search_beams(
 
 
 def _candidates(
-    logits: Tensor, running: Tensor, banned: Tensor, seen: Seen | None, penalty: float
+    logits: Tensor,
+    running: Tensor,
+    banned: Tensor,
+    seen: Seen | None,
+    penalty: float,
+    may: Sequence[MayCome | None] | None = None,
 ) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
     """The best next tokens of each text over all its beams: scores, beams and tokens, best first.
 
     Twice as many as beams: as many as that may end, and the search still goes on. logits: float [texts * width, vocab];
-    running: float64 [texts, width]; banned: int64 [tokens] that are never taken; no other gets their probability.
+    running: float64 [texts, width]; banned: int64 [tokens] that are never taken; no other gets their probability; may:
+    of each row, which tokens may come.
     """
     shares = logits.log_softmax(dim=-1)  # [texts * width, vocab]
     if len(banned):
@@ -112,7 +126,7 @@ def _candidates(
     if seen is not None:
         shares = penalise(shares, seen.ids.to(logits.device), penalty)
     few = min(2 * width, logits.shape[1])
-    values, ids = highest(shares, few)  # [texts * width, few]
+    values, ids = highest(shares, few) if may is None else highest_allowed(shares, few, may)  # [texts * width, few]
     totals = (values.double().cpu() + running.view(-1, 1)).view(len(running), -1)  # [texts, width * few]
     best, places = totals.topk(min(2 * width, totals.shape[1]))
     tokens = ids.cpu().view(len(running), -1).gather(1, places)

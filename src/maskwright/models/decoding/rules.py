@@ -5,6 +5,7 @@ The order is repetition penalty, temperature, top-k, top-p, as elsewhere.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,7 +53,8 @@ class Rules:
     def __post_init__(self) -> None:
         heat = self.temperature
         check(
-            heat > 0, f"temperature is {heat}; it must be above 0. For the most probable token each time use --greedy."
+            0 < heat < math.inf,
+            f"temperature is {heat}; it must be a number above 0. For the most probable token each time use --greedy.",
         )
         check(self.top_k is None or self.top_k >= 1, f"top_k is {self.top_k}; it must be at least 1.")
         check(self.top_p is None or 0 < self.top_p <= 1, f"top_p is {self.top_p}; it must be above 0 and at most 1.")

@@ -17,6 +17,7 @@ from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
 from ..attending import looking_back
 from ..encoder_decoder import EncoderDecoder
+from .allowed import Allows, of_texts
 from .beam import Beams, search_beams
 from .causal import first_difference
 from .recurrent_translating import RecurrentTranslatingDecoder
@@ -130,12 +131,14 @@ def translate_ids(
     end_ids: Collection[int],
     banned_ids: Collection[int] = (),
     max_new_tokens: int | None = None,
+    allows: Allows | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> list[list[Grown]]:
     """What the model writes for each source, `beams.num_results` of it, best first; one beam writes greedily.
 
     sources: ids, int [tokens] each; max_new_tokens: of every translation, None for what `longest_translation` says;
-    tell: told how many sources are done. The model is left in evaluation mode.
+    allows: which tokens may come next in the text of a source, by its number; where none may there is no result; tell:
+    told how many sources are done. The model is left in evaluation mode.
     """
     model.eval()
     most = min(max_new_tokens or model.config.max_position_embeddings, model.config.max_position_embeddings)
@@ -146,7 +149,10 @@ def translate_ids(
         decoder = writing(model, batch, limit)
         prompts = [[decoder.start_id]] * len(chosen)
         limits = {"max_new_tokens": limit, "end_ids": end_ids, "banned_ids": banned_ids}
-        if beams.width == 1:
+        if allows is not None:
+            rule = of_texts(allows, chosen)
+            texts = search_beams(decoder, prompts, beams, **limits, allows=rule)  # type: ignore[arg-type]
+        elif beams.width == 1:
             texts = [[one] for one in grow(decoder, prompts, Rules(greedy=True), **limits)]  # type: ignore[arg-type]
         else:
             texts = search_beams(decoder, prompts, beams, **limits)  # type: ignore[arg-type]

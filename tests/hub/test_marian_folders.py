@@ -1,0 +1,186 @@
+"""Marian folders whose tokenizer is not as it is published: one sentence says what is wrong; weights of a .bin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sentencepiece", reason="the library trains the models of these tests")
+
+import maskwright as mw
+from hub.bin_samples import saved
+from hub.folder_tools import tensors
+from maskwright.core.errors import CorruptFileError, InputError, MaskwrightError, ModelFolderError
+from maskwright.hub.convert import convert
+from maskwright.inference.translate import Translating, TranslationSettings
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+from maskwright.text.tokenizer import Tokenizer
+from text.marian_samples import TARGETS, marian_files, pieces
+from text.sentencepiece_samples import block, piece
+
+CODES = ("fra", "spa", "zho_Hans")
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_decoder_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+}
+
+
+def marian(folder: Path, codes: tuple[str, ...] = ()) -> Path:
+    """A translator with the tokenizers of a Marian folder, saved."""
+    marian_files(folder / "files", codes)
+    tokenizer = Tokenizer.load(folder / "files")
+    ids = {"decoder_start_token_id": tokenizer.pad_id, "eos_token_id": tokenizer.eos_id, "vocab_size": len(tokenizer)}
+    model = build(preset("transformer-mini", pad_token_id=tokenizer.pad_id, **SMALL, **ids), "seq2seq", seed=1)
+    model.tokenizer = tokenizer
+    model.target_tokenizer = Tokenizer.load(folder / "files/target.spm")
+    model.save(folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("marian")
+    marian_files(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("source.spm", None, "lacks source.spm"),
+        ("target.spm", None, "lacks target.spm: the tokenizer of a Marian translator is source.spm, target.spm"),
+        ("vocab.json", None, "lacks vocab.json"),
+        ("source.spm", b"no model", "source.spm is no SentencePiece model"),
+        ("target.spm", b"", "target.spm is no SentencePiece model"),
+        ("vocab.json", b"[1, 2]", "vocab.json is no table of tokens and ids"),
+        ("vocab.json", b"{}", "vocab.json is no table"),
+        ("vocab.json", b'{"</s>": 0}', "vocab.json has no <unk>"),
+        ("vocab.json", b"{", "vocab.json"),
+        ("tokenizer_config.json", b'{"separate_vocabs": true}', "lacks target_vocab.json"),
+        ("source.spm", block(2, b"\x18\x01\x98\x02\x01") + piece("a"), "writes unknown characters as bytes"),
+        ("source.spm", block(3, b"\x28\x00") + piece("a"), "spaces in another way"),
+        ("source.spm", piece("<s>", 0.0, 3), "no pieces that texts could be cut into"),
+        ("source.spm", block(3, block(2, b"\xff\xff\xff\xff")) + piece("a"), "normaliser is cut off"),
+        (
+            "source.spm",
+            block(3, block(2, b"\x08\0\0\0" + b"\xff\xff\xff\x7f" * 2)) + piece("a"),
+            "normaliser is damaged",
+        ),
+    ],
+)
+def test_what_is_missing_or_foreign_is_said_in_one_sentence(files: Path, tmp_path: Path, name, content, said):
+    for path in files.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
+    with pytest.raises((ModelFolderError, CorruptFileError), match=said) as caught:
+        Tokenizer.load(tmp_path / "target.spm" if name == "target.spm" and content is not None else tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_kind_than_unigram_is_refused_by_name(files: Path, tmp_path: Path):
+    marian_files(tmp_path)
+    (tmp_path / "target.spm").write_bytes(pieces(TARGETS, model_type="bpe"))
+    with pytest.raises(ModelFolderError, match="target.spm is a SentencePiece model of another kind than Unigram"):
+        Tokenizer.load(tmp_path / "target.spm")
+
+
+def test_a_table_of_ids_alone_is_told_apart_from_byte_level_bpe(files: Path, tmp_path: Path):
+    (tmp_path / "vocab.json").write_bytes((files / "vocab.json").read_bytes())
+    with pytest.raises(ModelFolderError, match="source.spm and target.spm"):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["source.spm", "target.spm", "vocab.json"])
+def test_a_flipped_bit_is_found(tmp_path: Path, name: str):
+    folder = marian(tmp_path)
+    data = bytearray((folder / name).read_bytes())
+    data[-2] ^= 1
+    (folder / name).write_bytes(data)
+    with pytest.raises(CorruptFileError, match=name):
+        mw.load(folder)
+
+
+def test_any_damage_of_a_model_is_one_sentence_or_none(files: Path, tmp_path: Path):
+    marian_files(tmp_path)
+    data = (files / "source.spm").read_bytes()
+    for place in range(0, len(data), len(data) // 60):
+        (tmp_path / "source.spm").write_bytes(data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
+        try:
+            Tokenizer.load(tmp_path)("the ﬁne ½ old man")
+        except MaskwrightError as error:
+            assert "source.spm" in str(error) and "\n" not in str(error)
+
+
+def test_a_bin_and_its_tokenizers_are_converted(tmp_path: Path):
+    folder = marian(tmp_path, CODES)
+    (folder / "pytorch_model.bin").write_bytes(saved(tensors(folder), "zip"))
+    for name in ("model.safetensors", "maskwright.json", "manifest.json"):
+        (folder / name).unlink()
+    convert(folder, tmp_path / "new")
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        assert (tmp_path / "new" / name).read_bytes() == (tmp_path / "files" / name).read_bytes()
+    texts = [">>spa<< the old man", ">>fra<< the finest road"]
+    assert mw.Translator(tmp_path / "new").predict(texts) == mw.Translator(marian(tmp_path / "b", CODES)).predict(texts)
+
+
+# -- several languages -------------------------------------------------------------------------------------------
+
+
+def test_a_language_is_asked_for_by_its_code_and_must_be_one_that_is_known(tmp_path: Path):
+    translating = Translating(mw.load(marian(tmp_path, CODES)))
+    few = {"beams": 2, "max_new_tokens": 6}
+    wanted = translating.translate([">>fra<< the old man"], TranslationSettings(**few))
+    assert translating.translate(["the old man"], TranslationSettings(**few, to="fra")) == wanted
+    assert "<<" not in wanted[0][0].text
+    with pytest.raises(InputError, match="does not write 'de'; it writes fra, spa, zho_Hans"):
+        translating.translate(["the old man"], TranslationSettings(to="de"))
+    with pytest.raises(InputError, match=r"does not say in which language.*--to fra.*>>fra<<, >>spa<<, >>zho_Hans<<"):
+        translating.translate(["the old man"])
+    with pytest.raises(InputError, match="does not write 'xx'"):
+        translating.translate([">>xx<< the old man"])
+
+
+def test_of_a_single_code_nothing_is_asked(tmp_path: Path):
+    few = TranslationSettings(2, max_new_tokens=4)
+    assert Translating(mw.load(marian(tmp_path, ("fra",)))).translate(["the old man", ">>fra<< the old man"], few)
+
+
+def test_a_long_list_of_languages_is_cut(tmp_path: Path):
+    translating = Translating(mw.load(marian(tmp_path, tuple(f"a{letter}" for letter in "abcdefghijkl"))))
+    with pytest.raises(InputError, match="aa, ab, ac, ad, ae, af, ag, ah and 4 more"):
+        translating.translate([">>xx<< the old man"])
+
+
+def test_training_further_keeps_the_folder_and_new_tags_get_rows(tmp_path: Path):
+    from maskwright.train.finetune import finetune
+    from maskwright.train.finetune_config import FinetuneConfig
+
+    folder = marian(tmp_path)
+    rows = "".join(f"<to-{to}> the old man {number}\tder alte Mann\n" for number in range(6) for to in ("de", "nl"))
+    (tmp_path / "train.tsv").write_text("source\ttarget\n" + rows, encoding="utf-8")
+    settings = {"epochs": 1, "max_length": 32, "batch_tokens": 128, "precision": "fp32", "warmup": 2, "lr": 1e-4}
+    result = finetune(
+        FinetuneConfig(
+            task="translation",
+            model=str(folder),
+            train=tmp_path / "train.tsv",
+            dev=tmp_path / "train.tsv",
+            output=tmp_path / "run",
+            **settings,
+        )
+    )
+    model = mw.load(result.model)
+    assert model.config.vocab_size == json.loads((folder / "config.json").read_text())["vocab_size"] + 2
+    for tokenizer in (model.tokenizer, model.target_tokenizer):
+        assert tokenizer.token_to_id("<to-de>") is not None and tokenizer.vocab_size == model.config.vocab_size
+    translating = Translating(model)
+    (found,) = translating.translate(["the old man"], TranslationSettings(2, to="nl", max_new_tokens=5))
+    assert "<to-" not in found[0].text
+    assert (Path(result.model) / "source.spm").is_file() and not (Path(result.model) / "target_tokenizer").exists()
