@@ -58,8 +58,7 @@ def open_look(open_page: Callable[..., Any]) -> Callable[..., Any]:
     return opener
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1400])
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1400, "light")])
 @pytest.mark.parametrize("name", ["masked", "pair", "translation", "left to right", "two texts", "two models"])
 def test_every_view_is_quiet_fits_and_can_be_read(open_look: Any, name: str, width: int, scheme: str):
     opened = open_look(name, width, scheme)
@@ -182,7 +181,7 @@ def test_the_vocabulary_is_searched_as_a_person_types(open_look: Any):
     found = pages()["masked"][0][0].predictions
     assert found is not None
     view(opened, "guesses")
-    tokens = "[...document.querySelectorAll('.guesses tbody th')].map((cell) => cell.textContent)"
+    tokens = "[...document.querySelectorAll('.found tbody th')].map((cell) => cell.textContent)"
     assert opened.ask(tokens)[:5] == [one.token for one in found.top(0, 5)]
     opened.page.fill("input[type=search]", "ca")
     assert opened.ask(tokens) == [one.token for one in found.search("ca", 0, 60)]

@@ -55,7 +55,7 @@ class Moves:
     distances: np.ndarray
 
     def to_json(self, top: int | None = None) -> dict[str, Any]:
-        """{"word", "heads": [{"layer", "head", "distance", "shifts": [{"token", "before", "after"}]}]}."""
+        """{"word", "pairs", "heads": [{"layer", "head", "distance", "shifts": [{"token", "before", "after"}]}]}."""
         heads = [
             {
                 "layer": move.layer,
@@ -65,7 +65,7 @@ class Moves:
             }
             for move in self.moves[:top]
         ]
-        return {"word": self.word, "heads": heads}
+        return {"word": self.word, "pairs": [list(pair) for pair in self.pairs], "heads": heads}
 
 
 def head_moves(first: AttentionMap, second: AttentionMap, word: str | None = None, top_shifts: int = 5) -> Moves:

@@ -28,16 +28,16 @@ function lines(reading, map, panel) {
   draw();
 }
 
-// One chip a head; several may be on, each with its colour.
-function headChips(map, count, colours) {
+// One chip a head; several may be on, each with its colour, where a view shows several.
+function headChips(map, count, colours, isSingle = false) {
   const box = h("div", { class: "chips", role: "group", "aria-label": `Heads of layer ${map.layers[at(map).layer]}` });
   map.heads.forEach((head, index) => {
-    const on = at(map).heads.includes(index);
+    const on = isSingle ? at(map).heads[0] === index : at(map).heads.includes(index);
     const one = h("button", {
       type: "button", class: "chip", "aria-pressed": on ? "true" : "false", "aria-label": `head ${head}`, "data-key": `chip-${index}`,
-      title: `head ${head}: a click shows it alone, with Shift or Ctrl beside others`,
+      title: isSingle ? `head ${head}` : `head ${head}: a click shows it alone, with Shift or Ctrl beside others`,
       onclick: (event) => {
-        if (!(event.shiftKey || event.ctrlKey || event.metaKey)) return change({ heads: [index] });
+        if (isSingle || !(event.shiftKey || event.ctrlKey || event.metaKey)) return change({ heads: [index] });
         const heads = on ? at(map).heads.filter((other) => other !== index) : [...at(map).heads, index].sort((a, b) => a - b);
         return change({ heads });
       },
@@ -46,7 +46,7 @@ function headChips(map, count, colours) {
     box.append(one);
   });
   const isAll = at(map).heads.length === count;
-  box.append(button(isAll ? "only one" : "all heads", () => change({ heads: isAll ? [at(map).heads[0]] : map.heads.map((_, index) => index) }), { class: "quiet", "data-key": "chip-all" }));
+  if (!isSingle) box.append(button(isAll ? "only one" : "all heads", () => change({ heads: isAll ? [at(map).heads[0]] : map.heads.map((_, index) => index) }), { class: "quiet", "data-key": "chip-all" }));
   return box;
 }
 

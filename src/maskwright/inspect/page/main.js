@@ -83,6 +83,7 @@ function draw(keepFocus = true) {
     const again = document.querySelector(`[data-key="${CSS.escape(kept)}"]`);
     if (again) again.focus({ preventScroll: true });
   }
+  document.getElementById(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
   window.scrollTo(...scroll);
 }
 
