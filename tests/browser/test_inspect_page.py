@@ -125,8 +125,8 @@ def test_a_chosen_token_shows_its_own_lines_and_keys_walk_through_tokens(open_lo
 
 def test_the_address_shows_the_same_again(open_look: Any):
     opened = open_look("masked")
-    opened.ask("() => { location.hash = '#view=neurons&layer=3&heads=2.4&token=4'; }")
-    opened.page.wait_for_selector("main.neurons")
+    opened.ask("() => { location.hash = '#view=lines&layer=3&heads=2.4&token=4'; }")
+    opened.page.wait_for_selector("main.lines")
     assert opened.ask("document.querySelector('.stepper').textContent").strip("−+") == "layer 3"
     assert opened.ask("[...document.querySelectorAll('.chip[aria-pressed=true]')].map((one) => one.textContent)") == [
         "2",

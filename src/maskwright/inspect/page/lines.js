@@ -2,6 +2,7 @@
 
 const MOST_LINES = 1400;
 const LEAST_WEIGHT = 0.01;
+const TALL = 60; // tokens from which on the picture scrolls in a box of its own
 
 function lines(reading, map, panel) {
   const count = map.heads.length;
@@ -22,7 +23,7 @@ function lines(reading, map, panel) {
   });
   panel.append(
     headChips(map, count, colours),
-    h("div", { class: "linked" }, left, picture, right),
+    h("div", { class: map.queries.labels.length > TALL || map.keys.labels.length > TALL ? "tall" : null }, h("div", { class: "linked" }, left, picture, right)),
     h("p", { class: "note", "aria-live": "polite" }),
   );
   draw();
@@ -63,18 +64,19 @@ function drawLines(map, picture, bars, token, seen, colours, width) {
   }
   found.sort((a, b) => b[0] - a[0]);
   const shown = found.slice(0, MOST_LINES);
+  const lift = shown.length ? clamp(1 / shown[0][0], 1, 6) : 1; // of a long text no weight is near 1
   picture.replaceChildren(
     ...shown.reverse().map(([weight, head, query, key]) => {
       const [top, bottom] = [(query + 0.5) * ROW, (key + 0.5) * ROW];
       return svg("path", {
         d: `M0 ${top}C${width * 0.45} ${top} ${width * 0.55} ${bottom} ${width} ${bottom}`, fill: "none", "vector-effect": "non-scaling-stroke",
-        stroke: hue(head, map.heads.length, colours.isDark), "stroke-opacity": Math.min(1, 0.06 + weight), "stroke-width": 0.6 + 2.6 * weight,
+        stroke: hue(head, map.heads.length, colours.isDark), "stroke-opacity": Math.min(1, 0.06 + weight * lift), "stroke-width": 0.6 + 2.6 * weight,
       });
     }),
   );
   picture.setAttribute("aria-label", saidOfLines(map, token, seen, found));
   bars.forEach((bar, key) => bar.replaceChildren(...barsOf(map, token, key, colours)));
-  const note = picture.parentElement && picture.parentElement.parentElement.querySelector(".note");
+  const note = picture.closest(".content") && picture.closest(".content").querySelector(".note");
   if (note) note.textContent = saidOfLines(map, token, seen, found);
 }
 
