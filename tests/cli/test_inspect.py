@@ -57,6 +57,7 @@ def test_everything_is_written_as_json(maskwright, model, tmp_path):
     assert code == 0 and json.loads(out) == {"output": str(tmp_path / "all.json")}
     whole = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
     assert np.shape(whole["maps"][0]["weights"]) == (4, 4, 8, 8) and len(whole["found"][0]["heads"]) == 16
+    assert np.shape(whole["states"]["norms"]) == (5, 8) and np.shape(whole["states"]["steps"]) == (4, 8)
 
 
 def test_heads_are_searched_by_pattern_and_from_word_to_word(maskwright, model):

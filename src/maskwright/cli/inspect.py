@@ -119,6 +119,7 @@ def inspect(
         **({} if comparison is None else {"comparison": comparison.to_json()}),
         **({} if followed is None else {"flow": followed}),
         **_asides(looks[0], top),
+        **({"states": looks[0].states.to_json()} if _is_json(output) else {}),
     }
     if len(looks) > 1:
         result["beside"] = {"model": looks[1].name, **looks[1].attention.to_json(weights=_is_json(output))}
