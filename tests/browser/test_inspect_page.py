@@ -58,8 +58,7 @@ def open_look(open_page: Callable[..., Any]) -> Callable[..., Any]:
     return opener
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1400])
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1400, "light")])
 @pytest.mark.parametrize("name", ["masked", "pair", "translation", "left to right", "two texts", "two models"])
 def test_every_view_is_quiet_fits_and_can_be_read(open_look: Any, name: str, width: int, scheme: str):
     opened = open_look(name, width, scheme)
@@ -126,8 +125,8 @@ def test_a_chosen_token_shows_its_own_lines_and_keys_walk_through_tokens(open_lo
 
 def test_the_address_shows_the_same_again(open_look: Any):
     opened = open_look("masked")
-    opened.ask("() => { location.hash = '#view=neurons&layer=3&heads=2.4&token=4'; }")
-    opened.page.wait_for_selector("main.neurons")
+    opened.ask("() => { location.hash = '#view=lines&layer=3&heads=2.4&token=4'; }")
+    opened.page.wait_for_selector("main.lines")
     assert opened.ask("document.querySelector('.stepper').textContent").strip("−+") == "layer 3"
     assert opened.ask("[...document.querySelectorAll('.chip[aria-pressed=true]')].map((one) => one.textContent)") == [
         "2",
@@ -182,7 +181,7 @@ def test_the_vocabulary_is_searched_as_a_person_types(open_look: Any):
     found = pages()["masked"][0][0].predictions
     assert found is not None
     view(opened, "guesses")
-    tokens = "[...document.querySelectorAll('.guesses tbody th')].map((cell) => cell.textContent)"
+    tokens = "[...document.querySelectorAll('.found tbody th')].map((cell) => cell.textContent)"
     assert opened.ask(tokens)[:5] == [one.token for one in found.top(0, 5)]
     opened.page.fill("input[type=search]", "ca")
     assert opened.ask(tokens) == [one.token for one in found.search("ca", 0, 60)]

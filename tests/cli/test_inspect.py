@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import numpy as np
@@ -56,6 +57,7 @@ def test_everything_is_written_as_json(maskwright, model, tmp_path):
     assert code == 0 and json.loads(out) == {"output": str(tmp_path / "all.json")}
     whole = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
     assert np.shape(whole["maps"][0]["weights"]) == (4, 4, 8, 8) and len(whole["found"][0]["heads"]) == 16
+    assert np.shape(whole["states"]["norms"]) == (5, 8) and np.shape(whole["states"]["steps"]) == (4, 8)
 
 
 def test_heads_are_searched_by_pattern_and_from_word_to_word(maskwright, model):
@@ -91,11 +93,9 @@ def test_where_a_word_comes_from(maskwright, model):
 
 def test_a_page_is_one_file_that_asks_for_nothing(maskwright, model, tmp_path):
     code, _, err = maskwright("inspect", model, TEXT, "--pair", "dogs chase cats", "-o", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert code == 0 and "written:" in err
-    assert "script-src 'sha256-" in page and "http" not in page.replace("http://www.w3.org", "").replace(
-        "http-equiv", ""
-    )
+    page = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert code == 0 and "written:" in err and "script-src 'sha256-" in page
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
 
 
 def test_two_models_stand_beside_each_other(maskwright, model, tmp_path):
@@ -140,14 +140,14 @@ def test_refusals_are_one_sentence(maskwright, model, words, message):
     assert message in err and "Traceback" not in err
 
 
-def test_a_checkpoint_stands_beside_the_model_that_the_run_became(maskwright, run_once, tmp_path):
+def test_a_checkpoint_stands_beside_the_model_that_the_run_became(maskwright, tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("the cat sat on the mat .\ndogs chase cats in the garden .\n\n" * 40, encoding="utf-8")
     sizes = ["hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=24"]
     network = [word for one in sizes for word in ("--set", one)]
-    run_once("pretrain", "--preset", "bert-tiny", *network, "--objective", "mlm", "--vocab-size", 80, "--steps", 8,
-             "--checkpoint-every", 4, "--keep", 3, "--batch-tokens", 256, "--max-length", 32, "--precision", "fp32",
-             "--quiet", "-o", tmp_path / "run", corpus)  # fmt: skip
+    maskwright("pretrain", "--preset", "bert-tiny", *network, "--objective", "mlm", "--vocab-size", 80, "--steps", 8,
+               "--checkpoint-every", 4, "--keep", 3, "--batch-tokens", 256, "--max-length", 32, "--precision", "fp32",
+               "--quiet", "-o", tmp_path / "run", corpus)  # fmt: skip
     steps = tmp_path / "run" / "checkpoints"
     asked = ("inspect", tmp_path / "run/model", TEXT, "--json", "--against-model")
     early, late = (json.loads(maskwright(*asked, steps / name)[1])["comparison"] for name in ("step-4", "step-8"))

@@ -119,6 +119,7 @@ def inspect(
         **({} if comparison is None else {"comparison": comparison.to_json()}),
         **({} if followed is None else {"flow": followed}),
         **_asides(looks[0], top),
+        **({"states": looks[0].states.to_json()} if _is_json(output) else {}),
     }
     if len(looks) > 1:
         result["beside"] = {"model": looks[1].name, **looks[1].attention.to_json(weights=_is_json(output))}
@@ -190,12 +191,12 @@ def _show(
         title = f"where '{followed['token']}' at layer {followed['layer']} comes from"
         print_table(("input", "rollout", "flow"), rows, title, ("rollout", "flow"))
     if moves is not None:
-        rows = [[one.layer, one.head, f"{one.distance:.3f}", _shifts(one)] for one in moves.moves[:top]]
+        rows = [[str(one.layer), str(one.head), f"{one.distance:.3f}", _shifts(one)] for one in moves.moves[:top]]
         title = "heads that move most between the two texts" + (f", attention of '{moves.word}'" if moves.word else "")
         print_table(("layer", "head", "moved", "what changed"), rows, title, ("layer", "head", "moved"))
         return
     rows = [
-        [one.pattern, head.layer, head.head, f"{head.score:.3f}", f"{head.even:.3f}"]
+        [one.pattern, str(head.layer), str(head.head), f"{head.score:.3f}", f"{head.even:.3f}"]
         for one in found
         for head in one.heads[: top if len(found) < 3 else 1]
     ]

@@ -146,7 +146,7 @@ def _attributions(reading: Reading) -> tuple[Attribution, ...]:
     if len(reading.source) > MOST_EXPLAINED:
         return ()
     if model.head_name in CLASSES:
-        answers = list(model.labels)[:MOST_ANSWERS] or [None]
+        answers: list[str | None] = [*model.labels[:MOST_ANSWERS]] or [None]
         return tuple(attribute_of(reading, answer) for answer in answers)
     places = range(min(_masks(reading), MOST_ANSWERS)) if model.head_name in GUESSES else ()
     return tuple(attribute_of(reading, place=place, baseline="pad") for place in places)

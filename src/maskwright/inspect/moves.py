@@ -55,7 +55,7 @@ class Moves:
     distances: np.ndarray
 
     def to_json(self, top: int | None = None) -> dict[str, Any]:
-        """{"word", "heads": [{"layer", "head", "distance", "shifts": [{"token", "before", "after"}]}]}."""
+        """{"word", "pairs", "heads": [{"layer", "head", "distance", "shifts": [{"token", "before", "after"}]}]}."""
         heads = [
             {
                 "layer": move.layer,
@@ -65,7 +65,7 @@ class Moves:
             }
             for move in self.moves[:top]
         ]
-        return {"word": self.word, "heads": heads}
+        return {"word": self.word, "pairs": [list(pair) for pair in self.pairs], "heads": heads}
 
 
 def head_moves(first: AttentionMap, second: AttentionMap, word: str | None = None, top_shifts: int = 5) -> Moves:
@@ -94,9 +94,9 @@ def head_moves(first: AttentionMap, second: AttentionMap, word: str | None = Non
     order = np.argsort(-distances, axis=None, kind="stable")
     moves = []
     for layer, head in zip(*np.unravel_index(order, distances.shape), strict=True):
-        own = [mean[layer, head] for mean in means]
-        most = np.argsort(-np.abs(own[1] - own[0]), kind="stable")[:top_shifts]
-        shifts = tuple(Shift(labels[index], float(own[0][index]), float(own[1][index])) for index in most)
+        old, new = (mean[layer, head] for mean in means)  # [union]
+        most = np.argsort(-np.abs(new - old), kind="stable")[:top_shifts]
+        shifts = tuple(Shift(labels[index], float(old[index]), float(new[index])) for index in most)
         moves.append(Move(first.layers[layer], first.heads[head], float(distances[layer, head]), shifts))
     return Moves(word, asked, tuple(moves), distances)
 

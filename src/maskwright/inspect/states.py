@@ -158,10 +158,12 @@ def neighbours(
     flat = np.concatenate(cosines)
     places = [(number, row) for number, one in enumerate(found) for row in range(len(one.words))]
     order = np.argsort(-flat, kind="stable")[:top]
-    return [
-        Neighbour(found[n].words[row], n, *found[n].spans[row], float(flat[index]))
-        for index, (n, row) in ((index, places[index]) for index in order.tolist())
-    ]
+    nearest = []
+    for index in order.tolist():
+        number, row = places[index]
+        start, end = found[number].spans[row]
+        nearest.append(Neighbour(found[number].words[row], number, start, end, float(flat[index])))
+    return nearest
 
 
 def word_map(

@@ -160,8 +160,7 @@ def _label(tokenizer: Tokenizer, piece: str, stretch: str) -> str:
     """A byte-level piece by its stretch of the text, since its own letters are bytes; any other as it is."""
     if tokenizer.kind != "byte-bpe":
         return piece
-    shown = stretch.strip() or piece
-    return SPACE + shown if piece[:1] in ("Ġ", "Ċ") else shown
+    return (SPACE if piece.startswith("Ġ") else "") + (stretch.strip() or "␣")
 
 
 def _first(tokens: Tokens, end: int, start: int = 0) -> Tokens:

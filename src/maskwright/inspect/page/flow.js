@@ -13,12 +13,11 @@ function flow(reading, map, panel) {
   panel.append(h("section", {}, h("h3", {}, "Rollout"),
     h("p", { class: "note" }, "Each layer's attention, in the mean of its heads and mixed half with the residual connection, multiplied through: the share of all paths that lead from a token here to one of the input."),
     heat(panel, { rows, down: map.queries, across: map.keys, name, chosen: at(map).token, full, pick: (query) => change({ token: query }) })));
-  const token = Math.max(at(map).token, 0);
+  const token = focus(map);
   const share = map.rollout.row(depth - 1, token);
   const pipes = map.flow ? map.flow.row(token) : null;
   const most = Math.max(...share, ...(pipes || [0]));
-  panel.append(h("section", {}, h("h3", {}, "One token at the top"),
-    h("div", { class: "fields" }, tokenSelect(map.queries, "token", token, (index) => change({ token: index }))),
+  panel.append(h("section", {}, h("h3", {}, "Where ", h("q", { dir: "auto" }, map.queries.labels[token]), " at the top comes from"),
     h("div", { class: "wide" }, h("table", { class: "flows" },
       h("thead", {}, h("tr", {}, ["input", "rollout", pipes ? "flow" : null].filter(Boolean).map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, map.keys.labels.map((label, key) => (!map.causal || key <= token) && h("tr", {},

@@ -33,7 +33,7 @@ function guesses(reading, map, panel) {
   const box = h("input", { type: "search", value: asked.part, "aria-label": "search the vocabulary", placeholder: "search the vocabulary", "data-key": "search", oninput: () => { asked.part = box.value; show(); } });
   show();
   panel.append(h("section", {}, h("div", { class: "fields" }, h("label", { class: "field" }, h("span", {}, "place"), picker), box), said,
-    h("div", { class: "wide" }, h("table", { class: "guesses" }, h("thead", {}, h("tr", {}, ["rank", "token", "probability"].map((name, i) => h("th", { scope: "col", class: i ? null : "number" }, name)))), list)),
+    h("div", { class: "wide" }, h("table", { class: "found" }, h("thead", {}, h("tr", {}, ["rank", "token", "probability"].map((name, i) => h("th", { scope: "col", class: i ? null : "number" }, name)))), list)),
     button("Save CSV", () => saveCsv("predictions.csv", [["rank", "token", "probability"], ...order.map((id, i) => [i + 1, own.vocabulary[id], row[id]])]), { class: "quiet" })));
   if (own.by_layer[place].length) panel.append(h("section", {}, h("h3", {}, "What each layer would say"),
     h("div", { class: "wide" }, h("table", {}, h("tbody", {}, own.by_layer[place].map((found, layer) => h("tr", {}, h("th", { scope: "row" }, layer === 0 ? "embeddings" : `layer ${layer}`),

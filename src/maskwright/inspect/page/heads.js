@@ -39,8 +39,8 @@ function headButton(map, row, column, text, view = "lines") {
 }
 
 function wordToWord(map) {
-  const from = Math.max(at(map).token, 0);
-  const to = at(map).key >= 0 ? at(map).key : Math.min(1, map.keys.labels.length - 1);
+  const from = focus(map);
+  const to = at(map).key >= 0 ? at(map).key : Math.min(2, map.keys.labels.length - 1);
   const scores = map.layers.map((_, row) => map.heads.map((_, column) => map.weights.get(row, column, from, to)));
   const even = 1 / (map.causal ? from + 1 : map.keys.labels.length);
   return h("section", {}, h("h3", {}, "From token to token"),
@@ -72,7 +72,7 @@ function headGrid(map, scores, full) {
 function moved(panel) {
   const map = data.readings[0].maps[data.readings[0].maps.length - 1];
   const found = data.moves;
-  panel.append(h("section", {}, h("h3", {}, found.word === null ? "Heads that move most between the two texts" : h("span", {}, "Heads whose attention of ", h("b", { dir: "auto" }, found.word), " moves most between the two texts")),
+  panel.append(h("section", {}, h("h3", {}, found.word === null ? "Heads that move most between the two texts" : h("span", {}, "Heads whose attention of ", h("q", { dir: "auto" }, found.word), " moves most between the two texts")),
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, ["head", "moved", "what gained and lost"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "number" : null }, name)))),
       h("tbody", {}, found.heads.slice(0, 10).map((one) => h("tr", {},

@@ -21,7 +21,7 @@ function layers(reading, map, panel) {
     h("section", {}, h("h3", {}, `Where the tokens lie behind layer ${layer}`), planeOf(own, side, layer, chosen, panel),
       h("p", { class: "note" }, "The first two principal components of this layer's vectors. What is near here need not be near in all dimensions.")),
   );
-  if (own.near) panel.append(nearest(own, side, depth, Math.max(chosen, 0), pick));
+  if (own.near) panel.append(nearest(own, side, depth, chosen >= 0 ? chosen : Math.max(0, side.texts.findIndex((text) => text >= 0)), isOne ? null : pick));
 }
 
 function planeOf(own, side, layer, chosen, panel) {
@@ -31,7 +31,7 @@ function planeOf(own, side, layer, chosen, panel) {
     const [x, y] = own.planes.row(layer, token);
     return { label, token, x: width * (0.5 + 0.42 * x), y: height * (0.5 - 0.44 * y) };
   });
-  const taken = [];
+  const taken = spots.map(({ x, y }) => ({ left: x - 4, right: x + 4, top: y - 4, bottom: y + 4 }));
   const isFree = (box) => taken.every((other) => box.right < other.left || box.left > other.right || box.bottom < other.top || box.top > other.bottom);
   return svg("svg", { class: "plane", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `A map of ${side.labels.length} tokens behind layer ${layer}` },
     svg("rect", { width, height, class: "ground" }),
@@ -48,14 +48,14 @@ function planeOf(own, side, layer, chosen, panel) {
 }
 
 function nearest(own, side, depth, token, pick) {
-  return h("section", {}, h("h3", {}, "What is nearest to a token in this text"),
-    h("div", { class: "fields" }, tokenSelect(side, "token", token, pick)),
+  return h("section", {}, h("h3", {}, "What is nearest to ", h("q", { dir: "auto" }, side.labels[token]), " in this text"),
+    pick && h("div", { class: "fields" }, tokenSelect(side, "source token", token, pick)),
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, ["layer", "nearest tokens, by cosine"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, Array.from({ length: depth }, (_, layer) => {
         const cosines = own.near.row(layer, token);
         const others = best(cosines, NEAREST + 1).filter((index) => index !== token).slice(0, NEAREST);
         return h("tr", {}, h("th", { scope: "row" }, layer === 0 ? "embeddings" : layer),
-          h("td", {}, h("ul", { class: "shifts" }, others.map((index) => h("li", {}, h("span", { dir: "auto" }, side.labels[index]), ` ${number(cosines[index], 2)}`)))));
+          h("td", {}, h("ul", { class: "shifts" }, others.map((index) => h("li", {}, h("span", { dir: "auto" }, side.labels[index]), ` ${cosines[index].toFixed(2)}`)))));
       })))));
 }

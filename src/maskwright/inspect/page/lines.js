@@ -2,6 +2,7 @@
 
 const MOST_LINES = 1400;
 const LEAST_WEIGHT = 0.01;
+const TALL = 60; // tokens from which on the picture scrolls in a box of its own
 
 function lines(reading, map, panel) {
   const count = map.heads.length;
@@ -22,22 +23,22 @@ function lines(reading, map, panel) {
   });
   panel.append(
     headChips(map, count, colours),
-    h("div", { class: "linked" }, left, picture, right),
+    h("div", { class: map.queries.labels.length > TALL || map.keys.labels.length > TALL ? "tall" : null }, h("div", { class: "linked" }, left, picture, right)),
     h("p", { class: "note", "aria-live": "polite" }),
   );
   draw();
 }
 
-// One chip a head; several may be on, each with its colour.
-function headChips(map, count, colours) {
+// One chip a head; several may be on, each with its colour, where a view shows several.
+function headChips(map, count, colours, isSingle = false) {
   const box = h("div", { class: "chips", role: "group", "aria-label": `Heads of layer ${map.layers[at(map).layer]}` });
   map.heads.forEach((head, index) => {
-    const on = at(map).heads.includes(index);
+    const on = isSingle ? at(map).heads[0] === index : at(map).heads.includes(index);
     const one = h("button", {
       type: "button", class: "chip", "aria-pressed": on ? "true" : "false", "aria-label": `head ${head}`, "data-key": `chip-${index}`,
-      title: `head ${head}: a click shows it alone, with Shift or Ctrl beside others`,
+      title: isSingle ? `head ${head}` : `head ${head}: a click shows it alone, with Shift or Ctrl beside others`,
       onclick: (event) => {
-        if (!(event.shiftKey || event.ctrlKey || event.metaKey)) return change({ heads: [index] });
+        if (isSingle || !(event.shiftKey || event.ctrlKey || event.metaKey)) return change({ heads: [index] });
         const heads = on ? at(map).heads.filter((other) => other !== index) : [...at(map).heads, index].sort((a, b) => a - b);
         return change({ heads });
       },
@@ -46,7 +47,7 @@ function headChips(map, count, colours) {
     box.append(one);
   });
   const isAll = at(map).heads.length === count;
-  box.append(button(isAll ? "only one" : "all heads", () => change({ heads: isAll ? [at(map).heads[0]] : map.heads.map((_, index) => index) }), { class: "quiet", "data-key": "chip-all" }));
+  if (!isSingle) box.append(button(isAll ? "only one" : "all heads", () => change({ heads: isAll ? [at(map).heads[0]] : map.heads.map((_, index) => index) }), { class: "quiet", "data-key": "chip-all" }));
   return box;
 }
 
@@ -63,18 +64,19 @@ function drawLines(map, picture, bars, token, seen, colours, width) {
   }
   found.sort((a, b) => b[0] - a[0]);
   const shown = found.slice(0, MOST_LINES);
+  const lift = shown.length ? clamp(1 / shown[0][0], 1, 6) : 1; // of a long text no weight is near 1
   picture.replaceChildren(
     ...shown.reverse().map(([weight, head, query, key]) => {
       const [top, bottom] = [(query + 0.5) * ROW, (key + 0.5) * ROW];
       return svg("path", {
         d: `M0 ${top}C${width * 0.45} ${top} ${width * 0.55} ${bottom} ${width} ${bottom}`, fill: "none", "vector-effect": "non-scaling-stroke",
-        stroke: hue(head, map.heads.length, colours.isDark), "stroke-opacity": Math.min(1, 0.06 + weight), "stroke-width": 0.6 + 2.6 * weight,
+        stroke: hue(head, map.heads.length, colours.isDark), "stroke-opacity": Math.min(1, 0.06 + weight * lift), "stroke-width": 0.6 + 2.6 * weight,
       });
     }),
   );
   picture.setAttribute("aria-label", saidOfLines(map, token, seen, found));
   bars.forEach((bar, key) => bar.replaceChildren(...barsOf(map, token, key, colours)));
-  const note = picture.parentElement && picture.parentElement.parentElement.querySelector(".note");
+  const note = picture.closest(".content") && picture.closest(".content").querySelector(".note");
   if (note) note.textContent = saidOfLines(map, token, seen, found);
 }
 

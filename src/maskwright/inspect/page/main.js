@@ -43,14 +43,14 @@ function toolbar() {
         document.getElementById(`tab-${next}`).focus();
       },
     }, label))),
-    h("div", { class: "fields" },
+    !HAS[state.view] && h("div", { class: "fields" },
       maps.length > 1 ? h("label", { class: "field" }, h("span", {}, "attention"), kindSelect(maps)) : null,
       h("div", { class: "stepper", role: "group", "aria-label": "Layer" },
         button("−", () => step(-1), { "aria-label": "layer below", "data-key": "layer-down", disabled: state.layer === 0 }),
         h("span", { "aria-live": "polite" }, `layer ${map.layers[state.layer]}`),
         button("+", () => step(1), { "aria-label": "layer above", "data-key": "layer-up", disabled: state.layer === map.layers.length - 1 })),
       tokenSelect(map.queries, map.kind === "cross" ? "target token" : "token", state.token, (index) => change({ token: index }), "all")),
-    h("p", { class: "source" }, map.source));
+    !HAS[state.view] && h("p", { class: "source" }, map.source));
 }
 
 const KIND_NAMES = { encoder: "source to source", decoder: "target to target, masked", cross: "target to source (cross)" };
@@ -83,6 +83,7 @@ function draw(keepFocus = true) {
     const again = document.querySelector(`[data-key="${CSS.escape(kept)}"]`);
     if (again) again.focus({ preventScroll: true });
   }
+  document.getElementById(`tab-${name}`).scrollIntoView({ block: "nearest", inline: "nearest" });
   window.scrollTo(...scroll);
 }
 

@@ -7,8 +7,8 @@ function matrix(reading, map, panel) {
   const rows = map.queries.labels.map((_, query) => map.weights.row(at(map).layer, head, query));
   const name = `layer ${map.layers[at(map).layer]}, head ${map.heads[head]}`;
   panel.append(
-    headChips(map, map.heads.length, theme()),
-    heat(panel, { rows, down: map.queries, across: map.keys, name, chosen: at(map).token, pick: (query) => change({ token: query }) }),
+    headChips(map, map.heads.length, theme(), true),
+    heat(panel, { rows, down: map.queries, across: map.keys, name, chosen: at(map).token, full: Math.max(...rows.map((row) => Math.max(...row))), pick: (query) => change({ token: query }) }),
   );
 }
 
@@ -119,7 +119,7 @@ function scaleOf(colours, full, format = number) {
 }
 
 function rootSwitch() {
-  return button("Lift small weights", () => change({ root: !state.root }), {
-    class: "quiet", "aria-pressed": state.root ? "true" : "false", "data-key": "root", title: "Shades follow the root of the weight: small ones can be told apart",
+  return button("Lift small values", () => change({ root: !state.root }), {
+    class: "quiet", "aria-pressed": state.root ? "true" : "false", "data-key": "root", title: "Shades follow the root of the number: small ones can be told apart",
   });
 }

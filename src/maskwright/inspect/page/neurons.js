@@ -2,12 +2,12 @@
 
 function neurons(reading, map, panel) {
   const head = at(map).heads[0];
-  panel.append(headChips(map, map.heads.length, theme()));
+  panel.append(headChips(map, map.heads.length, theme(), true));
   if (!map.neurons) {
     panel.append(h("p", { class: "note" }, "Queries and keys of all heads of so long a text would make the page too large. Write it with a few layers or heads alone."));
     return;
   }
-  const token = Math.max(at(map).token, 0);
+  const token = focus(map);
   const { query, key, position } = map.neurons;
   const size = query.width;
   const asked = query.row(at(map).layer, head, token);
@@ -35,7 +35,7 @@ function neurons(reading, map, panel) {
       h("td", { class: "number weight" }, barOf(row.weight), percent(row.weight)),
     ))));
   panel.append(
-    h("div", { class: "asked" }, tokenSelect(map.queries, "query of", token, (index) => change({ token: index })),
+    h("div", { class: "asked" }, h("b", { dir: "auto" }, map.queries.labels[token]),
       h("div", { class: "strip" }, stripOf(asked, full.key, Math.max(strip, 200), colours, "query", 18), h("span", { class: "note" }, `q: ${size} numbers, ${signedRange(full.key)}`))),
     h("div", { class: "wide" }, table),
     h("p", { class: "note" }, `score = sum of q × k / √${size}${position ? " + what relative positions add" : ""}; weight = softmax of the scores over all keys${map.causal ? " that a token may see" : ""}. Blue is above 0, orange below.`),

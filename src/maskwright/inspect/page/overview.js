@@ -56,7 +56,7 @@ function legendOf(map) {
   }));
   if (!known.size) return h("p", { class: "note" }, "No head gives a third of its attention to one of the known patterns.");
   const rows = [...known].sort((a, b) => b[1] - a[1]);
-  return h("div", { class: "signs" }, h("p", { class: "note" }, "A sign marks a head that gives a third of its attention or more to one place, and twice what even attention would:"),
+  return h("div", { class: "signs" }, h("p", { class: "note" }, "Heads that give a third of their attention or more to one place, and twice what even attention would:"),
     h("ul", {}, rows.map(([pattern, count]) => h("li", {}, h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[pattern]), ` ${pattern} `, h("span", { class: "count" }, count)))));
 }
 

@@ -16,10 +16,9 @@ function reasons(reading, map, panel) {
     all.map((one, i) => h("option", { value: i, selected: i === index }, `${one.answer}  (${signed(one.at_text)})`)));
   const text = h("p", { class: "marked", dir: "auto" }, own.tokens.labels.map((label, token) => {
     const rgb = shade(colours, (0.85 * own.values[token]) / full);
-    const light = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
     const one = h("span", { title: `${label}: ${signed(own.values[token])}` }, label);
     one.style.background = css(rgb);
-    one.style.color = light > 140 ? "#111" : "#fff";
+    one.style.color = inkOn(rgb);
     return one;
   }));
   const order = best(own.values.map(Math.abs), own.values.length);
@@ -29,4 +28,11 @@ function reasons(reading, map, panel) {
       h("tbody", {}, order.slice(0, 20).map((token) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, own.tokens.labels[token]),
         h("td", { class: own.values[token] < 0 ? "other" : null }, barOf(Math.abs(own.values[token]) / full), h("span", { class: "value" }, signed(own.values[token])))))))),
     button("Save CSV", () => saveCsv("attributions.csv", [["token", "adds"], ...own.tokens.labels.map((label, i) => [label, own.values[i]])]), { class: "quiet" })));
+}
+
+// Black or white, whichever stands out more (WCAG 2.2, relative luminance).
+function inkOn(rgb) {
+  const [r, g, b] = rgb.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  const light = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  return 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#fff" : "#000";
 }

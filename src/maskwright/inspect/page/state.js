@@ -27,6 +27,13 @@ function change(values, keepFocus = true) {
   redraw(keepFocus);
 }
 
+// A page of two texts opens with the head that moved most, and the word that was asked.
+function openMoved(map, kind) {
+  const [first] = data.moves.heads;
+  Object.assign(state, { view: "lines", kind, layer: map.layers.indexOf(first.layer), heads: [map.heads.indexOf(first.head)] });
+  if (data.moves.word !== null) state.token = data.moves.pairs[0][0];
+}
+
 // The same in one map, where another model has fewer layers or heads, or another text fewer tokens.
 function at(map) {
   const heads = state.heads.filter((head) => head < map.heads.length);
@@ -38,12 +45,19 @@ function at(map) {
   };
 }
 
+// The token that is looked at where a view needs one: the chosen one, else the first that is part of a text.
+function focus(map) {
+  const { token } = at(map);
+  return token >= 0 ? token : Math.max(0, map.queries.texts.findIndex((text) => text >= 0));
+}
+
 function readAddress() {
   const own = new URLSearchParams(location.hash.slice(1));
   const maps = data.readings[0].maps;
   const kind = maps.findIndex((map) => map.kind === own.get("kind"));
   state.kind = kind >= 0 ? kind : 0;
   const map = maps[state.kind];
+  if (!location.hash && data.moves) return openMoved(maps[maps.length - 1], maps.length - 1);
   state.view = own.get("view") || "overview";
   state.layer = Math.max(0, map.layers.indexOf(Number(own.get("layer"))));
   state.heads = (own.get("heads") || "").split(".").map((head) => map.heads.indexOf(Number(head))).filter((head) => head >= 0);

@@ -7,7 +7,7 @@ function steps(reading, map, panel) {
     return;
   }
   const { layer, heads } = at(map);
-  const token = Math.max(at(map).token, 0);
+  const token = focus(map);
   const size = map.neurons.query.width;
   const count = own.inputs.width / size;
   const colours = theme();
@@ -27,8 +27,7 @@ function steps(reading, map, panel) {
     [strip(own.output.row(layer, token), false), "One more product mixes the heads. This is added to what came in."],
   ];
   panel.append(headChips(map, map.heads.length, colours),
-    h("div", { class: "fields" }, tokenSelect(map.queries, "token", token, (index) => change({ token: index }))),
-    h("ol", { class: "steps" }, own.formulas.map(([name, formula, axes], i) => h("li", {}, h("h3", {}, name, " ", h("code", {}, formula), " ", h("span", { class: "tag" }, axes)), parts[i][0], h("p", { class: "note" }, parts[i][1])))),
+    h("ol", { class: "way" }, own.formulas.map(([name, formula, axes], i) => h("li", {}, h("h3", {}, name, " ", h("code", {}, formula), " ", h("span", { class: "tag" }, axes)), parts[i][0], h("p", { class: "note" }, parts[i][1])))),
     h("p", { class: "note" }, "Blue is above 0, orange below; each strip is shaded by its own largest number. The chosen heads are framed."));
 }
 
