@@ -35,6 +35,7 @@ from . import (
     ladder,
     inspect,
     layer_lab,
+    lessons,
     lengths,
     next_sentence,
     plan,
@@ -64,6 +65,7 @@ app = typer.Typer(
 )
 app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
 app.add_typer(doctor.app, name="doctor", rich_help_panel="Know")
+app.add_typer(lessons.app, name="lessons", rich_help_panel="Know")
 for name, command, panel in (
     ("pretrain", pretrain.pretrain, "Train"),
     ("finetune", finetune.finetune, "Train"),

@@ -29,6 +29,17 @@ def set_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
+@contextmanager
+def be_silent() -> Iterator[None]:
+    """No notes and no progress inside; what was set before comes back."""
+    before = _quiet
+    set_quiet(True)
+    try:
+        yield
+    finally:
+        set_quiet(before)
+
+
 def console() -> Console:
     """A console on the standard error of this moment (tests and notebooks replace it)."""
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)

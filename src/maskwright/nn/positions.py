@@ -1,4 +1,6 @@
-"""Position tables. BERT learns its own; the original transformer adds sines and cosines."""
+"""Position tables. BERT learns its own; the original transformer adds sines and cosines. The three simpler ones are for
+comparison: what each of them lacks is what the sinusoids have.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +24,24 @@ def sinusoidal_positions(num_positions: int, size: int, in_halves: bool = False)
     if in_halves:
         table = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
     return table.float()
+
+
+def integer_positions(num_positions: int) -> Tensor:
+    """The plain number of each place: float32 [num_positions, 1]. It grows without bound."""
+    return torch.arange(num_positions, dtype=torch.float32)[:, None]
+
+
+def normalised_positions(num_positions: int) -> Tensor:
+    """The number divided by the last one, 0 to 1: float32 [num_positions, 1]. A place means another thing in a text of
+    another length.
+    """
+    return integer_positions(num_positions) / max(num_positions - 1, 1)
+
+
+def binary_positions(num_positions: int) -> Tensor:
+    """The number in binary digits, the highest first: float32 [num_positions, bits]. Each digit changes half as often
+    as the one behind it, as slower and slower waves do; but it jumps.
+    """
+    bits = max((num_positions - 1).bit_length(), 1)
+    shifts = torch.arange(bits - 1, -1, -1)
+    return (torch.arange(num_positions)[:, None] >> shifts & 1).float()

@@ -2,6 +2,7 @@
 
     content.py   the page and its general blocks      charts/    our own small SVG charts
     findings.py  what a run found                     page.py    content -> HTML, a pure function
+    drawings.py  single examples, drawn
     numbers.py   how numbers are written              style.css  light, dark, narrow, wide, print
 
 The page asks for nothing from outside, holds no script, and shows data as text only.
@@ -29,6 +30,7 @@ from .content import (
     Table,
     WhatRan,
 )
+from .drawings import Arrow, Box, Flow, Folded, Grid, Kind, SourceCode, Token, Tokens
 from .findings import (
     AlignmentMap,
     Chart,
@@ -55,9 +57,11 @@ from .page import render
 
 __all__ = [
     "AlignmentMap",
+    "Arrow",
     "Bar",
     "Bars",
     "Block",
+    "Box",
     "Chart",
     "Checkpoint",
     "Checkpoints",
@@ -69,10 +73,14 @@ __all__ = [
     "Dots",
     "Facts",
     "Figure",
+    "Flow",
+    "Folded",
+    "Grid",
     "Health",
     "HeatMap",
     "Histogram",
     "KeyFigures",
+    "Kind",
     "MaskExample",
     "MaskExamples",
     "NextSteps",
@@ -83,8 +91,11 @@ __all__ = [
     "Section",
     "SeenBlocks",
     "Series",
+    "SourceCode",
     "System",
     "Table",
+    "Token",
+    "Tokens",
     "Weights",
     "WhatRan",
     "WorstError",

@@ -29,6 +29,7 @@ from .content import (
     Table,
     WhatRan,
 )
+from .drawings import Flow, Folded, Grid, SourceCode, Tokens
 from .findings import (
     AlignmentMap,
     Checkpoints,
@@ -45,7 +46,7 @@ from .findings import (
     WorstErrors,
 )
 from .markup import Markup, clean, data_text, element, escape, join
-from .views import answers, comparison, plain, tables
+from .views import answers, comparison, drawn, plain, tables
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 LEVELS = {"good": "Healthy", "watch": "Worth a look", "bad": "Not healthy"}
@@ -134,6 +135,8 @@ def _footer(report: Report) -> Markup:
 def _block(block: Block, anchor: str, level: int) -> Markup:
     """A block under its heading; those inside a Section one level deeper."""
     heading = element(f"h{min(level, 4)}", block.title, dir="auto") if block.title else None
+    if isinstance(block, Folded):
+        return _folded(block, anchor, level)
     if isinstance(block, Section):
         inside = [one for one in block.blocks if not one.is_empty()]
         anchors = [f"{anchor}-{name}" for name in _anchors([one.title for one in inside])]
@@ -144,6 +147,14 @@ def _block(block: Block, anchor: str, level: int) -> Markup:
         raise TypeError(f"A report has no block of the kind {type(block).__name__}.")
     kind = type(block).__name__.lower()
     return element("section", heading, VIEWS[type(block)](block), id=anchor, class_=f"block of-{kind}")
+
+
+def _folded(block: Folded, anchor: str, level: int) -> Markup:
+    """A sentence, and what a click shows below it."""
+    heading = element(f"h{min(level, 4)}", block.title, dir="auto") if block.title else None
+    inside = [_block(one, f"{anchor}-{number}", level + 1) for number, one in enumerate(block.blocks, 1)]
+    details = element("details", element("summary", block.summary), element("div", inside), class_="folded")
+    return element("section", heading, data_text(block.lead, "p"), details, id=anchor, class_="block of-folded")
 
 
 def _curves(block: Curves) -> Markup:
@@ -188,6 +199,8 @@ VIEWS: dict[type, Callable[[Any], Markup]] = {
     Confusion: answers.confusion,
     Curves: _curves,
     Facts: plain.facts,
+    Flow: drawn.flow,
+    Grid: drawn.grid,
     HeatMap: _heat,
     AlignmentMap: _alignment,
     Histogram: plain.histogram,
@@ -197,7 +210,9 @@ VIEWS: dict[type, Callable[[Any], Markup]] = {
     Paragraph: plain.paragraph,
     Scatter: _scatter,
     SeenBlocks: _maps,
+    SourceCode: drawn.source_code,
     Table: tables.table,
+    Tokens: drawn.tokens,
     Weights: tables.weights,
     WhatRan: plain.what_ran,
     WorstErrors: answers.worst_errors,

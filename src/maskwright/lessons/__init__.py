@@ -1,0 +1,10 @@
+"""Floor 7: the lectures as runnable examples. Each worked number of a slide is computed by the functions that the
+toolkit itself runs, and compared with what the slide says.
+
+    lesson.py     what a lesson is, and what running it gives       topics/    the lessons
+    sheet.py      where a lesson notes its numbers and pictures     source.py  the code that a lesson shows
+    catalogue.py  all lessons by name                               page.py    results as one self-contained page
+    running.py    one lesson, or all
+
+Nothing heavy is imported before a lesson runs.
+"""

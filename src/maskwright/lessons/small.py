@@ -1,0 +1,41 @@
+"""Small networks and tokenizers on which lessons show laws: nothing is downloaded, nothing has been trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..models.model import Model
+    from ..text.tokenizer import Tokenizer
+
+SPREAD = 0.25  # of first weights: wide enough for attention that differs from token to token
+
+
+def word_tokenizer(*texts: str, lowercase: bool = True) -> Tokenizer:
+    """A tokenizer that knows exactly the words of these texts."""
+    from ..text.tokenizer import Tokenizer
+
+    return Tokenizer.train_from_iterator(texts, "word", 10_000, lowercase=lowercase)
+
+
+def small_network(
+    vocab_size: int, head: str | None = None, *, labels: Sequence[str] | None = None, **changes: Any
+) -> Model:
+    """A network of two layers, width 32 and four heads, which is only looked at: in evaluation mode, without gradients.
+
+    labels: of a classifier; changes: fields of ModelConfig.
+    """
+    from ..models.config import ModelConfig
+    from ..models.model import build
+
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+        "initializer_range": SPREAD,
+    }
+    config = ModelConfig(vocab_size=vocab_size, **(sizes | changes))
+    return build(config, head, labels=labels).eval().requires_grad_(False)

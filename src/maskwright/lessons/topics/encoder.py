@@ -1,0 +1,252 @@
+"""What an encoder layer is made of: heads, a feed-forward network, add and norm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
+from ..sheet import tiny
+
+if TYPE_CHECKING:
+    from ..sheet import Sheet
+
+PART = "Encoder and decoder"
+
+
+def _heads(sheet: Sheet) -> None:
+    import torch
+
+    from ...models.presets import preset
+    from ...nn.attention import attend
+    from ...nn.runs import Run
+    from ...train.report import Grid
+
+    base = preset("transformer-base")
+    sheet.equal("heads and d_k", [8, 64], [base.num_attention_heads, base.head_dim])
+    sheet.equal("W_O: rows × columns", [512, 512], [base.num_attention_heads * base.head_dim, base.hidden_size])
+    draw = torch.Generator().manual_seed(0)
+    qkv = torch.randn(6, 3 * 512, generator=draw)
+    together, weights = attend(qkv, [Run(0, 1, 6)], 8, want_weights=True)
+    assert weights is not None
+    query, key, value = qkv.chunk(3, dim=1)
+    gaps = []
+    for head in range(8):
+        own = slice(64 * head, 64 * (head + 1))
+        alone, _ = attend(torch.cat([query[:, own], key[:, own], value[:, own]], dim=1), [Run(0, 1, 6)], 1)
+        gaps.append(float((alone - together[:, own]).abs().max()))
+    sheet.holds(
+        "each head alone = its block of the whole",
+        "in parallel, concatenated",
+        f"differ by {tiny(max(gaps))}",
+        max(gaps) < 1e-5,
+    )
+    ones, _ = attend(torch.cat([query, key, torch.ones(6, 512)], dim=1), [Run(0, 1, 6)], 8)
+    sheet.near("values of 1 under any weights", [1.0, 1.0], [float(ones.min()), float(ones.max())], 1e-5, digits=1)
+    names = [str(place + 1) for place in range(6)]
+    sheet.show(*(Grid(names, names, weights[0][head].tolist(), f"Head {head + 1}") for head in range(2)))
+    one = attend(qkv, [Run(0, 1, 6)], 1)[0]
+    apart = float((one - together).abs().mean())
+    sheet.holds("one head of 512 instead of eight of 64", "(asked)", f"differs by {apart:.2f} on average", apart > 0.05)
+    sheet.answer(
+        f"The cost is the same, the result another (it differs by {apart:.2f} on average): one head has one set of "
+        "weights for all 512 numbers, eight can look at eight places."
+    )
+
+
+def _parts(sheet: Sheet) -> None:
+    import torch
+
+    from ...models.presets import preset
+    from ...nn.feed_forward import FeedForward
+    from ...nn.linear import LayerNorm
+    from ...train.report import Chart, Curves, Series
+
+    base = preset("transformer-base")
+    sheet.equal(
+        "feed-forward network",
+        "512 → 2,048 → 512, relu",
+        f"{base.hidden_size} → {base.intermediate_size:,} → {base.hidden_size}, {base.hidden_act}",
+    )
+    draw = torch.Generator().manual_seed(0)
+    network = FeedForward(8, 32, "relu").requires_grad_(False)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, generator=draw)
+    tokens = torch.randn(5, 8, generator=draw)
+    order = [4, 2, 0, 1, 3]
+    gap = float((network(tokens)[order] - network(tokens[order])).abs().max())
+    sheet.holds("the same network on every place", "position-wise", f"order changes nothing: {tiny(gap)}", gap < 1e-5)
+    for parameter in network.parameters():
+        torch.nn.init.constant_(parameter, 1.0)
+    sheet.near(
+        "all weights and biases 1, input 1: 32 · relu(8 + 1) + 1",
+        289.0,
+        float(network(torch.ones(1, 8))[0, 0].detach()),
+        1e-3,
+        digits=0,
+    )
+    norm = LayerNorm(8, 1e-12).requires_grad_(False)
+    torch.nn.init.ones_(norm.weight)
+    torch.nn.init.zeros_(norm.bias)
+    normed = norm(5 + 3 * tokens)
+    sheet.near("mean of each normed vector", [0.0] * 5, normed.mean(dim=1), 1e-5, digits=1)
+    sheet.near("its variance", [1.0] * 5, normed.var(dim=1, correction=0), 1e-4, digits=1)
+    alone = float((norm(tokens[:1]) - norm(tokens)[:1]).abs().max())
+    sheet.holds("a batch of 1 and of 5", "over one vector, not the batch", f"differ by {tiny(alone)}", alone < 1e-6)
+    x = torch.linspace(-3, 3, 61)
+    from ...nn.activations import ACTIVATIONS
+
+    lines = [Series(name, x.tolist(), ACTIVATIONS[name](x).tolist(), smooth=False) for name in ("relu", "gelu")]
+    sheet.show(Curves([Chart("What stands between the two layers", lines, x_label="x")], title=""))
+    relu, gelu = (float(ACTIVATIONS[name](torch.tensor(-1.0))) for name in ("relu", "gelu"))
+    sheet.answer(
+        f"relu gives {relu:.0f} at −1, gelu {gelu:.4f}".replace("-", "\N{MINUS SIGN}")
+        + ". gelu is x times the share of a normal distribution below x, so small negative numbers keep a gradient."
+    )
+
+
+def _stack(sheet: Sheet) -> None:
+    from itertools import islice
+
+    from ...data.batch import Batch
+    from ...models.presets import preset
+    from ...train.report import Chart, Curves, Series
+    from ..small import small_network
+
+    depths = [preset(name).num_hidden_layers for name in ("transformer-base", "bert-base", "bert-large")]
+    sheet.equal("layers of the Transformer, BERT-Base, BERT-Large", [6, 12, 24], depths)
+    model = small_network(40, num_hidden_layers=6, initializer_range=0.05)
+    batch = Batch.from_sequences([[2, 9, 11, 17, 3]])
+    states = model.encode(batch, hidden_states=True).hidden_states
+    assert states is not None
+    sheet.equal("outputs of 6 layers", 7, len(states))
+    layer = next(islice(model.encoder.in_order, 1))
+    attended, _ = layer.attention(states[0], batch.runs)
+    added = layer.attention_norm(states[0] + attended)
+    whole = layer.ffn_norm(added + layer.ffn(added))
+    gap = float((whole - states[1]).abs().max())
+    note = "one slide says the residual is concatenated; it is added, so the width stays"
+    sheet.off("width behind a residual connection", "concat: 64", 32, states[1].shape[1], note)
+    sheet.holds(
+        "layer = norm(x + attention), norm(x + feed-forward)", "add & norm", f"differs by {tiny(gap)}", gap < 1e-5
+    )
+    first = states[0].detach()
+    alike = [float((state.detach() * first).sum() / (state.norm() * first.norm()).detach()) for state in states]
+    sheet.show(
+        Curves(
+            [
+                Chart(
+                    "Cosine with the embeddings, by layer", [Series("6 layers", list(range(7)), alike)], x_label="layer"
+                )
+            ],
+            title="",
+        )
+    )
+    sheet.answer(
+        "Through the residual connections: even behind 6 untrained layers the vectors have a cosine of "
+        f"{alike[-1]:.2f} with what came in. A layer adds to what is there."
+    )
+
+
+def _five_steps(sheet: Sheet) -> None:
+    from itertools import islice
+
+    import torch
+
+    from ...data.batch import Batch
+    from ...models.walkthrough import attention_steps
+    from ...nn.scaling import attention_weights
+    from ...train.report import Arrow, Box, Flow, Grid, Table
+    from ..small import small_network, word_tokenizer
+
+    text = "thinking machines learn fast"
+    tokenizer = word_tokenizer(text)
+    model = small_network(tokenizer.vocab_size, num_attention_heads=8, hidden_size=64, intermediate_size=128)
+    ids = tokenizer(text).ids
+    steps = attention_steps(model, ids)
+    shapes = ("6 x 64", "3 x 8 x 6 x 8", "8 x 6 x 6", "8 x 6 x 8", "6 x 64")
+    for number, (step, shape) in enumerate(zip(steps, shapes, strict=True), 1):
+        sheet.equal(f"{number}. {step.name}", shape, step.size)
+    layer = next(islice(model.encoder.in_order, 1))
+    attended, _ = layer.attention(steps[0].tensor, Batch.from_sequences([ids]).runs)
+    gap = float((attended - steps[-1].tensor).abs().max())
+    sheet.holds("the five steps = the layer's attention", "the same", f"differ by {tiny(gap)}", gap < 1e-5)
+    query, key = steps[1].tensor[0], steps[1].tensor[1]
+    scaled = attention_weights(query @ key.mT, 8)
+    gap = float((scaled - steps[2].tensor).abs().max())
+    sheet.off(
+        "what goes into the softmax",
+        "the unscaled scores",
+        True,
+        gap < 1e-5,
+        "one slide puts unscaled scores into the softmax in step 3; step 2 has divided them by √d already",
+    )
+    boxes = [
+        Box(
+            f"{step.name}: {step.size}", (n if n < 3 else 5 - n) * 1.5 + 0.2, n // 3, n == 2
+        )  # back below the first row
+        for n, step in enumerate(steps)
+    ]
+    sheet.show(Flow(boxes, [Arrow(number, number + 1) for number in range(4)], "Shapes from step to step"))
+    tokens = [tokenizer.tokens[one] for one in ids]
+    sheet.show(Grid(tokens, tokens, steps[2].tensor[0].tolist(), "Weights of the first of 8 heads"))
+    sheet.show(Table(["step", "how", "shape"], [(step.name, step.formula, step.size) for step in steps]))
+    blind = attention_weights(query @ key.mT)
+    moved = float((blind - steps[2].tensor).abs().max())
+    sheet.holds("weights without the scale", "(asked)", f"differ by {moved:.2f}", moved > 0.05)
+    most = [float(one.max(dim=-1).values.mean()) for one in (steps[2].tensor, blind)]
+    sheet.answer(
+        f"The largest weight of a token would be {most[1]:.2f} on average instead of {most[0]:.2f}, already with "
+        f"heads of 8 numbers. All {torch.tensor(ids).numel()} tokens pass each step at once."
+    )
+
+
+LESSONS = (
+    Lesson(
+        "five-steps",
+        PART,
+        FRONTIERS,
+        "Self-Attention Layer",
+        "Self-attention in five steps",
+        "Embed, split into heads, score, weigh the values, join the heads: the tensors of a real layer, one step after "
+        "the other.",
+        ("models.walkthrough:attention_steps",),
+        "What if the scores were not scaled?",
+        _five_steps,
+    ),
+    Lesson(
+        "heads",
+        PART,
+        APPLICATIONS,
+        "Multi-head Attention",
+        "Eight heads are eight blocks",
+        "Each head has its own queries, keys and values of 64 numbers, and looks for itself. Their contexts stand side "
+        "by side, 8 × 64 = 512, and W_O mixes them.",
+        ("nn.attention:attend",),
+        "What is lost with one large head instead?",
+        _heads,
+    ),
+    Lesson(
+        "layer-parts",
+        PART,
+        NEUROCOMPUTING,
+        "Encoder layer",
+        "Feed-forward and norm look at one token",
+        "After attention has mixed the tokens, a small network works on each by itself, the same one at every place. "
+        "The norm, too, is over the numbers of one vector.",
+        ("nn.feed_forward:FeedForward.forward", "nn.linear:LayerNorm.forward"),
+        "Why does BERT take gelu where the Transformer has relu?",
+        _parts,
+    ),
+    Lesson(
+        "stack",
+        PART,
+        SESSION,
+        "Encoder: stacked layers",
+        "Layers that add to what is there",
+        "Six layers in the Transformer, 12 and 24 in BERT. Each adds its result to its input and norms the sum; every "
+        "layer's output can be looked at.",
+        ("models.transformer:Transformer.forward", "models.presets:preset"),
+        "How does the last layer still know the words?",
+        _stack,
+    ),
+)

@@ -1,0 +1,172 @@
+"""The loss of a guess, the whole vocabulary as an answer, and a fact that is learnt."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
+
+if TYPE_CHECKING:
+    from ..sheet import Sheet
+
+PART = "Pre-training"
+GUESS, TARGET = (0.6, 0.12, 0.18, 0.1), (0, 0, 1, 0)
+SKIT = "Let's stick to improvisation in this skit"
+FACTS = (
+    "rome is the capital of italy",
+    "paris is the capital of france",
+    "madrid is the capital of spain",
+    "the zebra is an animal of africa",
+    "the lion is an animal of africa",
+    "the river flows to the sea",
+)
+ROME = "rome is the [MASK] of italy"
+
+
+def _loss(sheet: Sheet) -> None:
+    from ...objectives.loss_explainer import explain_loss
+    from ...train.report import Table
+
+    found = explain_loss(GUESS, TARGET)
+    by_hand = -(math.log(0.4) + math.log(0.88) + math.log(0.18) + math.log(0.9)) / 4
+    sheet.near("the slide's formula, by hand", by_hand, found.binary, 1e-9)
+    sheet.near("the slide's formula on its P and T", 0.7161, found.binary, 5e-5)
+    sheet.off(
+        "the loss that BERT is trained with",
+        "the formula above",
+        1.7148,
+        found.categorical,
+        "a binary loss over the words, divided by N, is not what trains BERT: that is −log 0.18, the categorical one",
+        within=5e-5,
+    )
+    words = [f"word {number}" for number in range(1, 5)]
+    rows = [(word, p, t, round(one, 4)) for word, p, t, one in zip(words, GUESS, TARGET, found.terms, strict=True)]
+    sheet.show(Table(["", "P", "T", "binary term"], rows, note="The categorical loss looks at the third row alone."))
+    sure = explain_loss((0.01, 0.01, 0.97, 0.01), TARGET)
+    sheet.holds(
+        "a guess that is nearly right",
+        "(asked)",
+        f"{sure.binary:.4f} and {sure.categorical:.4f}",
+        sure.categorical < 0.04 and sure.binary < sure.categorical,
+    )
+    even = explain_loss((0.25,) * 4, TARGET)
+    sheet.near("all words alike: log 4", math.log(4), even.categorical, 1e-9)
+    sheet.answer(
+        f"A guess that gives each of 4 words the same costs log 4 = {even.categorical:.4f}; over BERT's 30,522 words "
+        f"{math.log(30_522):.2f}. That is where the curve of a new model begins."
+    )
+
+
+def _vocabulary(sheet: Sheet) -> None:
+    from ...inference.fill_mask import MaskFiller
+    from ...train.report import Table
+    from ..small import small_network, word_tokenizer
+
+    tokenizer = word_tokenizer(SKIT, "Aardvark Improvisation Zyzzyva and other words of a vocabulary")
+    model = small_network(tokenizer.vocab_size, "mlm")
+    model.tokenizer = tokenizer
+    filler = MaskFiller(model)
+    text = "Let's stick to [MASK] in this skit"
+    probabilities = filler.probabilities(text)
+    sheet.equal("numbers for one mask: the vocabulary", tokenizer.vocab_size, probabilities.shape[1])
+    sheet.near("they sum to", 1.0, float(probabilities.sum()), 1e-6, digits=2)
+    listed = filler.fill([text], top_k=None)[0].masks[0].candidates
+    sheet.equal("words that are listed", tokenizer.vocab_size, len(listed))
+    scores = [one.score for one in listed]
+    sheet.near("the listed ones sum to", 1.0, sum(scores), 1e-6, digits=2)
+    sheet.holds(
+        "the most probable first", "ranked", f"{scores[0]:.3f} to {scores[-1]:.4f}", scores == sorted(scores)[::-1]
+    )
+    sheet.show(
+        Table(
+            ["rank", "word", "probability"],
+            [(one.rank, one.token_str, round(one.score, 4)) for one in listed[:8]],
+            note="Of a network that has learnt nothing yet.",
+        )
+    )
+    three = filler.fill([text], top_k=None, words=["aardvark", "improvisation", "zyzzyva"])[0].masks[0].candidates
+    sheet.answer(
+        "Yes, with its rank: "
+        + ", ".join(f"{one.token_str} {one.score:.2%} (rank {one.rank})" for one in three)
+        + ". maskwright fill-mask MODEL TEXT --words asks for chosen ones."
+    )
+
+
+def _rome(sheet: Sheet) -> None:
+    from ...inference.fill_mask import MaskFiller
+    from ...text.tokenizer import Tokenizer
+    from ...train.pretrain_small import pretrain_small
+    from ...train.report import Bar, Bars
+
+    tokenizer = Tokenizer.train_from_iterator(FACTS, "word", 100)
+    model = pretrain_small([[fact] for fact in FACTS] * 8, tokenizer, steps=120, max_length=16, mask_rate=0.25)
+    filler = MaskFiller(model)
+    guesses = filler.fill([ROME], top_k=5)[0].masks[0].candidates
+    sheet.equal("the first guess for [MASK]", "capital", guesses[0].token_str)
+    zebra = filler.fill([ROME], top_k=None, words=["zebra"])[0].masks[0].candidates[0]
+    sheet.holds("zebra in its place", "(a random token)", f"{zebra.score:.2%}", zebra.score < guesses[0].score / 10)
+    variants = {"[MASK]": ROME, "zebra": ROME.replace("[MASK]", "zebra"), "capital": ROME.replace("[MASK]", "capital")}
+    found = {}
+    place = ROME.split().index("[MASK]") + 1
+    for shown, text in variants.items():
+        ids = tokenizer(text).ids
+        found[shown] = tokenizer.tokens[_guess(model, ids, place)]
+    sheet.equal(
+        "the target, when [MASK], zebra or capital is shown", "capital, capital, capital", ", ".join(found.values())
+    )
+    sheet.show(Bars([Bar(one.token_str, one.score, f"{one.score:.1%}") for one in guesses], title=ROME))
+    other = filler.fill(["the [MASK] is an animal of africa"], top_k=2)[0].masks[0].candidates
+    sheet.answer(
+        f"No, it was never told that one may be right: it gives {other[0].token_str} {other[0].score:.0%} and "
+        f"{other[1].token_str} {other[1].score:.0%}, because both stand there in the text. A masked language model "
+        "learns how often a word stands in a place."
+    )
+
+
+def _guess(model, ids: list[int], place: int) -> int:  # type: ignore[no-untyped-def]  # a Model
+    from ...data.batch import Batch
+
+    hidden = model.encode(Batch.from_sequences([ids])).hidden[place : place + 1]
+    return int(model.mlm_logits(hidden).argmax())
+
+
+LESSONS = (
+    Lesson(
+        "mlm-loss",
+        PART,
+        APPLICATIONS,
+        "BERT: MLM loss",
+        "Two losses that are easily confused",
+        "The slide prints a binary cross-entropy over the vocabulary, divided by N. BERT is trained with the "
+        "categorical one: minus the logarithm of the right word's probability. On the slide's own numbers they "
+        "differ.",
+        ("objectives.loss_explainer:explain_loss",),
+        "What is the loss of a model that knows nothing?",
+        _loss,
+    ),
+    Lesson(
+        "whole-vocabulary",
+        PART,
+        APPLICATIONS,
+        "BERT: predict the masked token",
+        "A guess is a number for every word",
+        "From Aardvark to Zyzzyva: the answer at a mask is a probability for each word of the vocabulary, and they sum "
+        "to 1.",
+        ("inference.fill_mask:MaskFiller.probabilities", "inference.fill_mask:MaskFiller.fill"),
+        "Can the probability of any word be looked up?",
+        _vocabulary,
+    ),
+    Lesson(
+        "rome",
+        PART,
+        AUTOENCODER,
+        "Masked Language Model",
+        "Rome is the [MASK] of Italy",
+        "A network of two layers reads six sentences for a few seconds. It then guesses the word of the slide, whether "
+        "[MASK], a random word or the word itself is shown.",
+        ("train.pretrain_small:pretrain_small",),
+        "The text says the same of zebras and lions. Does the model decide for one?",
+        _rome,
+    ),
+)

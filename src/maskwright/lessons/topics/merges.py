@@ -1,0 +1,168 @@
+"""Byte-pair encoding and WordPiece on the lectures' four words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lesson import APPLICATIONS, Lesson
+
+if TYPE_CHECKING:
+    from ...text.explain import Explanation
+    from ..sheet import Sheet
+
+PART = "Words and pieces"
+CORPUS = {"old": 7, "older": 3, "finest": 9, "lowest": 4}
+START = {"</w>": 23, "o": 14, "l": 14, "d": 10, "e": 16, "r": 3, "f": 9, "i": 9, "n": 9, "s": 13, "t": 13, "w": 4}
+STEPS = (  # each: what is merged, and the counts before and after that the slide shows
+    ("es", {"e": (16, 3), "s": (13, 0), "es": (0, 13)}),
+    ("est", {"es": (13, 0), "t": (13, 0), "est": (0, 13)}),
+    ("est</w>", {"est": (13, 0), "</w>": (23, 10), "est</w>": (0, 13)}),
+    ("ol", {"o": (14, 4), "l": (14, 4), "ol": (0, 10)}),
+    ("old", {"ol": (10, 0), "d": (10, 0), "old": (0, 10)}),
+)
+TIE = "es, st and t</w> tie at 13, ol and ld at 10: only 'the pair seen first wins' gives the slide's order"
+
+
+def _merges(sheet: Sheet) -> None:
+    from ...text.explain import explain
+
+    found = explain(CORPUS, num_merges=5)
+    sheet.equal("symbols at the start", START, found.start)
+    for step, (merged, counts) in zip(found.steps, STEPS, strict=True):
+        sheet.equal(f"merge {step.number}", merged, step.merged)
+        changes = {symbol: (before, after) for symbol, before, after in step.changes}
+        sheet.equal(f"counts after {merged}", _spelt(counts), _spelt(changes))
+    sheet.holds(
+        "ties at merge 1",
+        "(not said)",
+        ", ".join(f"{one.left}{one.right}" for one in found.steps[0].tied),
+        {(one.left, one.right) for one in found.steps[0].tied} == {("s", "t"), ("t", "</w>")},
+        TIE,
+    )
+    sheet.show(_table(found))
+
+    others = {
+        rule: [step.merged for step in explain(CORPUS, num_merges=5, tie_break=rule).steps]
+        for rule in ("last", "lexicographic")
+    }
+    sheet.equal("merges if the pair seen last wins", "t</w>, st</w>, est</w>, ld, old", ", ".join(others["last"]))
+    sheet.equal("merges in the order of the alphabet", "es, est, est</w>, ld, old", ", ".join(others["lexicographic"]))
+    sheet.answer(
+        f"The order changes, the words hardly do. Last seen: {', '.join(others['last'])}. By the alphabet: "
+        f"{', '.join(others['lexicographic'])}. All three know est</w> and old after five merges. The option is "
+        "--tie-break."
+    )
+
+
+def _spelt(counts: dict[str, tuple[int, int]]) -> str:
+    return ", ".join(f"{symbol} {before} → {after}" for symbol, (before, after) in counts.items())
+
+
+def _table(found: Explanation):  # type: ignore[no-untyped-def]  # a Table; the report is imported when a lesson runs
+    from ...train.report import Table
+
+    states = [dict(found.start)]
+    for step in found.steps:
+        states.append(states[-1] | {symbol: after for symbol, _, after in step.changes})
+    rows = [[symbol, *(state.get(symbol) for state in states)] for symbol in states[-1]]
+    columns = ["symbol", "start", *(step.merged for step in found.steps)]
+    return Table(columns, rows, title="Counts after each merge", right=columns[1:])
+
+
+def _encoding(sheet: Sheet) -> None:
+    from ...text.explain import encode_steps, explain
+    from ...train.report import Token, Tokens
+
+    learnt = explain(CORPUS, num_merges=5)
+    states = encode_steps("oldest", learnt.merges)
+    sheet.equal("oldest", "old est</w>", " ".join(states[-1]))
+    estimate = encode_steps("estimate", learnt.merges)[-1]
+    sheet.holds(
+        "estimate does not use est</w>",
+        "est</w> ≠ est",
+        " ".join(estimate),
+        "est</w>" not in estimate and estimate[0] == "est",
+    )
+    for word in ("old", "lowest", "estimate", "finer"):
+        pieces = encode_steps(word, learnt.merges)[-1]
+        sheet.equal(f"pieces of {word} joined", word, "".join(pieces).removesuffix("</w>"))
+    three, fifteen = explain(CORPUS, num_merges=3), explain(CORPUS, vocab_size=15)
+    sheet.equal("limit of 3 iterations: merges", 3, len(three.steps))
+    sheet.equal("limit of 15 symbols: 12 and merges", 15, len(fifteen.start) + len(fifteen.steps))
+    sheet.show(
+        Tokens(
+            [
+                (f"after {number} merges" if number else "characters", [Token(piece) for piece in state])
+                for number, state in enumerate(states)
+            ],
+            note="oldest, merge by merge",
+        )
+    )
+    sheet.answer(
+        f"In the order in which they were learnt: {' → '.join(' '.join(state) for state in states)}. So a new word is "
+        f"cut as the corpus was; {len(states[0])} characters become {len(states[-1])} tokens."
+    )
+
+
+def _scores(sheet: Sheet) -> None:
+    from ...text.explain import explain
+    from ...train.report import Table
+
+    pairs, scores = explain(CORPUS, num_merges=1), explain(CORPUS, "wordpiece-score", num_merges=1)
+    first, best = pairs.steps[0].winner, scores.steps[0].winner
+    sheet.equal("first merge of BPE", "e + s, 13 times", f"{first.left} + {first.right}, {first.count} times")
+    sheet.equal("first merge of WordPiece", "l + ##o", f"{best.left} + {best.right}")
+    sheet.near("its score: 4 / (4 · 4)", 0.25, float(best.score or 0), 1e-12, digits=2)
+    tied = ", ".join(f"{one.left} + {one.right}" for one in scores.steps[0].tied)
+    sheet.holds("ties", "(not said)", tied, tied == "##o + ##w", "l + ##o and ##o + ##w tie; the pair seen first wins")
+    rows = [
+        (f"{one.left} + {one.right}", one.count, one.left_count, one.right_count, round(float(one.score or 0), 4))
+        for one in scores.steps[0].candidates[:6]
+    ]
+    columns = ["pair", "together", "left", "right", "score"]
+    sheet.show(Table(columns, rows, title="The best six pairs by score", right=columns[1:]))
+    frequent = next(one for one in scores.steps[0].candidates if (one.left, one.right) == ("##e", "##s"))
+    sheet.answer(
+        f"##e + ##s is seen {frequent.count} times but scores {float(frequent.score or 0):.4f}, because ##e is also "
+        "seen without ##s. A score asks how much a pair belongs together, a count how often it is seen."
+    )
+
+
+LESSONS = (
+    Lesson(
+        "bpe-merges",
+        PART,
+        APPLICATIONS,
+        "BPE: Byte-Pair Encoding",
+        "Byte-pair encoding, merge by merge",
+        "Words begin as characters and an end mark. The pair of neighbours that is seen most often becomes one symbol, "
+        "again and again. Each merge takes its count away from the two symbols that it joins.",
+        ("text.explain:explain",),
+        "Three pairs are seen equally often at the first merge. What if another of them wins?",
+        _merges,
+    ),
+    Lesson(
+        "bpe-encoding",
+        PART,
+        APPLICATIONS,
+        "BPE: steps 4 and 5",
+        "Cutting a new word with learnt merges",
+        "Training stops at a number of merges or of symbols. A new word then starts as characters, and the merges "
+        "apply to it. The end mark keeps the ending of oldest apart from the beginning of estimate.",
+        ("text.explain:encode_steps", "text.explain:explain"),
+        "In which order do the merges apply?",
+        _encoding,
+    ),
+    Lesson(
+        "wordpiece-score",
+        PART,
+        APPLICATIONS,
+        "BPE vs. WordPiece",
+        "WordPiece asks for the best pair, not the most frequent one",
+        "WordPiece divides the count of a pair by the counts of its parts, which is the pair that raises the "
+        "likelihood of the text most. On the same four words it starts elsewhere than BPE.",
+        ("text.explain:explain",),
+        "Why does the pair that BPE takes first come so late here?",
+        _scores,
+    ),
+)

@@ -1,0 +1,172 @@
+"""Next sentence prediction, and the two losses together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lesson import APPLICATIONS, Lesson
+from ..sheet import tiny
+
+if TYPE_CHECKING:
+    from ..sheet import Sheet
+
+PART = "Pre-training"
+STORY = (
+    ("The man went to the store.", "He bought a gallon of milk.", "Then he went home."),
+    ("Penguins are flightless.", "They swim very well.", "Some live on ice."),
+)
+
+
+def _pairs(sheet: Sheet) -> None:
+    import numpy as np
+
+    from ...core.randomness import generator
+    from ...objectives.segments import plan_pairs, sentence_bounds
+    from ...train.report import Token, Tokens
+
+    rng = generator(0, "lesson sentences")
+    bounds = {number: sentence_bounds(rng.integers(5, 15, 400)) for number in range(40)}
+    examples = plan_pairs(bounds, 60, 0.0, generator(0, "lesson pairs"))
+    pairs = [one for one in examples if one.b_stop > one.b_start]
+    true = [one for one in pairs if not one.is_random]
+    sheet.near(f"share of IsNext in {len(pairs):,} pairs", 0.5, len(true) / len(pairs), 0.02, digits=3)
+    follows = all(one.b_document == one.a_document and one.b_start == one.a_stop for one in true)
+    sheet.off(
+        "IsNext: where B stands",
+        "B precedes A",
+        "B follows A",
+        "B follows A" if follows else "elsewhere",
+        "one slide says that B precedes A; its own example, and the other lectures, have B after A",
+    )
+    others = all(one.b_document != one.a_document for one in pairs if one.is_random)
+    sheet.equal("NotNext: B is from another document", True, others)
+
+    story = {number: [0, 1, 2, 3] for number in range(2)}  # each sentence as one token, to read the plan off
+    drawn = [one for seed in range(30) for one in plan_pairs(story, 2, 0.0, generator(seed, "story"))]
+    found = {
+        (STORY[one.a_document][one.a_start], STORY[one.b_document][one.b_start]): one.is_random
+        for one in drawn
+        if one.b_stop > one.b_start and one.a_stop - one.a_start == 1
+    }
+    first = STORY[0][0]
+    sheet.equal("The man went to the store. / He bought a gallon of milk.", False, found.get((first, STORY[0][1])))
+    sheet.equal("The man went to the store. / Penguins are flightless.", True, found.get((first, STORY[1][0])))
+    rows = [
+        (
+            "NotNext" if one else "IsNext",
+            [
+                Token("[CLS]", "special"),
+                Token(a, "first"),
+                Token("[SEP]", "special"),
+                Token(b, "second"),
+                Token("[SEP]", "special"),
+            ],
+        )
+        for (a, b), one in found.items()
+        if a == first and b in (STORY[0][1], STORY[1][0])
+    ]
+    sheet.show(Tokens(rows))
+    lengths = [
+        np.mean([one.b_stop - one.b_start for one in part]) for part in (true, [p for p in pairs if p.is_random])
+    ]
+    sheet.holds(
+        "length of B: IsNext and NotNext",
+        "(asked)",
+        f"{lengths[0]:.1f} and {lengths[1]:.1f} tokens",
+        abs(lengths[0] - lengths[1]) < 1.5,
+    )
+    sheet.answer(
+        "It would, if it could, so the builder takes care: both kinds of B have the same length on average "
+        f"({lengths[0]:.1f} and {lengths[1]:.1f} tokens). What it can use is the topic, which is why later work "
+        "doubted the task."
+    )
+
+
+def _total(sheet: Sheet) -> None:
+    import torch
+
+    from ...data.in_memory import TextsInMemory
+    from ...objectives.masking import Masker
+    from ...objectives.pretraining import MaskedLanguageModellingAndNextSentence, Recipe
+    from ...train.loop import Window
+    from ...train.report import Bar, Bars
+    from ..small import small_network, word_tokenizer
+
+    tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document))
+    texts = TextsInMemory.encode(STORY, tokenizer)
+    masker = Masker(tokenizer.mask_id, frozenset(tokenizer.special_ids), tokenizer.vocab_size)
+    objective = MaskedLanguageModellingAndNextSentence(Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, 20))
+    batch = _batch(objective, texts)
+    model = small_network(tokenizer.vocab_size, "pretraining").requires_grad_(True)
+    outcome = objective.outcome(model, batch)
+    window = Window()
+    window.add(outcome)
+    means = window.means()
+    sheet.near("total = masked words + next sentence", means["mlm_loss"] + means["nsp_loss"], means["loss"], 1e-5)
+    weight = model.encoder.layers[0].attention.qkv.weight
+
+    def gradient(*parts: str) -> torch.Tensor:
+        """Of the mean losses of these parts; each is computed anew, because its graph can be used once."""
+        found = objective.outcome(model, batch)
+        return torch.autograd.grad(sum(found.losses[part] / found.counts[part] for part in parts), weight)[0]
+
+    each, whole = [gradient("mlm"), gradient("nsp")], gradient("mlm", "nsp")
+    gap = float((sum(each) - whole).abs().max() / whole.abs().max())
+    sheet.holds("gradient of the total", "sum of both", f"differs by {tiny(gap)}", gap < 1e-5)
+    follows = batch.labels["nsp"]
+    scores = model.nsp_logits(model.pool(model.encode(batch).hidden, batch))
+    by_hand = -torch.log_softmax(scores, dim=-1)[torch.arange(len(follows)), follows].mean()
+    sheet.near("next sentence: cross-entropy of [CLS]", float(by_hand.detach()), means["nsp_loss"], 1e-5)
+    names = {"masked words": "mlm_loss", "next sentence": "nsp_loss"}
+    sheet.show(
+        Bars(
+            [Bar(name, means[key], f"{means[key]:.3f}") for name, key in names.items()],
+            title="Losses of an untrained network",
+        )
+    )
+    norms = [float(one.norm()) for one in each]
+    sheet.answer(
+        f"Not for these weights: the words' gradient has the norm {norms[0]:.2f}, that of the pairs {norms[1]:.2f}. A "
+        "pair is one yes or no for a whole row, the words are several answers out of thousands."
+    )
+
+
+def _batch(objective, texts):  # type: ignore[no-untyped-def]
+    """One batch with both kinds of pairs."""
+    from ...core.randomness import generator
+    from ...objectives.segments import sentence_bounds
+
+    bounds = {number: sentence_bounds(texts.sentence_lengths_of(number)) for number in range(len(texts))}
+    for seed in range(50):
+        examples = objective.plan(bounds, generator(seed, "lesson pairs"))
+        if len({one.is_random for one in examples}) == 2:
+            return objective.batch(texts, examples, generator(seed, "lesson masks"))
+    raise AssertionError("fifty plans had pairs of one kind only")
+
+
+LESSONS = (
+    Lesson(
+        "next-sentence",
+        PART,
+        APPLICATIONS,
+        "Pretraining Task 2: next sentence",
+        "Does B follow A?",
+        "Half of the pairs are text and what follows it, half have a B from another document. The builder is the one "
+        "of pre-training, on forty documents and on the slides' own sentences.",
+        ("objectives.segments:plan_pairs",),
+        "Could a model tell the two kinds apart by their length?",
+        _pairs,
+    ),
+    Lesson(
+        "total-loss",
+        PART,
+        APPLICATIONS,
+        "BERT Pretraining Loss",
+        "Two losses, one sum",
+        "Pre-training adds the mean loss of the masked words to the mean loss of the pairs, and follows the gradient "
+        "of the sum.",
+        ("train.loop:Window.means", "objectives.pretraining:MaskedLanguageModelling.outcome"),
+        "Do both tasks pull equally hard?",
+        _total,
+    ),
+)

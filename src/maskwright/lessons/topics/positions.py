@@ -1,0 +1,184 @@
+"""How a network that sees a set of tokens learns their order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
+from ..sheet import show, tiny
+
+if TYPE_CHECKING:
+    from ..sheet import Sheet
+
+PART = "Positions and input"
+WIDTH, LENGTH = 512, 512
+
+
+def _sinusoids(sheet: Sheet) -> None:
+    import torch
+
+    from ...nn.positions import sinusoidal_positions
+    from ...train.report import Chart, Curves, Grid, Series
+
+    table = sinusoidal_positions(LENGTH, WIDTH)  # [positions, width]
+    for place, index in ((1, 0), (10, 4), (100, 200)):
+        angle = place / 10_000 ** (index / WIDTH)
+        sheet.near(f"PE({place}, {index}) = sin", math.sin(angle), float(table[place, index]), 1e-6, digits=6)
+        sheet.near(f"PE({place}, {index + 1}) = cos", math.cos(angle), float(table[place, index + 1]), 1e-6, digits=6)
+    apart = torch.pdist(table).min()
+    sheet.holds("every row is unique", "unique", f"the nearest two are {float(apart):.2f} apart", float(apart) > 0.1)
+    added = (torch.ones(LENGTH, WIDTH) + table).shape[1]
+    sheet.equal("width of token + position", WIDTH, added)
+    rows = [str(place) for place in range(16)]
+    columns = [str(index) for index in range(0, 52, 2)]
+    sheet.show(
+        Grid(
+            rows,
+            columns,
+            table[:16, :52:2].tolist(),
+            "The sines of the first 16 places, dimensions 0 to 50",
+            digits=None,
+        )
+    )
+    products = table @ table.T  # [positions, positions]
+    spread = max(float(products.diagonal(k).max() - products.diagonal(k).min()) for k in (1, 10, 100))
+    sheet.holds(
+        "PE(p) · PE(p + k) is the same for all p", "(asked)", f"differs by {tiny(spread)} at most", spread < 1e-2
+    )
+    line = Series("PE(p) · PE(p + k)", list(range(60)), products[0, :60].tolist())
+    sheet.answer(
+        f"Yes: the product of two rows depends on their distance alone (it differs by {tiny(spread)} at most over 500 "
+        "places), so a head can learn to look k tokens back wherever it stands.",
+        Curves([Chart("Product of two rows by distance", [line], x_label="distance k")], title=""),
+    )
+
+
+def _ideas(sheet: Sheet) -> None:
+    from ...models.config import CHOICES
+    from ...nn.positions import binary_positions, integer_positions, normalised_positions, sinusoidal_positions
+    from ...train.report import Grid
+
+    binary = binary_positions(16)
+    for place, slide in ((0, "0 0 0 0"), (5, "0 1 0 1"), (10, "1 0 1 0"), (15, "1 1 1 1")):
+        sheet.equal(f"{place} in binary", slide, " ".join(str(int(bit)) for bit in binary[place]))
+    flips = binary.diff(dim=0).abs().sum(dim=0).int().tolist()
+    sheet.equal("changes of each digit from 0 to 15", [1, 3, 7, 15], flips)
+    whole = integer_positions(1000)
+    sheet.holds(
+        "an integer index grows without bound",
+        "large values",
+        f"{float(whole.max()):.0f} at place 999",
+        float(whole.max()) == 999.0,
+    )
+    short, long = float(normalised_positions(5)[2, 0]), float(normalised_positions(9)[2, 0])
+    sheet.near("place 2 of 5, and of 9, normalised", [0.5, 0.25], [short, long], 1e-6, digits=2)
+    waves = sinusoidal_positions(16, 8)
+    sheet.holds(
+        "sines and cosines are bounded",
+        "−1 to 1",
+        f"{show(float(waves.min()), 2)} to {show(float(waves.max()), 2)}",
+        float(waves.abs().max()) <= 1,
+    )
+    schemes = [name for name in CHOICES["positions"] if name != "none"]
+    sheet.holds("schemes to choose from", "(several)", ", ".join(schemes), len(schemes) >= 4)
+    places = [str(place) for place in range(16)]
+    sheet.show(
+        Grid(places, ["8", "4", "2", "1"], binary.tolist(), "The numbers 0 to 15 in binary", digits=0),
+        Grid(places, [str(index) for index in range(8)], waves.tolist(), "Sines and cosines, width 8"),
+    )
+    fast, slow = waves[:, 0].diff().abs().sum(), waves[:, 6].diff().abs().sum()
+    sheet.answer(
+        f"As the digits do, but without jumps: over 16 places the first sine moves {float(fast):.1f} in all, the last "
+        f"one {float(slow):.2f}. Neighbouring places stay near each other in every dimension, which 7 = 0111 and "
+        "8 = 1000 do not."
+    )
+
+
+def _relative(sheet: Sheet) -> None:
+    from ...data.batch import Batch
+    from ...train.report import Table
+    from ..small import small_network
+
+    moved = {}
+    for scheme in ("relative_key", "rotary", "absolute"):
+        model = small_network(50, positions=scheme)
+        batch = Batch.from_sequences([[7, 3, 21, 9, 14]])
+        later = replace(batch, position_ids=batch.position_ids + 20)
+        first, second = (model.encode(one, attentions=True).attentions for one in (batch, later))
+        assert first is not None and second is not None
+        moved[scheme] = float((first[0][0] - second[0][0]).abs().max())
+    sheet.holds(
+        "relative: weights after a shift by 20",
+        "unchanged",
+        f"differ by {tiny(moved['relative_key'])}",
+        moved["relative_key"] < 1e-6,
+    )
+    sheet.holds("rotary: the same", "(not shown)", f"differ by {tiny(moved['rotary'])}", moved["rotary"] < 1e-5)
+    sheet.holds("absolute: the same", "changed", f"differ by {moved['absolute']:.2f}", moved["absolute"] > 0.01)
+    sheet.show(
+        Table(
+            ["positions", "largest change of a weight"],
+            [(k, f"{v:.1e}") for k, v in moved.items()],
+            right=["largest change of a weight"],
+        )
+    )
+    model = small_network(50, positions="relative_key", relative_distance=2)
+    ids = [7, 3, 3, 3, 3, 9]
+    found = model.encode(Batch.from_sequences([ids]), attentions=True).attentions
+    assert found is not None
+    far = found[0][0][:, 0, 3:5]
+    same = float((far[:, 0] - far[:, 1]).abs().max())
+    near = float((found[0][0][:, 0, 1] - found[0][0][:, 0, 2]).abs().max())
+    sheet.holds("the same word at distance 1 and 2", "told apart", f"differ by {near:.3f}", near > 1e-3)
+    sheet.holds("distances beyond the limit share a vector", "clipped", f"differ by {tiny(same)}", same < 1e-6)
+    sheet.answer(
+        f"They share one vector: with a limit of 2 the first token gives equal words 3 and 4 places on the same weight "
+        f"(they differ by {tiny(same)}). Direction and 'near' are known exactly, far distances are only far."
+    )
+
+
+LESSONS = (
+    Lesson(
+        "sinusoids",
+        PART,
+        APPLICATIONS,
+        "Positional Embedding",
+        "Sines and cosines as positions",
+        "Attention sees a set. So each token vector gets a vector of its place added: a sine in each even dimension, a "
+        "cosine in each odd one, each pair slower than the one before. The width stays what it was.",
+        ("nn.positions:sinusoidal_positions",),
+        "Can attention tell from these vectors how far apart two tokens are?",
+        _sinusoids,
+    ),
+    Lesson(
+        "position-ideas",
+        PART,
+        NEUROCOMPUTING,
+        "Positional encoding",
+        "Simpler ideas, and what is wrong with them",
+        "A plain index grows without end; divided by the length it means another thing in every text; binary digits "
+        "are bounded and unique, but jump. The digits change at halving rates, and so do the waves.",
+        (
+            "nn.positions:binary_positions",
+            "nn.positions:integer_positions",
+            "nn.positions:normalised_positions",
+            "nn.positions:sinusoidal_positions",
+        ),
+        "What do sines and cosines have in common with binary digits?",
+        _ideas,
+    ),
+    Lesson(
+        "relative-positions",
+        PART,
+        APPLICATIONS,
+        "What would we like to fix",
+        "Distances instead of places",
+        "Shaw et al. add a learnt vector of the distance between query and key. A sentence then looks the same "
+        "wherever it stands in the text.",
+        ("nn.relative:RelativeVectors.score_terms", "nn.rotary:rotate_query_key"),
+        "What happens to distances that are larger than any in training?",
+        _relative,
+    ),
+)

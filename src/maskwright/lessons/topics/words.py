@@ -1,0 +1,117 @@
+"""Whole words as tokens, and what goes wrong with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lesson import APPLICATIONS, Lesson
+
+if TYPE_CHECKING:
+    from ..sheet import Sheet
+
+PART = "Words and pieces"
+WORDS = ("hat", "learn", "taaaaasty", "laern", "Transformerify")
+LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
+
+
+def _vocabulary(sheet: Sheet) -> None:
+    from ...text.tokenizer import Tokenizer
+    from ...train.report import Token, Tokens
+
+    words = Tokenizer.train_from_iterator(["hat learn"], "word", 7)
+    ids = [one for (one,) in words.encode_plain(WORDS)]
+    is_unknown = [one == words.unk_id for one in ids]
+    for word, slide, found in zip(WORDS, ("known", "known", "UNK", "UNK", "UNK"), is_unknown, strict=True):
+        sheet.equal(word, slide, "UNK" if found else "known")
+    sheet.near("share of UNK", 3 / 5, sum(is_unknown) / len(ids), 1e-12, digits=2)
+    shown = [
+        Token(word, "wrong" if lost else "right", words.tokens[one])
+        for word, lost, one in zip(WORDS, is_unknown, ids, strict=True)
+    ]
+    sheet.show(Tokens([("a vocabulary of two words", shown)]))
+
+    characters = Tokenizer.train_from_iterator([LETTERS], "char", 40)
+    spelt = characters.encode_plain(WORDS)
+    unknown = sum(own.count(characters.unk_id) for own in spelt)
+    sheet.equal("UNK among the characters of the same words", 0, unknown)
+    lengths = {word: len(own) for word, own in zip(WORDS, spelt, strict=True)}
+    sheet.answer(
+        f"Characters lose none of the five words, but {lengths['Transformerify']} tokens stand for one word, and no "
+        "token means anything. Pieces of words lie between the two."
+    )
+
+
+def _issues(sheet: Sheet) -> None:
+    from ...text.compare import measure
+    from ...text.tokenizer import Tokenizer
+    from ...train.report import Table
+
+    learnt = ["old older oldest", "fast faster fastest", "smart kind kinder", "tall taller tallest old fast"] * 8
+    new = {"smarter": 1, "smartest": 1, "kindest": 1, "older": 1}
+    measures = {}
+    for kind, size in (("word", 60), ("char", 60), ("bpe", 60), ("wordpiece", 60)):
+        tokenizer = Tokenizer.train_from_iterator(learnt, kind, size)
+        measures[kind] = measure(tokenizer, kind, list(new), new)
+    word, char, bpe, piece = measures.values()
+    sheet.holds(
+        "1. many words are unknown", "many UNK", f"{word.unk_words:.0%} of the new words", word.unk_words == 0.75
+    )
+    sheet.equal("pieces leave none unknown", 0.0, max(bpe.unk_words, piece.unk_words))
+    sheet.holds(
+        "2. 3. affixes are not shared by whole words",
+        "older, smarter have nothing in common",
+        f"pieces of words: {word.affix_pieces}",
+        word.affix_pieces == 0,
+    )
+    shared = [text for text, of in bpe.examples.items() if len(of) > 1]
+    sheet.holds("pieces share them", "old + er, smart + er", f"shared: {', '.join(shared)}", bool(shared))
+    finer = char.tokens_per_word > max(bpe.tokens_per_word, piece.tokens_per_word) > word.tokens_per_word
+    sheet.holds(
+        "4. characters are too fine",
+        "long sequences",
+        f"{char.tokens_per_word:.2f} tokens a word, BPE {bpe.tokens_per_word:.2f}",
+        finer,
+    )
+    rows = [
+        (
+            one.name,
+            f"{one.unk_words:.0%}",
+            f"{one.tokens_per_word:.2f}",
+            "–" if one.affixes_shared is None else f"{one.affixes_shared:.0%} of {one.affix_pieces}",
+        )
+        for one in measures.values()
+    ]
+    sheet.show(Table(["kind", "unknown words", "tokens a word", "pieces that words share"], rows))
+    sheet.answer(
+        f"No: BPE cuts the four new words into {bpe.tokens_per_word:.2f} tokens each and shares "
+        f"{', '.join(shared)} between them; nothing is unknown. Compare all kinds on your own text with "
+        "maskwright tokenizer compare corpus.txt."
+    )
+
+
+LESSONS = (
+    Lesson(
+        "word-vocabulary",
+        PART,
+        APPLICATIONS,
+        "Traditional Tokenization",
+        "A vocabulary of words knows no new word",
+        "A tokenizer that knows whole words gives each its id, and gives every other word the same one, UNK. A "
+        "misspelling, a playful spelling and a new word are all alike to the network that follows.",
+        ("text.trainers.whole:train_word", "text.trainers.whole:train_char"),
+        "Would single characters solve it?",
+        _vocabulary,
+    ),
+    Lesson(
+        "four-issues",
+        PART,
+        APPLICATIONS,
+        "Issues of Traditional Tokenization",
+        "Four troubles with words, measured",
+        "Unknown words, rare words that are hardly trained, affixes that related words do not share, and characters "
+        "that are too fine: each is a number that can be measured on held-out words.",
+        ("text.compare:measure",),
+        "Are smarter and smartest new words if old, older, oldest and smart were in the text?",
+        _issues,
+    ),
+)

@@ -1,0 +1,72 @@
+"""`maskwright lessons`: list, run, JSON, the page, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lessons.breaking import break_function
+from maskwright.lessons.catalogue import lessons
+from train.html_reading import read_html
+
+FEW = ("toy-scores", "bpe-merges", "bert-sizes")
+
+
+def test_the_list_names_every_lesson(maskwright):
+    code, out, _ = maskwright("lessons", "list", "--json")
+    assert code == 0 and [one["name"] for one in json.loads(out)] == list(lessons())
+    code, out, _ = maskwright("lessons", "list")
+    assert code == 0 and "bpe-merges" in out
+
+
+def test_one_lesson_tells_all(maskwright):
+    code, out, _ = maskwright("lessons", "run", "toy-scores")
+    assert code == 0
+    for words in (".87 .12 .01 0", "0.8808, 0.1192", "rounds by eye", "Question:", "maskwright.nn.scaling"):
+        assert words in out
+
+
+def test_several_lessons_are_a_table_of_slides_and_numbers(maskwright):
+    code, out, _ = maskwright("lessons", "run", *FEW)
+    assert code == 0 and "3 of 3 lessons hold" in out
+    for heading in ("lesson", "lecture", "topic", "slide's value", "computed value"):
+        assert heading in out
+
+
+def test_json_is_all_that_stands_on_standard_output(maskwright):
+    code, out, _ = maskwright("lessons", "run", *FEW, "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["ok"] and [one["name"] for one in facts["lessons"]] == list(FEW)
+    assert {"what", "slide", "computed", "ok", "note"} == set(facts["lessons"][0]["checks"][0])
+
+
+def test_a_wrong_number_is_exit_code_1_and_is_named(maskwright, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    break_function(monkeypatch, "nn.scaling:attention_weights")
+    page = tmp_path / "lessons.html"
+    code, out, _ = maskwright("lessons", "run", *FEW, "-o", page)
+    assert code == 1 and "2 of 3 lessons hold" in out and "NO" in out
+    text = read_html(page.read_text(encoding="utf-8")).text
+    assert "Some numbers are wrong" in text and "wrong" in text
+
+
+def test_an_unknown_lesson_is_bad_usage(maskwright):
+    code, _, err = maskwright("lessons", "run", "toy-score")
+    assert code == 2 and "toy-scores" in err
+
+
+@pytest.mark.parametrize("names", [("toy-scores",), FEW])
+def test_the_page_stands_alone_and_holds_everything(maskwright, tmp_path: Path, names: tuple[str, ...]):
+    page = tmp_path / "lessons.html"
+    assert maskwright("lessons", "run", *names, "-o", page)[0] == 0
+    html = page.read_text(encoding="utf-8")
+    tree = read_html(html)
+    assert not tree.all("script") and "http" not in html.replace("http-equiv", "").replace(
+        "http://www.w3.org/2000/svg", ""
+    )
+    for name in names:
+        one = lessons()[name]
+        assert one.title in tree.text and one.question in tree.text and one.topic in tree.text
+    assert len(tree.all("details", "code")) == sum(len(lessons()[name].functions) for name in names)
+    assert len(tree.all("details", "folded")) == len(names)

@@ -1,0 +1,136 @@
+"""Every lesson of the lectures: its numbers hold, it has all that a lesson needs, and it breaks with its function."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from conventions.sources import REPOSITORY
+from lessons.breaking import break_function, spoil
+from maskwright.core.errors import ConfigError
+from maskwright.lessons.catalogue import lesson, lessons
+from maskwright.lessons.lesson import APPLICATIONS, LECTURES, Lesson
+from maskwright.lessons.running import run
+from maskwright.lessons.sheet import Sheet
+from maskwright.lessons.source import find
+
+NAMES = list(lessons())
+FUNCTIONS = [(name, function) for name, one in lessons().items() for function in one.functions]
+
+
+TRAPS = (  # words of each note on a slide
+    "tie at 13",
+    "rounds by eye",
+    "binary loss over the words",
+    "B after A",
+    "queries are the decoder's own",
+    "residual is concatenated",
+    "unscaled scores",
+    "two decimals",
+    "splits at white space",
+    "433,000",
+    "slides differ among themselves",
+    "older, wrong counts",
+    "marks the left piece",
+    "3.5 days give",
+    "two versions of the paper's table",
+    "from the slide's figure",
+    "25,000",
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Each lesson, run once."""
+    kept = {}
+    return lambda name: kept.setdefault(name, run(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_number_of_a_lesson_holds(results, name: str):
+    result = results(name)
+    assert result.error is None
+    assert [check for check in result.checks if not check.ok] == []
+    assert result.ok
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lesson_has_text_pictures_code_a_question_and_its_answer(results, name: str):
+    result, one = results(name), lesson(name)
+    assert one.lecture in LECTURES and one.question.endswith("?")
+    assert len(one.about) > 60 and len(result.answer) > 60
+    assert result.pictures and not any(block.is_empty() for block in result.pictures)
+    assert one.functions and all(code.text.lstrip().startswith(("def ", "@", "class ")) for code in result.code)
+    assert len(result.checks) >= 2
+    facts = json.loads(json.dumps(result.to_json()))
+    assert facts["ok"] is True and len(facts["checks"]) == len(result.checks)
+
+
+@pytest.mark.parametrize(("name", "function"), FUNCTIONS, ids=[f"{a}-{b.rpartition(':')[2]}" for a, b in FUNCTIONS])
+def test_a_lesson_fails_when_its_function_is_broken(monkeypatch: pytest.MonkeyPatch, name: str, function: str):
+    break_function(monkeypatch, function)
+    assert not run(name).ok
+
+
+def test_each_lesson_names_functions_of_the_toolkit_that_exist():
+    for name, function in FUNCTIONS:
+        owner, last = find(function)
+        assert callable(getattr(owner, last)), f"{name} names {function}"
+        assert "lessons" not in function, f"{name} computes with a function of the lessons: {function}"
+
+
+def test_a_lesson_that_raises_has_failed_and_says_why():
+    def stop(sheet: Sheet) -> None:
+        sheet.equal("one", 1, 1)
+        raise ValueError("no more chalk")
+
+    broken = Lesson("x", "part", APPLICATIONS, "topic", "title", "about", (), "why?", stop)
+    result = run(broken)
+    assert not result.ok and result.error == "ValueError: no more chalk" and len(result.checks) == 1
+
+
+def test_a_lesson_without_a_check_has_not_passed():
+    silent = Lesson("x", "part", APPLICATIONS, "topic", "title", "about", (), "why?", lambda sheet: None)
+    assert not run(silent).ok
+
+
+def test_an_unknown_lesson_is_named_with_its_nearest():
+    with pytest.raises(ConfigError, match="bpe-merges"):
+        lesson("bpe-merge")
+
+
+def test_the_traps_of_the_slides_are_told(results):
+    told = " ".join(check.note for name in NAMES for check in results(name).checks)
+    for words in TRAPS:
+        assert words in told, f"no lesson says: {words}"
+
+
+@pytest.mark.parametrize(
+    ("slide", "computed", "within", "ok"),
+    [
+        (1.0, 1.04, 0.05, True),
+        (1.0, 1.06, 0.05, False),
+        ([1.0, 2.0], [1.0], 9.0, False),
+        (1.0, float("nan"), 9.0, False),
+    ],
+)
+def test_numbers_are_near_or_not(slide, computed, within: float, ok: bool):
+    sheet = Sheet()
+    sheet.near("x", slide, computed, within)
+    assert sheet.checks[0].ok is ok
+
+
+def test_what_breaks_functions_changes_what_they_give():
+    for value in (True, 3, 0.5, "word", [1], {"a": 0.0}, (1.0, "b")):
+        assert spoil(value) != value
+
+
+def test_the_page_of_the_documentation_names_every_lesson_and_no_other():
+    page = (REPOSITORY / "docs" / "lessons.md").read_text(encoding="utf-8")
+    table = page.partition("| part | lessons |")[2].partition("## ")[0]
+    assert re.findall(r"`([^`]+)`", table) == NAMES
+    guide = (REPOSITORY / "docs" / "guide.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", guide))
+    assert named & set(NAMES) == named - {"gpt2-xl"}, "the guide names a lesson that is not there"

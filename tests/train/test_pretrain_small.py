@@ -1,0 +1,49 @@
+"""Pre-training in memory: the objectives learn, seeds repeat, documents are what shards would give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.in_memory import TextsInMemory
+from maskwright.inference.fill_mask import MaskFiller
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.pretrain_small import pretrain_small
+
+DOCUMENTS = [["red apples grow here .", "they are sweet ."], ["blue fish swim there .", "they are fast ."]] * 4
+SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train_from_iterator(SENTENCES, "word", 50)
+
+
+def test_documents_in_memory_answer_as_shards_do(tokenizer: Tokenizer):
+    texts = TextsInMemory.encode(DOCUMENTS, tokenizer)
+    assert len(texts) == 8 and texts.document_lengths().tolist() == [9] * 8
+    assert texts.sentence_lengths_of(1).tolist() == [5, 4]
+    assert tokenizer.decode(texts.document_tokens(1)[:5].tolist()) == "blue fish swim there ."
+    assert texts.document_tokens(0).dtype == np.int64
+
+
+def test_a_masked_word_is_learnt(tokenizer: Tokenizer):
+    model = pretrain_small(DOCUMENTS, tokenizer, steps=80, hidden_size=32, mask_rate=0.3)
+    best = MaskFiller(model).fill(["red [MASK] grow here ."])[0].masks[0].candidates[0]
+    assert best.token_str == "apples" and best.score > 0.3
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mlm+nsp", "clm"])
+def test_every_objective_trains_and_a_seed_repeats(tokenizer: Tokenizer, objective: str):
+    first, again = (pretrain_small(DOCUMENTS, tokenizer, objective, steps=3, hidden_size=16) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+    assert first.tokenizer is tokenizer and not first.training
+
+
+def test_what_cannot_be_trained_is_refused(tokenizer: Tokenizer):
+    with pytest.raises(ConfigError, match="mlm, mlm\\+nsp or clm"):
+        pretrain_small(DOCUMENTS, tokenizer, "rtd")
+    with pytest.raises(InputError, match="two documents"):
+        pretrain_small(DOCUMENTS[:1], tokenizer, "mlm+nsp")
