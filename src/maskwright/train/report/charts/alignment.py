@@ -27,7 +27,7 @@ INK, SOFT, SHADE, WASH, PAPER = (
 def alignment_map(found: AlignmentMap) -> Markup:
     """One map as a picture of its own, as wide as its words ask for."""
     drawn, width, height = _drawn(found)
-    return _picture([drawn], width, height, _summary(found))
+    return _picture([drawn], width, height, _summary(found), style="display:block")
 
 
 def alignment_sheet(found: Sequence[AlignmentMap]) -> Markup:
@@ -40,7 +40,8 @@ def alignment_sheet(found: Sequence[AlignmentMap]) -> Markup:
                              transform=f"translate(0 {top:.0f})"))  # fmt: skip
         widest = max(widest, width, 2 * EDGE + LETTER * len(one.caption))
         top += height + TITLE + EDGE
-    return _picture(parts, widest, top, "; ".join(_summary(one) for one in found))
+    paper = element("rect", width=f"{widest:.0f}", height=f"{top:.0f}", style=PAPER)
+    return _picture([paper, *parts], widest, top, "; ".join(_summary(one) for one in found))
 
 
 def _drawn(found: AlignmentMap) -> tuple[Markup, float, float]:
@@ -78,10 +79,9 @@ def _cell(x: float, y: float, side: float, value: float, read: str, written: str
     return element("g", element("title", f"{written} ← {read}: {value:.3f}"), under, shade)
 
 
-def _picture(parts: Sequence[Markup], width: float, height: float, summary: str) -> Markup:
+def _picture(parts: Sequence[Markup], width: float, height: float, summary: str, style: str | None = None) -> Markup:
     return element(
         "svg",
-        element("rect", width=f"{width:.0f}", height=f"{height:.0f}", style=PAPER),
         parts,
         xmlns="http://www.w3.org/2000/svg",
         viewbox=f"0 0 {width:.0f} {height:.0f}",
@@ -89,6 +89,7 @@ def _picture(parts: Sequence[Markup], width: float, height: float, summary: str)
         height=f"{height:.0f}",
         font_family="system-ui, sans-serif",
         font_size=13,
+        style=style,
         role="img",
         aria_label=summary,
     )
