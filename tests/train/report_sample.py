@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from maskwright.train.report import (
+    AlignmentMap,
     Bar,
     Bars,
     Checkpoint,
     Checkpoints,
+    ColouredText,
     Command,
     Facts,
     Figure,
@@ -46,6 +48,8 @@ def pretraining_report() -> Report:
             key_figures(),
             MaskExamples(masks(), title="Filled masks", note="Sentences that the training text does not hold."),
             curves(),
+            AlignmentMap(["ein", "Hund"], ["a", "dog"], [[0.9, 0.1], [0.2, 0.8]], "half", title="Looked at"),
+            ColouredText([("in", 0.9), ("out", -0.9)]),
             SeenBlocks({"first layer": "###\n##.\n#.#"}, title="Who sees whom"),
             Section("The text", data_blocks(), "Read from the interpreter that ran this: pydoc topics and docstrings."),
             what_ran(),

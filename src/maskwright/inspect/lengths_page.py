@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..train.report import Block, Chart, Curves, Report, Series, Table, write_report
+from ..train.report.content import Value
 from .lengths import ByLength
 
 MEASURES = {  # what a page draws, and in what unit
@@ -23,8 +24,10 @@ def write_lengths(path: Path, found: Sequence[ByLength]) -> None:
         series = [Series(one.name, list(one.words), list(values)) for one, values in lines if values is not None]
         charts.append(Chart(title, series, x_label="words of the source", unit=unit))  # type: ignore[arg-type]
     first = found[0]
-    rows = [[f"{words:.1f}", count] for words, count in zip(first.words, first.rows, strict=True)]
-    sizes = [[name, f"{count:,}"] for name, count in {one.name: one.num_parameters for one in found}.items()]
+    rows: list[list[Value]] = [[f"{words:.1f}", count] for words, count in zip(first.words, first.rows, strict=True)]
+    sizes: list[list[Value]] = [
+        [name, f"{count:,}"] for name, count in {one.name: one.num_parameters for one in found}.items()
+    ]
     blocks: list[Block] = [
         Curves([chart for chart in charts if not chart.is_empty()], title="Scores by length"),
         Table(["Translator", "Parameters"], sizes, title="Translators"),

@@ -1,6 +1,6 @@
 """Alignments: a map of words that were read (columns) by words that were written (rows), shaded by attention.
 
-The colours are those of the page, with their light ones as they stand in a file of its own.
+The colours are those of the page; a file of its own brings the same ones, light and dark.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ SMALL_FROM = 30  # words of a side
 LETTER, NAME_LETTERS = 7.0, 24  # units of a letter; letters of a word that are shown
 TITLE, EDGE = 30, 14
 TILT = 50  # degrees by which the words above lean
-INK, SOFT, SHADE, WASH, PAPER = (
-    f"fill:var(--{name},{colour})"
-    for name, colour in (
-        ("ink", "#1b1e22"), ("soft", "#5a6068"), ("s0", "#225ea8"), ("wash", "#f4f2ec"), ("paper", "#fefdfa"),
-    )
-)  # fmt: skip
+OWN_COLOURS = """
+.paper { fill: #fefdfa } .alignment text { fill: #1b1e22 } .under { fill: #f4f2ec } .shade { fill: #225ea8 }
+@media (prefers-color-scheme: dark) {
+.paper { fill: #15181b } .alignment text { fill: #e7e5df } .under { fill: #1e2226 } .shade { fill: #86b6ec }
+}
+"""
 
 
 def alignment_map(found: AlignmentMap) -> Markup:
@@ -35,12 +35,15 @@ def alignment_sheet(found: Sequence[AlignmentMap]) -> Markup:
     parts, top, widest = [], 0.0, 0.0
     for one in found:
         drawn, width, height = _drawn(one)
-        name = data_text(one.caption, "text", x=EDGE, y=20, style=INK, font_weight="600")
+        name = data_text(one.caption, "text", x=EDGE, y=20, font_weight="600")
         parts.append(element("g", name, element("g", drawn, transform=f"translate(0 {TITLE})"),
                              transform=f"translate(0 {top:.0f})"))  # fmt: skip
         widest = max(widest, width, 2 * EDGE + LETTER * len(one.caption))
         top += height + TITLE + EDGE
-    return _picture(parts, widest, top, "; ".join(_summary(one) for one in found))
+    paper = element("rect", class_="paper", width=f"{widest:.0f}", height=f"{top:.0f}")
+    return _picture(
+        [element("style", Markup(OWN_COLOURS)), paper, *parts], widest, top, "; ".join(_summary(one) for one in found)
+    )
 
 
 def _drawn(found: AlignmentMap) -> tuple[Markup, float, float]:
@@ -68,20 +71,19 @@ def _drawn(found: AlignmentMap) -> tuple[Markup, float, float]:
         for column, value in enumerate(values)
     ]
     height = top + side * len(rows) + EDGE
-    return element("g", element("g", above, beside, style=INK), element("g", cells, style=SHADE)), width, height
+    return element("g", above, beside, cells), width, height
 
 
 def _cell(x: float, y: float, side: float, value: float, read: str, written: str) -> Markup:
     box = {"x": x, "y": y, "width": side, "height": side, "rx": 2}
-    under = element("rect", style=WASH, **box)
-    shade = element("rect", fill_opacity=f"{value:.3f}", **box)
+    under = element("rect", class_="under", **box)
+    shade = element("rect", class_="shade", fill_opacity=f"{value:.3f}", **box)
     return element("g", element("title", f"{written} ← {read}: {value:.3f}"), under, shade)
 
 
 def _picture(parts: Sequence[Markup], width: float, height: float, summary: str) -> Markup:
     return element(
         "svg",
-        element("rect", width=f"{width:.0f}", height=f"{height:.0f}", style=PAPER),
         parts,
         xmlns="http://www.w3.org/2000/svg",
         viewbox=f"0 0 {width:.0f} {height:.0f}",
@@ -89,6 +91,7 @@ def _picture(parts: Sequence[Markup], width: float, height: float, summary: str)
         height=f"{height:.0f}",
         font_family="system-ui, sans-serif",
         font_size=13,
+        class_="alignment",
         role="img",
         aria_label=summary,
     )
