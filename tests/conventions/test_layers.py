@@ -26,11 +26,12 @@ FLOORS = {
     "speed": 6,
     "api": 6,
     "cli": 7,
+    "studio": 7,
     "__init__": 8,
     "__main__": 8,
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
-# a plan asks what the machine has, and a bench opens models as others do.
+# a plan asks what the machine has, and a bench opens models as others do; a command opens the studio.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),
@@ -39,6 +40,7 @@ SAME_FLOOR = {
     ("estimators", "api"),
     ("speed", "doctor"),
     ("speed", "api"),
+    ("cli", "studio"),
 }
 UPWARD = {("text.tokenizer", "data")}  # Tokenizer.batch returns the packed batch
 HEAVY = {"torch", "tokenizers", "sklearn", "numpy", "safetensors", "pandas", "pyarrow"}

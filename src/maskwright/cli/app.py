@@ -38,6 +38,7 @@ from . import (
     rare_lab,
     search,
     similarity,
+    studio,
     tokenizer,
     translate,
 )
@@ -78,6 +79,7 @@ for name, command, panel in (
     ("search", search.search, "Use"),
     ("cluster", cluster.cluster, "Use"),
     ("convert", convert.convert, "Use"),
+    ("studio", studio.studio, "Use"),
     ("presets", presets.presets, "Know"),
     ("plan", plan.plan, "Know"),
     ("bench", bench.bench, "Know"),
