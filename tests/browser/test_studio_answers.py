@@ -50,7 +50,7 @@ def test_classes_and_their_probabilities(served, models, visit):
     page = opened.page
     page.get_by_label("Text", exact=True).fill("the dogs 🙂 sat")
     expected = open_predictor(models["classes"], **HERE).predict(["the dogs 🙂 sat"])[0]
-    page.wait_for_function("text => document.querySelector('.figures dd').textContent === text", arg=expected["label"])
+    page.wait_for_function("text => document.querySelector('.figures dd')?.textContent === text", arg=expected["label"])
     settled(page)
     shown = {row[0]: float(row[1]) for row in cells(page, "As a table")}
     assert shown == pytest.approx(expected["probabilities"], abs=1e-6)

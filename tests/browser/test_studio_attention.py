@@ -40,7 +40,7 @@ def test_the_weights_of_the_chosen_head(served, visit):
     assert shown_weights(page) == [pytest.approx(row, abs=6e-3) for row in expected.tolist()]
     assert [row[0] for row in cells(page, "Weights as a table")] == list(found.queries.labels)
     assert [row[-1] for row in cells(page, "Weights as a table")] == ["1.00"] * len(found.queries)
-    assert "layer=4" in page.url and "head=7" in page.url
+    assert "layer=4" in page.evaluate("location.href") and "head=7" in page.evaluate("location.href")
     assert opened.complaints == [] and opened.requests == []
 
 
@@ -53,13 +53,13 @@ def test_a_token_alone_by_keyboard_a_matrix_and_the_overview(served, visit):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     settled(page)
-    assert 0 < page.locator("figure svg .weight").count() < many and "token=1" in page.url
+    assert 0 < page.locator("figure svg .weight").count() < many and "token=1" in page.evaluate("location.href")
     page.get_by_label("Show", exact=True).select_option("matrix")
     settled(page)
     assert page.locator("figure").first.locator("svg rect.cell").count() == 25
     page.locator("figure").nth(1).locator("svg g.pick").nth(12 + 4).click()
     settled(page)
-    assert "layer=2" in page.url and "head=5" in page.url
+    assert "layer=2" in page.evaluate("location.href") and "head=5" in page.evaluate("location.href")
     svg = saved(page, "Save the picture All heads; choose one as SVG").decode()
     assert svg.count("<g") == 6 * 12 and "var(" not in svg
     assert opened.complaints == [] and opened.requests == []

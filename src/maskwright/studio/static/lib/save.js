@@ -13,6 +13,7 @@ export function svgText(svg) {
   const copy = svg.cloneNode(true);
   const originals = [svg, ...svg.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll("*")].forEach((element, index) => {
+    if (element.localName === "title") return;
     const style = getComputedStyle(originals[index]);
     for (const name of COPIED) {
       const value = style.getPropertyValue(name);

@@ -11,7 +11,7 @@ import { writeState } from "../lib/state.js";
 
 const WHAT = {
   changes: ["How far a layer turns the vector", "1 − cosine with the layer before: 0 where the layer leaves a token's direction as it is."],
-  nearness: ["How near to one token", "The cosine with the chosen token in the same layer. Choose the token below, or in the picture."],
+  nearness: ["How near to one token", "The cosine with the chosen token in the same layer. Choose the token above, or in the picture."],
   norms: ["How long the vector is", "The length of the vector behind each layer."],
 };
 

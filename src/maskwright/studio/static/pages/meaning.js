@@ -34,7 +34,7 @@ page(({ root, models }) => {
   root.append(
     section(
       "Texts", modelField(form, models), form.area("sentences", "Sentences, one a line", { rows: 6 }),
-      make("div", { class: "fields few" }, form.line("word", "Word to compare (empty: whole sentences)"), layer),
+      make("div", { class: "fields few" }, form.line("word", "Word to compare", { placeholder: "none: whole sentences" }), layer),
       form.check("table", "Show the word's vectors in the embedding table, without context"),
     ),
     section("Nearness", shown),

@@ -45,7 +45,7 @@ page(({ root, models }) => {
   root.append(
     section(
       "What to learn from", modelField(form, models),
-      make("div", { class: "fields" }, form.choice("task", "Task", tasks()), chooser(form, "file", "File with labels"), chooser(form, "dev", "File for the dev scores (else a tenth is set aside)")),
+      make("div", { class: "fields top" }, form.choice("task", "Task", tasks()), chooser(form, "file", "File with labels"), chooser(form, "dev", "File for the dev scores (else a tenth is set aside)")),
       make("details", { open: Boolean(form.state.columns) || form.state.skip === "yes" }, make("summary", { text: "Columns and bad rows" }), make("div", { class: "fields few" }, form.line("columns", "Columns, if they have other names", { placeholder: "text=body,label=kind" })), form.check("skip", "Leave bad rows out")),
       rows,
     ),

@@ -8,13 +8,13 @@ import { measure, shorten } from "./text.js";
  * text; onpick(row, column): called when a cell is chosen. Negative values have the other colour where `from` is 0 or less.
  */
 export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) => value.toFixed(2), name = "Matrix", square = true, onpick = null, chosen = null } = {}) => (width) => {
-  const left = Math.min(Math.max(...rows.map((row) => measure(row))) + 10, 0.38 * width);
+  const left = Math.ceil(Math.min(Math.max(...rows.map((row) => measure(row))) + 10, 0.38 * width));
   const room = (width - left) / columns.length;
-  const cell = Math.max(Math.min(room, square ? 72 : 60), 17);
+  const cell = Math.max(Math.floor(Math.min(room, square ? 72 : 60)), 17);
   const tall = square ? Math.min(cell, 44) : 24;
   const slanted = Math.max(...columns.map((column) => measure(column, 12))) > cell - 6;
   const longest = Math.min(Math.max(...columns.map((column) => measure(column, 12))), 120);
-  const top = slanted ? longest + 10 : 22;
+  const top = slanted ? Math.ceil(longest) + 10 : 22;
   const full = Math.max(left + cell * columns.length + 2, Math.min(width, 200));
   const height = top + tall * rows.length + 2;
   const svg = draw("svg", { width: full, height, viewBox: `0 0 ${full} ${height}`, "aria-label": name });

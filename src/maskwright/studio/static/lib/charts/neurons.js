@@ -7,9 +7,9 @@ const ROW = 22;
 
 /** found: what /api/attention/neurons gives; label: the token of the query. */
 export const neurons = (found, label, { name = "Query and key" } = {}) => (width) => {
-  const side = Math.min(Math.max(...found.keys.map((one) => measure(one)), measure("query")) + 12, 0.22 * width);
+  const side = Math.floor(Math.min(Math.max(...found.keys.map((one) => measure(one)), measure("query")) + 12, 0.22 * width));
   const numbers = 116;
-  const strip = Math.max((width - side - numbers - 24) / 2, 60);
+  const strip = Math.max(Math.floor((width - side - numbers - 24) / 2), 60);
   const whole = side + 2 * strip + 24 + numbers;
   const height = 48 + (found.keys.length + 1) * ROW;
   const svg = draw("svg", { width: whole, height, viewBox: `0 0 ${whole} ${height}`, "aria-label": name });

@@ -9,7 +9,7 @@ export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (widt
   const [side, top, foot] = [20, 14, 34];
   const span = (key) => [Math.min(...points.map((point) => point[key])), Math.max(...points.map((point) => point[key]))];
   const [[left, right], [low, high]] = [span("x"), span("y")];
-  const scale = Math.min((width - 2 * side - 60) / (right - left || 1), (height - top - foot) / (high - low || 1));
+  const scale = Math.min((width - 2 * side - 60) / (right - left || 1), (height - top - foot - 24) / (high - low || 1));
   const x = (value) => width / 2 + (value - (left + right) / 2) * scale;
   const y = (value) => (height - foot + top) / 2 - (value - (low + high) / 2) * scale;
   const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": name });
