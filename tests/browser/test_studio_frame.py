@@ -31,8 +31,12 @@ WRITERS = {
     "writer": write_writer,
     "translator": write_translator,
 }
-SIZES = (375, 1400)
-SCHEMES = ("light", "dark")
+LOOKS = [
+    (375, "dark"),
+    (1400, "light"),
+    pytest.param(375, "light", marks=pytest.mark.slow),
+    pytest.param(1400, "dark", marks=pytest.mark.slow),
+]
 NAMES = [page.name for page in PAGES if page.is_there and page.name != "lessons"]
 HOSTILE = (
     "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -54,8 +58,7 @@ def test_every_page_is_offered_and_in_the_menu(served, visit):
     assert {one.name for one in offered(served.studio)} >= set(NAMES)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", SIZES)
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_is_quiet_fits_and_can_be_read(served, visit, name, width, scheme):
     opened = visit(served, f"/{name}", width, scheme)

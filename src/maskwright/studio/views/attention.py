@@ -102,7 +102,7 @@ def _text(model: Model, asked: AskedAttention) -> str | tuple[str, str]:
     return asked.text if asked.pair is None or model.has_decoder else (asked.text, asked.pair)
 
 
-def _options(model: Model, asked: AskedAttention) -> Json:
+def _options(model: Model, asked: AskedAttention) -> dict[str, Any]:
     """How much of it is read, and the target of an encoder-decoder, which writes one where none is given."""
     room = {"max_length": min(MOST_TOKENS, model.config.max_position_embeddings)}
     return {**room, "target": asked.pair} if model.has_decoder else room

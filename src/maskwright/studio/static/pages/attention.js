@@ -24,7 +24,8 @@ page(({ root, models }) => {
   const overview = picture("All heads; choose one", { file: "heads" });
   const patterns = table("Heads by what they do", [{ name: "pattern" }, { name: "tokens", kind: "number" }, { name: "best head", kind: "word" }, { name: "share", kind: "number" }, { name: "evenly", kind: "number" }, { name: "next best" }], { file: "patterns", scroll: false });
   const place = make("div");
-  const shown = make("div", { class: "result" }, source, tokens, drawn, place, overview, patterns);
+  const both = make("div", {}, drawn, overview);
+  const shown = make("div", { class: "result" }, source, tokens, both, place, patterns);
   const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text (of a translator: the translation)" }), form.area("pair", "Second text"));
   root.append(
     section("Text", modelField(form, models), form.area("text", "Text"), second),
@@ -43,6 +44,7 @@ page(({ root, models }) => {
     looking(tokens, found, token, form);
     const name = `Layer ${found.layer}, head ${found.head}`;
     drawn.rename(name);
+    both.className = form.state.view === "lines" ? "columns" : "";
     const pick = (index) => form.set("token", index === token ? "" : String(index));
     if (form.state.view === "matrix") drawn.update(heat(found.queries, found.keys, found.weights, { name, chosen: token, onpick: pick }));
     else if (form.state.view === "lines") drawn.update(headLines(found.queries, found.keys, found.weights, { token, onpick: pick, name }));

@@ -12,7 +12,7 @@ const STEPS = 6; // shades of a small matrix: each is one path, so that a pictur
  */
 export const headLines = (queries, keys, weights, { token = -1, onpick = null, name = "Attention" } = {}) => (width) => {
   const height = Math.max(queries.length, keys.length) * ROW + 8;
-  const side = Math.floor(Math.min(Math.max(...[...queries, ...keys].map((one) => measure(one))) + 14, 0.36 * width));
+  const side = Math.floor(Math.min(Math.max(...[...queries, ...keys].map((one) => measure(one))) + 18, 0.36 * width));
   const whole = Math.min(width, 2 * side + 420);
   const svg = draw("svg", { width: whole, height, viewBox: `0 0 ${whole} ${height}`, "aria-label": name });
   const y = (index) => index * ROW + ROW / 2 + 4;
@@ -42,7 +42,7 @@ export const headLines = (queries, keys, weights, { token = -1, onpick = null, n
  */
 export const headGrid = (layers, heads, queries, keys, weightOf, { chosen = [-1, -1], onpick = null, name = "All heads" } = {}) => (width) => {
   const left = 58;
-  const cell = Math.max(Math.floor((width - left) / heads), 34);
+  const cell = Math.min(Math.max(Math.floor((width - left) / heads), 34), 110);
   const inner = cell - 6;
   const [whole, height] = [left + cell * heads, 24 + cell * layers];
   const svg = draw("svg", { width: whole, height, viewBox: `0 0 ${whole} ${height}`, "aria-label": name });
