@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from browser.reading import cells, settled
@@ -38,6 +41,8 @@ def test_runs_are_listed_and_compared(served, visit):
     assert (
         "measure=eval_accuracy" in page.evaluate("location.href") and page.locator("figure svg path.line").count() == 2
     )
+    if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "runs-compared.png", full_page=True)
     page.get_by_label("Compare slow").uncheck()
     settled(page)
     assert page.locator("figure svg path.line").count() == 1
@@ -77,6 +82,8 @@ def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
     page.get_by_role("button", name="Start training").click()
     page.get_by_role("button", name="Stop and save").wait_for(timeout=60_000)
     page.get_by_role("link", name="Open the report").wait_for(timeout=180_000)
+    if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "train-finished.png", full_page=True)
     assert "mine is finished" in page.locator("p.reading[role=status]").text_content()
     assert page.locator("figure svg path.line").count() >= 1
     with page.context.expect_page() as report:

@@ -97,7 +97,7 @@ class Served:
 @contextmanager
 def serving(runs: Path, *models: str | Path) -> Iterator[Served]:
     """A studio of these model folders, listening until the block ends."""
-    studio = Studio(open_shelf([str(model) for model in models], "cpu", "fp32"), runs)
+    studio = Studio(open_shelf([str(model) for model in models], "cpu", "fp32"), runs, "cpu", "fp32")
     listening = listen(0)
     port = listening.getsockname()[1]
     server = uvicorn.Server(server_config(studio, port, KEY))

@@ -215,7 +215,8 @@ def test_a_training_runs_in_its_own_process_and_its_model_is_opened(served, tmp_
     from maskwright.api import open_predictor
 
     expected = open_predictor(served.studio.runs / "first" / "model", device="cpu", precision="fp32")
-    assert answer["answer"] == pytest.approx(expected.predict(["the old cat was here"])[0])
+    probabilities = expected.predict(["the old cat was here"])[0]["probabilities"]
+    assert answer["answer"]["probabilities"] == pytest.approx(probabilities)
 
 
 @pytest.mark.slow
