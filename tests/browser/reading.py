@@ -26,6 +26,5 @@ def saved(page: Page, label: str) -> bytes:
 
 def settled(page: Page) -> None:
     """Wait until nothing on the page is being computed."""
-    page.wait_for_timeout(80)
-    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(50)  # what was typed has reached the page
     page.wait_for_function("() => !document.querySelector('.busy')")

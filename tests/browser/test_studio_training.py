@@ -81,7 +81,7 @@ def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
     page.get_by_label("Tokens of a text, at most").fill("32")
     page.get_by_role("button", name="Start training").click()
     page.get_by_role("button", name="Stop and save").wait_for(timeout=60_000)
-    page.get_by_role("link", name="Open the report").wait_for(timeout=180_000)
+    page.get_by_role("button", name="Show the model in the studio").wait_for(timeout=180_000)
     if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "train-finished.png", full_page=True)
     assert "mine is finished" in page.locator("p.reading[role=status]").text_content()

@@ -37,21 +37,23 @@ export async function ask(path, body, signal) {
 export function live(work, where, wait = 30) {
   let timer = 0;
   let running = null;
+  let newest = null;
   return () => {
     clearTimeout(timer);
+    const own = (newest = new AbortController());
+    where?.classList.add("busy");
     timer = setTimeout(async () => {
       running?.abort();
-      const own = (running = new AbortController());
-      where?.classList.add("busy");
+      running = own;
       try {
         await work(own.signal);
-        if (own === running) say("");
+        if (own === newest) say("");
       } catch (error) {
         if (error.name === "AbortError") return;
         if (!(error instanceof Refusal)) throw error;
-        if (own === running) say(error.message);
+        if (own === newest) say(error.message);
       } finally {
-        if (own === running) {
+        if (own === newest) {
           where?.classList.remove("busy");
           where?.dispatchEvent(new CustomEvent("settled", { bubbles: true }));
         }

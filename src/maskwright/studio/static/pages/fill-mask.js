@@ -1,7 +1,7 @@
 // Fill mask: what a masked language model expects in a gap; any word of the text becomes a gap at a click.
 
-import { ask, live } from "../lib/ask.js";
-import { fixed, grouped, make, refill, roving, say } from "../lib/dom.js";
+import { ask, live, Refusal } from "../lib/ask.js";
+import { fixed, grouped, make, refill, roving } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
 import { bars } from "../lib/charts/bars.js";
@@ -37,7 +37,7 @@ page(({ root, models }) => {
       refill(shown, make("p", { class: "note", text: `The text has no gap: put ${maskOf()} where a word is to be guessed.` }));
       return;
     }
-    if (!/^\d+$/.test(count) || Number(count) < 1 || Number(count) > 1000) return say("Tokens for each gap: a number from 1 to 1000.");
+    if (!/^\d+$/.test(count) || Number(count) < 1 || Number(count) > 1000) throw new Refusal("Tokens for each gap: a number from 1 to 1000.", {});
     const found = await ask("/api/fill-mask", { model, text, top_k: Number(count), words: asked.split(/\s+/).filter(Boolean) }, signal);
     refill(shown, filled(found), found.masks.map((mask, index) => gap(mask, index, found)));
     shown.dispatchEvent(new CustomEvent("drawn", { bubbles: true }));

@@ -1,9 +1,9 @@
 // Meaning: one word in several sentences, or whole sentences: how near their vectors are, as a matrix and as a map.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Refusal } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
 import { scatter } from "../lib/charts/scatter.js";
-import { fixed, make, say } from "../lib/dom.js";
+import { fixed, make } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
 import { picture, section, table } from "../lib/show.js";
@@ -43,7 +43,7 @@ page(({ root, models }) => {
   update = live(async (signal) => {
     const texts = form.state.sentences.split("\n").map((line) => line.trim()).filter(Boolean);
     if (!texts.length) return;
-    if (texts.length > 60) return say("Sixty sentences at most: the picture shows no more.");
+    if (texts.length > 60) throw new Refusal("Sixty sentences at most: the picture shows no more.", {});
     const { model, word, layer: chosen } = form.state;
     const found = await ask("/api/meaning", { model, texts, word, layer: chosen === "last" ? null : Number(chosen) }, signal);
     const isStatic = form.state.table === "yes" && found.static_matrix;

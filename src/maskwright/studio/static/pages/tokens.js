@@ -1,7 +1,7 @@
 // Tokens: the pieces of a text, why a word falls into them, and how such a vocabulary is learnt.
 
-import { ask, live } from "../lib/ask.js";
-import { grouped, make, refill, roving, say } from "../lib/dom.js";
+import { ask, live, Refusal } from "../lib/ask.js";
+import { grouped, make, refill, roving } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
 import { section, table } from "../lib/show.js";
@@ -154,7 +154,7 @@ function learning(root, form) {
     const { words, kind, merges, tie } = form.state;
     const isScore = kind === "wordpiece-score";
     form.controls.tie.disabled = isScore;
-    if (!/^\d+$/.test(merges) || Number(merges) > 200) return say("Merges: a number from 0 to 200.");
+    if (!/^\d+$/.test(merges) || Number(merges) > 200) throw new Refusal("Merges: a number from 0 to 200.", {});
     const found = await ask("/api/tokens/learn", { words, kind, merges: Number(merges), tie_break: isScore ? "first" : tie }, signal);
     refill(shown, counting(found), choosing(found, isScore), words_(found));
   }, shown);
