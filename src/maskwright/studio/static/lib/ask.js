@@ -38,6 +38,7 @@ export function live(work, where, wait = 30) {
   let timer = 0;
   let running = null;
   let newest = null;
+  let told = ""; // the refusal of this one, which its next success takes away
   return () => {
     clearTimeout(timer);
     const own = (newest = new AbortController());
@@ -47,11 +48,14 @@ export function live(work, where, wait = 30) {
       running = own;
       try {
         await work(own.signal);
-        if (own === newest) say("");
+        if (own === newest && told) {
+          if (document.getElementById("status").textContent === told) say("");
+          told = "";
+        }
       } catch (error) {
         if (error.name === "AbortError") return;
         if (!(error instanceof Refusal)) throw error;
-        if (own === newest) say(error.message);
+        if (own === newest) say((told = error.message));
       } finally {
         if (own === newest) {
           where?.classList.remove("busy");
