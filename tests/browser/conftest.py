@@ -88,6 +88,39 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened
         context.close()
 
 
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Opened]]:
+    """Opens a page of a running studio: `visit(served, "/tokens#text=a", width=375, scheme="dark")`, and waits until
+    it is built. Whatever it asks of another address is refused and kept in `requests`.
+    """
+    contexts = []
+
+    def opener(served: Any, path: str, width: int = 1400, scheme: str = "light", height: int = 900) -> Opened:
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+        contexts.append(context)
+        opened = Opened(context.new_page())
+        page = opened.page
+
+        def answer(route: Any) -> None:
+            if route.request.url.startswith(("blob:", f"{served.origin}/")):
+                route.continue_()
+            else:
+                opened.requests.append(route.request.url)
+                route.abort()
+
+        page.route("**/*", answer)
+        page.on("console", lambda message: opened.complaints.append(message.text))
+        page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        page.goto(served.first_address)
+        page.goto(served.origin + path)
+        page.wait_for_selector("body[data-ready]")
+        return opened
+
+    yield opener
+    for context in contexts:
+        context.close()
+
+
 def _give_up(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI must test pages, but {reason}.")

@@ -28,13 +28,14 @@ FLOORS = {
     "api": 6,
     "cli": 7,
     "lessons": 7,
+    "studio": 7,
     "__init__": 8,
     "__main__": 8,
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
 # a plan asks what the machine has, and a bench opens models as others do; what is looked at is read and filled as by
 # the commands that use a model, and pages are written as reports are; a command shows
-# lessons.
+# lessons, or opens the studio.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),
@@ -46,6 +47,7 @@ SAME_FLOOR = {
     ("speed", "doctor"),
     ("speed", "api"),
     ("cli", "lessons"),
+    ("cli", "studio"),
 }
 UPWARD = {("text.tokenizer", "data")}  # Tokenizer.batch returns the packed batch
 HEAVY = {"torch", "tokenizers", "sklearn", "numpy", "safetensors", "pandas", "pyarrow"}

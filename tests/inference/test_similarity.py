@@ -10,7 +10,13 @@ from inference.samples import TEXTS, tiny
 from maskwright.api import open_embedder
 from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.inference.embed import TextEncoder
-from maskwright.inference.similarity import cosine_matrix, text_similarities, word_similarities
+from maskwright.inference.similarity import (
+    Place,
+    Similarities,
+    cosine_matrix,
+    text_similarities,
+    word_similarities,
+)
 from maskwright.tasks.examples import rows_of
 from minilm import minilm_folder
 
@@ -122,3 +128,19 @@ def test_the_python_function_is_what_the_command_does():
     texts = mw.similarity(minilm_folder(), ["The shop is closed.", "The store is shut.", "I like pears."])
     assert found.matrix.shape == (6, 6) and texts.static is None
     assert texts.matrix[0, 1] > texts.matrix[0, 2] + 0.2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_the_plane_is_that_of_principal_components(count):
+    from sklearn.decomposition import PCA
+
+    vectors = np.random.default_rng(count).normal(size=(count, 20))
+    places, shares = Similarities([Place("", 1)] * count, cosine_matrix(vectors)).plane()
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert places.shape == (count, 2)
+    if count < 3:
+        assert places[:, 1] == pytest.approx(0, abs=1e-6)
+        return
+    pca = PCA(2, svd_solver="full")
+    assert np.abs(places) == pytest.approx(np.abs(pca.fit_transform(unit)), abs=1e-7)
+    assert shares == pytest.approx(pca.explained_variance_ratio_)

@@ -244,8 +244,8 @@ def verify_folder(folder: Path | str) -> bool:
 def inside(folder: Path | str, name: str) -> Path:
     """`folder/name`, resolved. Raises InputError when it leads out of the folder."""
     root = Path(folder).resolve()
-    path = (root / name).resolve()
-    if not path.is_relative_to(root):
+    path = root if "\0" in name else (root / name).resolve()
+    if "\0" in name or not path.is_relative_to(root):
         raise InputError(f"'{name}' leads out of {folder}: only files inside the folder are read.")
     return path
 

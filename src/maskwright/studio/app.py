@@ -1,0 +1,111 @@
+"""Routes: one shell for all pages, static files from memory, and the JSON that pages ask for."""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from importlib import import_module, resources
+from importlib.resources.abc import Traversable
+
+from fastapi import FastAPI
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp
+
+from ..core.errors import MissingFileError
+from .asking import Here, Json, tell_errors
+from .guard import Guard
+from .pages import PAGES, models_of, offered
+from .shelf import Studio
+
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+VIEWS = (
+    "tokens",
+    "fill_mask",
+    "answers",
+    "generate",
+    "translate",
+    "meaning",
+    "layers",
+    "attention",
+    "runs",
+    "train",
+    "lessons",
+)
+
+
+def make_app(studio: Studio, port: int, key: str) -> ASGIApp:
+    """The whole application behind its guard."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, default_response_class=Json)
+    app.state.studio = studio
+    absent = {page.name for page in PAGES if not page.is_there}
+    for name in VIEWS:
+        if name in absent:
+            continue
+        app.include_router(import_module(f".views.{name}", __package__).router)
+    app.get("/")(home)
+    app.get("/api/studio")(about)
+    app.get("/static/{path:path}")(static)
+    app.get("/{name}")(page)
+    tell_errors(app)
+    return Guard(app, port, key)
+
+
+def home(studio: Here) -> Response:
+    """The first page of the menu."""
+    return RedirectResponse(f"/{offered(studio)[0].name}", 303)
+
+
+def about(studio: Here) -> Json:
+    """The models, and which of them each page can show."""
+    return Json(
+        {
+            "models": {name: model.to_json() for name, model in studio.models.items()},
+            "pages": {page.name: [model.name for model in models_of(page, studio)] for page in offered(studio)},
+            "runs": str(studio.runs),
+        }
+    )
+
+
+def static(path: str) -> Response:
+    """A file of the studio. The names are those of the package; an address opens nothing."""
+    files = static_files()
+    if path not in files:
+        raise MissingFileError("There is no such file.")
+    return Response(files[path], media_type=TYPES[path[path.rindex(".") :]])
+
+
+def page(name: str, studio: Here) -> Response:
+    """The shell of a page: head, menu, and an empty main part that the page's own module fills."""
+    shown = offered(studio)
+    found = next((one for one in shown if one.name == name), None)
+    if found is None:
+        known = any(one.name == name for one in PAGES)
+        raise MissingFileError("No loaded model is for this page." if known else "There is no such page.")
+    links, group = [], ""
+    for one in shown:
+        if one.group != group:
+            group = one.group
+            links.append(f'<span class="group">{escape(group)}</span>')
+        current = ' aria-current="page"' if one is found else ""
+        links.append(f'<a href="/{one.name}"{current}>{escape(one.title)}</a>')
+    shell = static_files()["shell.html"].decode("utf-8")
+    filled = {"title": escape(found.title), "about": escape(found.about), "name": found.name, "menu": "\n".join(links)}
+    for place, text in filled.items():
+        shell = shell.replace("{{" + place + "}}", text)
+    return HTMLResponse(shell)
+
+
+@cache
+def static_files() -> dict[str, bytes]:
+    """Content of every file of the pages, by its path below static/."""
+    found: dict[str, bytes] = {}
+
+    def visit(folder: Traversable, prefix: str) -> None:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                visit(entry, f"{prefix}{entry.name}/")
+            elif entry.name.endswith((*TYPES, ".html")):
+                found[prefix + entry.name] = entry.read_bytes()
+
+    visit(resources.files(__package__).joinpath("static"), "")
+    return found

@@ -1,0 +1,56 @@
+// A matrix of numbers as cells, each darker the larger it is, with its value where there is room.
+
+import { draw } from "../dom.js";
+import { measure, shorten } from "./text.js";
+
+/**
+ * rows, columns: names; values[row][column]: numbers or null; from, to: what is drawn empty and full; shown(value): its
+ * text; onpick(row, column): called when a cell is chosen. Negative values have the other colour where `from` is 0 or less.
+ */
+export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) => value.toFixed(2), name = "Matrix", square = true, onpick = null, chosen = null } = {}) => (width) => {
+  const left = Math.ceil(Math.min(Math.max(...rows.map((row) => measure(row))) + 10, 0.38 * width));
+  const room = (width - left) / columns.length;
+  const cell = Math.max(Math.floor(Math.min(room, square ? 72 : 60)), 17);
+  const tall = square ? Math.min(cell, 44) : 24;
+  const slanted = Math.max(...columns.map((column) => measure(column, 12))) > cell - 6;
+  const longest = Math.min(Math.max(...columns.map((column) => measure(column, 12))), 120);
+  const top = slanted ? Math.ceil(longest) + 10 : 22;
+  const full = Math.max(left + cell * columns.length + 2, Math.min(width, 200));
+  const height = top + tall * rows.length + 2;
+  const svg = draw("svg", { width: full, height, viewBox: `0 0 ${full} ${height}`, "aria-label": name });
+  const wide = measure(shown(from < 0 ? -1 : to), 12) < cell - 4;
+
+  columns.forEach((column, index) => {
+    const x = left + (index + 0.5) * cell;
+    const place = slanted ? { transform: `translate(${x + 4} ${top - 6}) rotate(-90)` } : { x, y: top - 7, "text-anchor": "middle" };
+    const label = draw("text", { ...place, class: "dim", text: slanted ? shorten(column, longest, 12) : column });
+    label.append(draw("title", { text: column }));
+    svg.append(label);
+  });
+  rows.forEach((row, rowIndex) => {
+    const y = top + rowIndex * tall;
+    const label = draw("text", { x: left - 8, y: y + tall / 2 + 4, "text-anchor": "end", class: chosen === rowIndex ? "strong" : null, text: shorten(row, left - 10) });
+    label.append(draw("title", { text: row }));
+    svg.append(label);
+    columns.forEach((column, columnIndex) => {
+      const value = values[rowIndex][columnIndex];
+      if (value === null || value === undefined) return;
+      const isBelow = from <= 0 && value < 0;
+      const share = isBelow ? Math.min(value / (from || -1), 1) : Math.min(Math.max((value - Math.max(from, 0)) / (to - Math.max(from, 0) || 1), 0), 1);
+      const box = draw("rect", {
+        x: left + columnIndex * cell, y, width: cell, height: tall, class: "cell",
+        fill: isBelow ? "var(--s1)" : "var(--s0)", "fill-opacity": (0.04 + 0.9 * share).toFixed(3),
+        on: onpick ? { click: () => onpick(rowIndex, columnIndex) } : {},
+      });
+      box.append(draw("title", { text: `${row} · ${column}: ${shown(value)}` }));
+      svg.append(box);
+      if (wide) {
+        const ink = share > 0.55 ? "var(--paper)" : "var(--ink)";
+        const text = draw("text", { x: left + (columnIndex + 0.5) * cell, y: y + tall / 2 + 4, "text-anchor": "middle", "font-size": 12, "pointer-events": "none", text: shown(value) });
+        text.style.fill = ink;
+        svg.append(text);
+      }
+    });
+  });
+  return svg;
+};

@@ -1,0 +1,46 @@
+// Points with their names, on equal scales: what is near in the picture is near in these two dimensions.
+
+import { draw } from "../dom.js";
+import { measure, shorten } from "./text.js";
+
+/** points: [{ x, y, label, hint, colour }]; axes: the names of both directions. */
+export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (width) => {
+  const height = Math.round(Math.min(Math.max(0.62 * width, 280), 520));
+  const [side, top, foot] = [20, 14, 34];
+  const span = (key) => [Math.min(...points.map((point) => point[key])), Math.max(...points.map((point) => point[key]))];
+  const [[left, right], [low, high]] = [span("x"), span("y")];
+  const scale = Math.min((width - 2 * side - 60) / (right - left || 1), (height - top - foot - 24) / (high - low || 1));
+  const x = (value) => width / 2 + (value - (left + right) / 2) * scale;
+  const y = (value) => (height - foot + top) / 2 - (value - (low + high) / 2) * scale;
+  const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": name });
+  svg.append(
+    draw("line", { x1: side, x2: width - side, y1: height - foot + 6, y2: height - foot + 6, class: "axis" }),
+    draw("line", { x1: side, x2: side, y1: top, y2: height - foot + 6, class: "axis" }),
+    draw("text", { x: width - side, y: height - 10, "text-anchor": "end", class: "dim", text: axes[0] }),
+    draw("text", { transform: `translate(${side - 6} ${top}) rotate(-90)`, "text-anchor": "end", class: "dim", text: axes[1] }),
+  );
+  const boxes = [];
+  for (const point of points) {
+    const [px, py] = [x(point.x), y(point.y)];
+    const dot = draw("circle", { cx: px, cy: py, r: 5, class: `dot c${point.colour ?? 0}` });
+    dot.append(draw("title", { text: point.hint ?? point.label }));
+    svg.append(dot);
+    boxes.push({ x1: px - 6, x2: px + 6, y1: py - 6, y2: py + 6 });
+  }
+  for (const point of points) svg.append(...labelled(point, x(point.x), y(point.y), width, boxes));
+  return svg;
+};
+
+/** The name where it covers nothing: right, left, above or below; nowhere in a crowd, where pointing shows it. */
+function labelled(point, px, py, width, boxes) {
+  const text = shorten(point.label, 0.42 * width, 12);
+  const wide = measure(text, 12);
+  const places = [[px + 9, py + 4, "start", px + 9], [px - 9, py + 4, "end", px - 9 - wide], [px, py - 10, "middle", px - wide / 2], [px, py + 18, "middle", px - wide / 2]];
+  for (const [tx, ty, anchor, start] of places) {
+    const box = { x1: start - 2, x2: start + wide + 2, y1: ty - 11, y2: ty + 4 };
+    if (box.x1 < 0 || box.x2 > width || boxes.some((other) => box.x1 < other.x2 && other.x1 < box.x2 && box.y1 < other.y2 && other.y1 < box.y2)) continue;
+    boxes.push(box);
+    return [draw("text", { x: tx, y: ty, "text-anchor": anchor, "font-size": 12, text })];
+  }
+  return [];
+}

@@ -1,0 +1,60 @@
+// Elements from data. Text is always a text node: nothing here, or anywhere in the studio, parses markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element. options: attributes by name; `on`: listeners; `text`: its text; false and null leave one out. */
+export function make(tag, options = {}, ...children) {
+  return fill(document.createElement(tag), options, children);
+}
+
+/** The same for SVG. */
+export function draw(tag, options = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), options, children);
+}
+
+function fill(element, { on = {}, text, ...attributes }, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const [name, listener] of Object.entries(on)) element.addEventListener(name, listener);
+  if (text !== undefined) element.textContent = text;
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Put children in the place of what an element holds. */
+export function refill(element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** One sentence at the foot of the page, read aloud; "" takes it away. */
+export function say(sentence) {
+  document.getElementById("status").textContent = sentence;
+}
+
+/** Let arrow keys move among items, of which one at a time can be reached with Tab. */
+export function roving(list, items) {
+  items.forEach((item, index) => item.setAttribute("tabindex", index ? "-1" : "0"));
+  list.onkeydown = (event) => {
+    const here = items.indexOf(document.activeElement);
+    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    if (here < 0) return;
+    let next = here + (steps[event.key] ?? 0);
+    if (event.key === "Home") next = 0;
+    if (event.key === "End") next = items.length - 1;
+    if (next === here || !items[next]) return;
+    event.preventDefault();
+    items[here].setAttribute("tabindex", "-1");
+    items[next].setAttribute("tabindex", "0");
+    items[next].focus();
+  };
+}
+
+/** A number with so many digits behind the point; "–" for none. */
+export const fixed = (value, digits = 4) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+
+/** A whole number with groups of three. */
+export const grouped = (value) => value.toLocaleString("en-US");

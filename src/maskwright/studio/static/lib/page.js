@@ -1,0 +1,46 @@
+// What every page begins with: the models that it can show, the place to build in, and a choice of the model.
+
+import { ask, Refusal } from "./ask.js";
+import { grouped, make, refill, say } from "./dom.js";
+
+const name = location.pathname.split("/")[1];
+
+/** Build a page: `build({ root, models, studio })`, models being those that it can show. */
+export async function page(build) {
+  const root = document.getElementById("page");
+  try {
+    const studio = await ask("/api/studio");
+    const models = studio.pages[name].map((key) => studio.models[key]);
+    root.replaceChildren();
+    await build({ root, models, studio });
+    document.body.dataset.ready = "yes";
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    say(error.message);
+  }
+}
+
+/** The choice of a model, and one line about it. */
+export function modelField(form, models) {
+  const line = make("p", { class: "note" });
+  const field = form.choice("model", "Model", models.map((model) => [model.name, model.name]));
+  const show = () => {
+    const model = models.find((one) => one.name === form.state.model);
+    if (model) refill(line, describe(model));
+  };
+  show();
+  form.controls.model.addEventListener("input", show);
+  window.addEventListener("hashchange", show);
+  return make("div", { class: "model" }, field, line);
+}
+
+function describe(model) {
+  const millions = model.parameters < 1e6 ? grouped(model.parameters) : `${(model.parameters / 1e6).toFixed(1)} million`;
+  return `${model.what}; ${model.layers} layers of ${model.hidden}, ${millions} weights`;
+}
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("work").focus();
+});
+document.querySelector(".side nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

@@ -1,0 +1,39 @@
+// What the pages Runs and Train share: the curves of runs, and what a run is called.
+
+import { lines } from "./charts/lines.js";
+import { make, refill } from "./dom.js";
+
+/** The names of all numbers that the log of these runs has, the most telling first. */
+export function measures(runs) {
+  const found = new Set();
+  for (const run of runs) for (const records of Object.values(run.curves)) for (const record of records) for (const [name, value] of Object.entries(record)) if (typeof value === "number") found.add(name);
+  for (const dull of ["step", "time", "seed"]) found.delete(dull);
+  const rank = (name) => (name === "loss" ? 0 : name === "eval_loss" ? 1 : name.startsWith("eval_") ? 2 : name.endsWith("_loss") ? 3 : 4);
+  return [...found].sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
+}
+
+/** One series for each run, or for each seed of it. */
+export function seriesOf(runs, measure) {
+  return runs.flatMap((run, place) => Object.entries(run.curves).flatMap(([seed, records]) => {
+    const own = records.filter((record) => Number.isFinite(record[measure]));
+    if (!own.length) return [];
+    const name = Object.keys(run.curves).length > 1 ? `${run.name}, ${seed}` : run.name;
+    return [{ name, xs: own.map((record) => record.step), ys: own.map((record) => record[measure]), colour: place }];
+  }));
+}
+
+/** The drawing of a measure, and a legend in `legend` where there is more than one series. */
+export function curveOf(runs, measure, legend) {
+  const series = seriesOf(runs, measure);
+  if (legend) refill(legend, series.length > 1 ? series.map((one) => make("li", {}, make("span", { class: `key key${one.colour % 6}` }), `${one.name} (${shortNumber(one.ys.at(-1))})`)) : []);
+  return lines(series, { name: `${wordsOf(measure)}: ${series.map((one) => `${one.name} ends at ${shortNumber(one.ys.at(-1))}`).join(", ")}` });
+}
+
+/** eval_macro_f1 as dev macro f1. */
+export const wordsOf = (measure) => measure.replace(/^eval_/, "dev ").replaceAll("_", " ");
+
+/** Enough digits to compare. */
+export const shortNumber = (value) => (value === null || value === undefined ? "–" : Number.isInteger(value) ? value.toLocaleString("en-US") : Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toFixed(4));
+
+/** Where the report of a run is. */
+export const reportOf = (name) => `/report/${name.split("/").map(encodeURIComponent).join("/")}`;

@@ -1,0 +1,78 @@
+// Tables and pictures with a heading, each with the buttons that save it.
+
+import { make, refill } from "./dom.js";
+import { csvText, download, pngBlob, svgText } from "./save.js";
+
+/**
+ * A table. columns: [{ name, kind }], kind "number", "code", "word" or none; `update(rows)` fills it, a row being values
+ * or { cells, class }; a value may be { text, value, class }: what is shown, what CSV gets, and how it looks.
+ */
+export function table(title, columns, { file = "table", scroll = true, level = "h3" } = {}) {
+  let rows = [];
+  const body = make("tbody");
+  const heads = columns.map((column) => make("th", { scope: "col", class: column.kind === "number" ? "number" : null, text: column.name }));
+  const save = () => download(`${file}.csv`, csvText(columns.map((column) => column.name), rows.map((row) => row.map(plain))), "text/csv");
+  const tools = make("span", { class: "tools" }, button("CSV", `Save the table ${title} as CSV`, save));
+  const above = make("div", { class: "above" }, make(level, { text: title }), tools);
+  const box = make("div", { class: scroll ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title });
+  box.append(make("table", {}, make("thead", {}, make("tr", {}, heads)), body));
+  const whole = make("div", { class: "result" }, above, box);
+  whole.update = (given) => {
+    rows = given.map((row) => row.cells ?? row);
+    refill(body, given.map((row) => make("tr", { class: row.class ?? null }, (row.cells ?? row).map((value, index) => cellOf(value, columns[index])))));
+  };
+  return whole;
+}
+
+function cellOf(value, column) {
+  const rich = value !== null && typeof value === "object";
+  const shown = rich ? value.text : value;
+  const names = [column?.kind, rich ? value.class : null].filter(Boolean).join(" ");
+  return make("td", { class: names || null, text: shown === null || shown === undefined ? "" : String(shown) });
+}
+
+const plain = (value) => (value !== null && typeof value === "object" ? (value.value ?? value.text) : value);
+
+/**
+ * A picture. `update(draw)` shows what `draw(width)` returns, an SVG element with width and height, again whenever the
+ * width of its place changes.
+ */
+export function picture(title, { file = "picture", level = "h3" } = {}) {
+  let drawing = null;
+  let drawnAt = 0;
+  const canvas = make("div", { class: "canvas" });
+  const svg = () => canvas.querySelector("svg");
+  const tools = make(
+    "span",
+    { class: "tools" },
+    button("SVG", `Save the picture ${title} as SVG`, () => svg() && download(`${file}.svg`, svgText(svg()), "image/svg+xml")),
+    button("PNG", `Save the picture ${title} as PNG`, async () => svg() && download(`${file}.png`, await pngBlob(svg()))),
+  );
+  const heading = make(level, { text: title });
+  const whole = make("figure", { class: "result" }, make("div", { class: "above" }, heading, tools), canvas);
+  const redraw = () => {
+    const width = Math.floor(canvas.clientWidth);
+    if (!drawing || !width) return;
+    drawnAt = width;
+    const made = drawing(width);
+    made.setAttribute("role", "img");
+    if (!made.hasAttribute("aria-label")) made.setAttribute("aria-label", heading.textContent);
+    refill(canvas, made);
+  };
+  whole.update = (draw) => {
+    drawing = draw;
+    redraw();
+  };
+  whole.rename = (text) => (heading.textContent = text);
+  new ResizeObserver(() => Math.floor(canvas.clientWidth) !== drawnAt && redraw()).observe(canvas);
+  return whole;
+}
+
+function button(text, label, action) {
+  return make("button", { type: "button", class: "quiet", "aria-label": label, title: label, text, on: { click: action } });
+}
+
+/** A part of a page under its heading. */
+export function section(title, ...children) {
+  return make("section", {}, make("h2", { text: title }), children);
+}

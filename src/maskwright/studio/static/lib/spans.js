@@ -1,0 +1,25 @@
+// A text with stretches of it marked. Places count characters as Python does.
+
+import { make } from "./dom.js";
+
+/** spans: [{ start, end, kind, tint, hint }], not overlapping; the kind is written behind each. */
+export function marked(text, spans, { large = false, label = "The text with what was found" } = {}) {
+  const letters = [...text];
+  const parts = [];
+  let end = 0;
+  for (const span of [...spans].sort((one, other) => one.start - other.start)) {
+    parts.push(letters.slice(end, span.start).join(""));
+    const kind = span.kind ? make("span", { class: "kind", text: span.kind }) : null;
+    parts.push(make("span", { class: `span tint${span.tint ?? 0}`, title: span.hint ?? null }, letters.slice(span.start, span.end).join(""), kind));
+    end = span.end;
+  }
+  parts.push(letters.slice(end).join(""));
+  return make("p", { class: large ? "reading large" : "reading", "aria-label": label, dir: "auto" }, parts);
+}
+
+/** A number from 0 to 4 for each name, in the order in which they come. */
+export function tints(names) {
+  const found = new Map();
+  for (const name of names) if (!found.has(name)) found.set(name, found.size % 5);
+  return found;
+}

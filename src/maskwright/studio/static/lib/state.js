@@ -1,0 +1,31 @@
+// The state of a page stands in its address, behind the #: it can be shared, and it is never sent to a server.
+
+const CARRIED = ["text", "model"]; // what the next page shows too
+
+let defaults = {};
+
+/** The state: what the address says, else the default. Values are strings. */
+export function readState() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  return Object.fromEntries(Object.entries(defaults).map(([name, value]) => [name, given.get(name) ?? value]));
+}
+
+/** Name what the page has, with defaults. */
+export function declareState(values) {
+  defaults = { ...defaults, ...values };
+}
+
+/** Write what differs from the defaults; links of the menu carry the text and the model on. */
+export function writeState(values) {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== defaults[name]) given.set(name, value);
+  }
+  const hash = given.toString();
+  history.replaceState(null, "", location.pathname + location.search + (hash ? `#${hash}` : ""));
+  const carried = new URLSearchParams(CARRIED.filter((name) => given.has(name)).map((name) => [name, given.get(name)]));
+  const suffix = carried.toString();
+  for (const link of document.querySelectorAll(".side nav a")) {
+    link.setAttribute("href", link.pathname + (suffix ? `#${suffix}` : ""));
+  }
+}

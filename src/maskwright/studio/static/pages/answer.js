@@ -1,0 +1,42 @@
+// Answer: where in a text the answer to a question stands, and what else it could be.
+
+import { ask, live } from "../lib/ask.js";
+import { fixed, make, refill } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { modelField, page } from "../lib/page.js";
+import { section, table } from "../lib/show.js";
+import { marked } from "../lib/spans.js";
+import { writeState } from "../lib/state.js";
+
+const CONTEXT = "The Loire is the longest river of France. It rises in the mountains of the Massif Central and flows for a thousand kilometres to the Atlantic.";
+
+page(({ root, models }) => {
+  let update = () => {};
+  const form = new Form({ model: models[0].name, question: "Where does the Loire rise?", text: CONTEXT, top_k: "5" }, () => update());
+  const figures = make("dl", { class: "figures", "aria-live": "polite" });
+  const reading = make("div");
+  const best = table("The best pieces of the text", [
+    { name: "piece" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }, { name: "probability", kind: "number" },
+  ], { file: "answers" });
+  const shown = make("div", { class: "result" }, figures, reading, best);
+  root.append(
+    section("Question", modelField(form, models), form.area("question", "Question"), form.area("text", "Text that may hold the answer"), make("div", { class: "fields few" }, form.number("top_k", "Pieces to list", { min: 1, max: 20 }))),
+    section("Answer", shown),
+  );
+
+  update = live(async (signal) => {
+    const { model, question, text, top_k: count } = form.state;
+    if (!question.trim() || !text.trim()) return;
+    const asked = Math.min(Math.max(Number(count) || 5, 1), 20);
+    const { answer, candidates } = await ask("/api/answer", { model, question, context: text, top_k: Math.trunc(asked) }, signal);
+    const figure = (name, value) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }));
+    refill(figures, figure("Answer", answer.start === null ? "not in this text" : answer.answer), figure("Probability", fixed(answer.score)), figure("That there is none", fixed(answer.no_answer_score)));
+    refill(reading, marked(text, answer.start === null ? [] : [{ start: answer.start, end: answer.end, tint: 4, hint: fixed(answer.score) }]));
+    best.update(candidates.map((one) => ({
+      cells: [one.answer, one.start, one.end, { text: fixed(one.score, 6), value: one.score }],
+      class: one.start === answer.start && one.end === answer.end ? "chosen" : null,
+    })));
+  }, shown);
+  writeState(form.state);
+  update();
+});

@@ -1,0 +1,111 @@
+// Attention: one head as lines or as a matrix, all heads at once, what a weight is made of, which head does what.
+
+import { ask, live } from "../lib/ask.js";
+import { heat } from "../lib/charts/heat.js";
+import { headGrid, headLines } from "../lib/charts/heads.js";
+import { neurons } from "../lib/charts/neurons.js";
+import { fixed, make, refill, roving } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { modelField, page } from "../lib/page.js";
+import { picture, section, table } from "../lib/show.js";
+import { writeState } from "../lib/state.js";
+
+const EXAMPLE = "The animal didn't cross the street because it was too tired.";
+
+page(({ root, models }) => {
+  let update = () => {};
+  const form = new Form({ model: models[0].name, text: EXAMPLE, pair: "", kind: "", layer: "1", head: "1", view: "lines", token: "" }, () => update());
+  const kind = form.choice("kind", "Attention", [["", "of the text to itself"]]);
+  const [layer, head] = [form.choice("layer", "Layer", numbered(form.state.layer)), form.choice("head", "Head", numbered(form.state.head))];
+  const view = form.choice("view", "Show", [["lines", "lines between tokens"], ["matrix", "the matrix"], ["neurons", "query and key, element by element"]]);
+  const source = make("p", { class: "note" });
+  const tokens = make("ol", { class: "pieces", "aria-label": "Tokens that look; arrow keys move among them, Enter shows one alone" });
+  const drawn = picture("One head", { file: "head" });
+  const overview = picture("All heads; choose one", { file: "heads" });
+  const patterns = table("Heads by what they do", [{ name: "pattern" }, { name: "tokens", kind: "number" }, { name: "best head", kind: "word" }, { name: "share", kind: "number" }, { name: "evenly", kind: "number" }, { name: "next best" }], { file: "patterns", scroll: false });
+  const place = make("div");
+  const both = make("div", {}, drawn, overview);
+  const shown = make("div", { class: "result" }, source, tokens, both, place, patterns);
+  const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text (of a translator: the translation)" }), form.area("pair", "Second text"));
+  root.append(
+    section("Text", modelField(form, models), form.area("text", "Text"), second),
+    section("Weights", make("div", { class: "fields" }, kind, layer, head, view), shown),
+  );
+
+  update = live(async (signal) => {
+    const asked = { model: form.state.model, text: form.state.text, pair: form.state.pair || null, kind: form.state.kind, layer: Number(form.state.layer) || 1, head: Number(form.state.head) || 1 };
+    if (!asked.text.trim()) return;
+    const known = [...form.controls.kind.options].map((option) => option.value);
+    if (!known.includes(asked.kind)) asked.kind = "";
+    const found = await ask("/api/attention", asked, signal);
+    const token = /^\d+$/.test(form.state.token) && Number(form.state.token) < found.queries.length ? Number(form.state.token) : -1;
+    choicesOf(form, found);
+    source.textContent = found.source + (found.is_given ? "" : " The model wrote the target itself.");
+    looking(tokens, found, token, form);
+    const name = `Layer ${found.layer}, head ${found.head}`;
+    drawn.rename(name);
+    both.className = form.state.view === "lines" ? "columns" : "";
+    const pick = (index) => form.set("token", index === token ? "" : String(index));
+    if (form.state.view === "matrix") drawn.update(heat(found.queries, found.keys, found.weights, { name, chosen: token, onpick: pick }));
+    else if (form.state.view === "lines") drawn.update(headLines(found.queries, found.keys, found.weights, { token, onpick: pick, name }));
+    else await elements(drawn, { ...asked, token: Math.max(token, 0) }, found, signal);
+    refill(place, weightsTable(found, name));
+    const bytes = Uint8Array.from(atob(found.all), (letter) => letter.charCodeAt(0));
+    const [rows, columns] = [found.queries.length, found.keys.length];
+    const weightOf = (own, other, query, key) => bytes[((own * found.heads + other) * rows + query) * columns + key];
+    const choose = (own, other) => {
+      form.state.head = String(other + 1);
+      form.set("layer", String(own + 1));
+    };
+    overview.update(headGrid(found.layers, found.heads, rows, columns, weightOf, { chosen: [found.layer - 1, found.head - 1], onpick: choose }));
+    const named = (one) => `${one.layer}·${one.head}`;
+    patterns.update(found.patterns.map((one) => [
+      one.meaning, one.tokens, named(one.heads[0]), { text: fixed(one.heads[0].score, 2), value: one.heads[0].score }, { text: fixed(one.heads[0].even, 2), value: one.heads[0].even },
+      one.heads.slice(1).map((other) => `${named(other)} (${fixed(other.score, 2)})`).join(", "),
+    ]));
+  }, shown);
+  writeState(form.state);
+  update();
+});
+
+const numbered = (value) => [[value, value]];
+
+/** The choices that this model has: kinds of attention, layers, heads. */
+function choicesOf(form, found) {
+  const refresh = (name, choices, value) => {
+    const control = form.controls[name];
+    if (control.options.length !== choices.length || [...control.options].some((option, index) => option.value !== choices[index][0])) {
+      refill(control, choices.map(([own, text]) => make("option", { value: own, text })));
+    }
+    control.value = value;
+    form.state[name] = value;
+  };
+  const count = (most) => Array.from({ length: most }, (_, index) => [String(index + 1), String(index + 1)]);
+  refresh("layer", count(found.layers), String(found.layer));
+  refresh("head", count(found.heads), String(found.head));
+  refresh("kind", found.kinds.length > 1 ? found.kinds.map((one) => [one.kind, one.kind]) : [["", "of the text to itself"]], found.kinds.length > 1 ? found.kind : "");
+}
+
+/** The tokens as buttons: one of them is shown alone, or none. */
+function looking(list, found, token, form) {
+  const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
+  const buttons = found.queries.map((text, index) => make("button", {
+    type: "button", class: `piece ${index === token ? "tint0" : "special"}`, "aria-pressed": index === token ? "true" : "false", text,
+    on: { click: () => form.set("token", index === token ? "" : String(index)) },
+  }));
+  refill(list, buttons.map((button) => make("li", {}, button)));
+  roving(list, buttons);
+  if (focused >= 0) buttons[focused]?.focus();
+}
+
+async function elements(drawn, asked, found, signal) {
+  const own = await ask("/api/attention/neurons", asked, signal);
+  drawn.rename(`Layer ${own.layer}, head ${own.head}: what “${found.queries[own.token]}” looks for`);
+  drawn.update(neurons(own, found.queries[own.token]));
+}
+
+function weightsTable(found, name) {
+  const made = table("Weights as a table", [{ name: "", kind: "word" }, ...found.keys.map((key) => ({ name: key, kind: "number" })), { name: "sum", kind: "number" }], { file: "weights" });
+  made.update(found.weights.map((row, index) => [found.queries[index], ...row.map((value) => ({ text: fixed(value, 2), value })), { text: fixed(row.reduce((sum, value) => sum + value, 0), 2), value: row.reduce((sum, value) => sum + value, 0) }]));
+  return make("details", {}, make("summary", { text: `${name}: the weights as a table` }), made);
+}

@@ -1,0 +1,117 @@
+// Fill mask: what a masked language model expects in a gap; any word of the text becomes a gap at a click.
+
+import { ask, live, Refusal } from "../lib/ask.js";
+import { fixed, grouped, make, refill, roving } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { modelField, page } from "../lib/page.js";
+import { bars } from "../lib/charts/bars.js";
+import { picture, section, table } from "../lib/show.js";
+import { writeState } from "../lib/state.js";
+
+page(({ root, models }) => {
+  const maskOf = () => models.find((model) => model.name === form.state.model)?.mask ?? "[MASK]";
+  let update = () => {};
+  const form = new Form({ model: models[0].name, text: `The water of the river was ${models[0].mask} .`, top_k: "8", words: "" }, () => update());
+  const words = make("ol", { class: "pieces", "aria-label": "Words; arrow keys move among them, Enter makes a gap of one or fills it again" });
+  const shown = make("div", { class: "result" });
+  const insert = make("button", { type: "button", text: "Insert a gap", on: { click: () => insertMask(form, maskOf()) } });
+  const before = []; // what stood where a gap was made
+
+  root.append(section(
+    "Text with gaps",
+    modelField(form, models),
+    form.area("text", "Text"),
+    make("div", { class: "buttons" }, insert),
+    make("p", { class: "note", text: "Or choose a word to make a gap of it:" }),
+    words,
+  ));
+  root.append(section(
+    "What fits",
+    make("div", { class: "fields few" }, form.number("top_k", "Tokens for each gap", { min: 1, max: 1000 }), form.line("words", "Ask about these words", { placeholder: "clear cold deep" })),
+    shown,
+  ));
+
+  const run = live(async (signal) => {
+    const { model, text, top_k: count, words: asked } = form.state;
+    if (!text.includes(maskOf())) {
+      refill(shown, make("p", { class: "note", text: `The text has no gap: put ${maskOf()} where a word is to be guessed.` }));
+      return;
+    }
+    if (!/^\d+$/.test(count) || Number(count) < 1 || Number(count) > 1000) throw new Refusal("Tokens for each gap: a number from 1 to 1000.", {});
+    const found = await ask("/api/fill-mask", { model, text, top_k: Number(count), words: asked.split(/\s+/).filter(Boolean) }, signal);
+    refill(shown, filled(found), found.masks.map((mask, index) => gap(mask, index, found)));
+    shown.dispatchEvent(new CustomEvent("drawn", { bubbles: true }));
+  }, shown);
+
+  update = () => {
+    clickable(words, form, maskOf(), before);
+    run();
+  };
+  writeState(form.state);
+  update();
+});
+
+function insertMask(form, mask) {
+  const area = form.controls.text;
+  const text = form.state.text;
+  const here = area.selectionStart ?? text.length;
+  const end = area.selectionEnd ?? here;
+  form.set("text", text.slice(0, here) + mask + text.slice(end));
+  area.focus();
+  area.setSelectionRange(here + mask.length, here + mask.length);
+}
+
+/** The words of the text as buttons. A gap remembers the word that stood there. */
+function clickable(list, form, mask, before) {
+  const parts = form.state.text.split(/(\s+)/);
+  const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
+  const buttons = [];
+  parts.forEach((part, index) => {
+    if (!part.trim()) return;
+    const isGap = part.includes(mask);
+    const swap = () => {
+      if (!isGap) before[index] = part;
+      const bare = isGap ? (before[index] ?? "") : /^([^\p{L}\p{N}]*)(.*?)([^\p{L}\p{N}]*)$/u.exec(part).slice(1);
+      const next = isGap ? bare : bare[1] ? `${bare[0]}${mask}${bare[2]}` : mask;
+      if (!next) return;
+      form.set("text", parts.toSpliced(index, 1, next).join(""));
+    };
+    buttons.push(make("button", { type: "button", class: `piece ${isGap ? "gap" : "special"}`, "aria-pressed": isGap ? "true" : "false", text: part, on: { click: swap } }));
+  });
+  refill(list, buttons.map((button) => make("li", {}, button)));
+  roving(list, buttons);
+  if (focused >= 0) buttons[focused]?.focus();
+}
+
+/** The text with the most probable token in each gap. */
+function filled(found) {
+  const letters = [...found.text];
+  const parts = [];
+  let end = 0;
+  for (const mask of found.masks) {
+    parts.push(letters.slice(end, mask.start).join(""), make("mark", { text: mask.predictions[0]?.token_str ?? "" }));
+    end = mask.end;
+  }
+  parts.push(letters.slice(end).join(""));
+  return make("p", { class: "reading large", "aria-label": "The text, filled" }, parts);
+}
+
+function gap(mask, index, found) {
+  const title = found.masks.length > 1 ? `Gap ${index + 1}` : "The most probable tokens";
+  const drawn = picture(title, { file: `gap-${index + 1}` });
+  const most = mask.predictions[0]?.score ?? 1;
+  const rows = mask.predictions.map((one, place) => ({ label: one.token_str, value: one.score, shown: fixed(one.score), strong: !place }));
+  const columns = [{ name: "rank", kind: "number" }, { name: "token", kind: "code" }, { name: "probability", kind: "number" }, { name: "id", kind: "number" }, { name: "the text with it" }];
+  const cells = (one) => [one.rank, one.token_str, { text: fixed(one.score, 6), value: one.score }, one.token, one.sequence];
+  const all = table("As a table", columns, { file: `gap-${index + 1}` });
+  all.update(mask.predictions.map(cells));
+  const block = make("div", { class: "columns" }, drawn, make("div", {}));
+  if (mask.asked.length) {
+    const own = table(`Your words, among all ${grouped(found.vocabulary)} tokens`, columns, { file: `words-${index + 1}` });
+    own.update(mask.asked.map(cells));
+    block.lastChild.append(own);
+  }
+  block.lastChild.append(all);
+  queueMicrotask(() => drawn.update(bars(rows.slice(0, 30), { most, name: `${title}: ${rows.slice(0, 5).map((row) => `${row.label} ${row.shown}`).join(", ")}` })));
+  return block;
+}

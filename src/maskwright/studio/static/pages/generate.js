@@ -1,0 +1,108 @@
+// Generate: an editor that suggests how the text goes on, and longer continuations by the rules that you set.
+
+import { ask, live, Refusal } from "../lib/ask.js";
+import { fixed, make, refill, say } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { modelField, page } from "../lib/page.js";
+import { section, table } from "../lib/show.js";
+import { writeState } from "../lib/state.js";
+
+page(({ root, models }) => {
+  let update = () => {};
+  const form = new Form(
+    { model: models[0].name, text: "Neurocomputing is", k: "3", length: "8", tokens: "40", how: "draw", temperature: "0.8", top_k: "40", seed: "0" },
+    (_, name) => (!name || ["model", "text", "k", "length"].includes(name)) && update(),
+  );
+  const editor = form.area("text", "Text", { rows: 4, "aria-autocomplete": "list", "aria-controls": "suggestions" });
+  root.append(section("Editor", modelField(form, models), editor, ...suggesting(form, (run) => (update = run))));
+  root.append(writing(form));
+  writeState(form.state);
+  update();
+});
+
+/** The list below the editor. Arrow keys choose, Enter takes, Escape cancels. */
+function suggesting(form, ready) {
+  const area = form.controls.text;
+  const list = make("ul", { id: "suggestions", class: "suggestions", role: "listbox", "aria-label": "Suggestions" });
+  const keys = make("p", { class: "note" }, make("kbd", { text: "↓" }), " ", make("kbd", { text: "↑" }), " choose, ", make("kbd", { text: "Enter" }), " takes the suggestion, ", make("kbd", { text: "Esc" }), " cancels.");
+  const best = table("Suggestions with their scores", [{ name: "text", kind: "code" }, { name: "log probability", kind: "number" }, { name: "tokens", kind: "number" }], { file: "suggestions" });
+  let [found, chosen, caret] = [[], -1, 0];
+
+  const mark = (index) => {
+    chosen = index;
+    [...list.children].forEach((item, place) => item.setAttribute("aria-selected", place === index ? "true" : "false"));
+    if (index >= 0) area.setAttribute("aria-activedescendant", `suggestion-${index}`);
+    else area.removeAttribute("aria-activedescendant");
+  };
+  const close = () => {
+    found = [];
+    refill(list);
+    mark(-1);
+  };
+  const take = (index) => {
+    const text = form.state.text;
+    const added = found[index].text;
+    const here = caret + added.length;
+    form.set("text", text.slice(0, caret) + added + text.slice(caret));
+    area.focus();
+    area.setSelectionRange(here, here);
+    close();
+  };
+  const run = live(async (signal) => {
+    const { model, text, k, length } = form.state;
+    caret = document.activeElement === area ? area.selectionStart : text.length;
+    const asked = { model, text: text.slice(0, caret), k: whole(k, 1, 10, 3), max_new_tokens: whole(length, 1, 32, 8) };
+    found = (await ask("/api/complete", asked, signal)).suggestions;
+    refill(list, found.map((one, index) => make("li", { id: `suggestion-${index}`, role: "option", on: { mousedown: (event) => { event.preventDefault(); take(index); } } }, one.text)));
+    mark(found.length ? 0 : -1);
+    best.update(found.map((one) => [one.text, { text: fixed(one.score, 3), value: one.score }, one.num_tokens]));
+  }, list);
+
+  area.addEventListener("keydown", (event) => {
+    if (!found.length) return;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") mark((chosen + (event.key === "ArrowDown" ? 1 : found.length - 1)) % found.length);
+    else if (event.key === "Enter" && chosen >= 0 && !event.shiftKey) take(chosen);
+    else if (event.key === "Escape") close();
+    else return;
+    event.preventDefault();
+  });
+  ready(run);
+  const fields = make("div", { class: "fields few" }, form.number("k", "Suggestions", { min: 1, max: 10 }), form.number("length", "Tokens of each, at most", { min: 1, max: 32 }));
+  return [list, keys, make("details", {}, make("summary", { text: "Settings and scores" }), fields, best)];
+}
+
+/** Longer continuations, when asked. */
+function writing(form) {
+  const results = make("div", { class: "result", "aria-live": "polite" });
+  const go = make("button", { type: "button", class: "main", text: "Write on" });
+  const all = table("Continuations", [{ name: "text" }, { name: "log probability", kind: "number" }, { name: "tokens", kind: "number" }, { name: "ended by", kind: "word" }], { file: "continuations" });
+  go.addEventListener("click", async () => {
+    const { model, text, tokens, how, temperature, top_k: most, seed } = form.state;
+    const isDrawn = how === "draw";
+    go.disabled = true;
+    try {
+      const found = await ask("/api/generate", {
+        model, text, max_new_tokens: whole(tokens, 1, 300, 40), temperature: isDrawn ? Math.max(Number(temperature) || 1, 0.01) : null,
+        top_k: isDrawn && most ? whole(most, 1, 1e6, 40) : null, seed: whole(seed, 0, 2 ** 32 - 1, 0),
+      });
+      say("");
+      refill(results, found.continuations.map((one) => make("p", { class: "reading continuation" }, make("span", { class: "given", text: one.prompt }), one.text)), all);
+      all.update(found.continuations.map((one) => [one.text, { text: fixed(one.score, 2), value: one.score }, one.num_tokens, one.ended_by]));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      say(error.message);
+    } finally {
+      go.disabled = false;
+      go.focus();
+    }
+  });
+  const fields = make(
+    "div", { class: "fields" },
+    form.choice("how", "Next token", [["draw", "drawn: three texts"], ["greedy", "the most probable one"]]),
+    form.number("tokens", "Tokens, at most", { min: 1, max: 300 }), form.number("temperature", "Temperature", { min: 0.01, max: 10, step: 0.1 }),
+    form.number("top_k", "Among the best", { min: 1 }), form.number("seed", "Seed", { min: 0 }),
+  );
+  return section("Longer texts", fields, make("div", { class: "buttons" }, go), results);
+}
+
+const whole = (text, least, most, otherwise) => (/^\d+$/.test(text) ? Math.min(Math.max(Number(text), least), most) : otherwise);

@@ -1,0 +1,50 @@
+// Lessons: the lectures' numbers and demonstrations, each computed when it is chosen.
+
+import { ask, live } from "../lib/ask.js";
+import { make } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { page } from "../lib/page.js";
+import { writeState } from "../lib/state.js";
+
+page(async ({ root }) => {
+  let update = () => {};
+  const { lessons } = await ask("/api/lessons");
+  const form = new Form({ lesson: lessons[0].name }, () => update());
+  const list = make("nav", { class: "lessons", "aria-label": "Lessons" });
+  const verdict = make("p", { class: "reading", role: "status" });
+  const frame = make("iframe", { class: "lesson", title: "The lesson" });
+  const shown = make("div", { class: "result" }, verdict, frame);
+  const fit = () => {
+    const inside = frame.contentDocument?.documentElement;
+    if (inside) frame.style.height = `${inside.scrollHeight + 4}px`;
+  };
+  frame.addEventListener("load", () => {
+    fit();
+    frame.contentDocument?.addEventListener("toggle", fit, true);
+  });
+  new ResizeObserver(fit).observe(shown);
+
+  let part = "";
+  for (const lesson of lessons) {
+    if (lesson.part !== part) list.append(make("h3", { text: (part = lesson.part) }), make("ul"));
+    const link = make("a", { href: `#lesson=${encodeURIComponent(lesson.name)}`, text: lesson.title, title: `${lesson.lecture}, ${lesson.topic}`, "data-name": lesson.name });
+    list.lastChild.append(make("li", {}, link));
+  }
+  root.append(make("div", { class: "beside" }, list, shown));
+
+  update = live(async (signal) => {
+    const chosen = lessons.find((one) => one.name === form.state.lesson) ?? lessons[0];
+    for (const link of list.querySelectorAll("a")) {
+      if (link.dataset.name === chosen.name) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+    verdict.textContent = "Computing …";
+    const found = await ask("/api/lessons/run", { name: chosen.name }, signal);
+    const holding = found.checks.filter((check) => check.ok).length;
+    verdict.textContent = found.ok ? `All ${holding} of its numbers and laws hold, computed in ${found.seconds.toFixed(2)} s.` : `${found.checks.length - holding} of its ${found.checks.length} numbers do not hold. ${found.error ?? ""}`;
+    frame.title = found.title;
+    frame.contentWindow.location.replace(`/lesson/${encodeURIComponent(chosen.name)}?${Date.now()}`);
+  }, shown);
+  writeState(form.state);
+  update();
+});

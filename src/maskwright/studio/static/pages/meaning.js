@@ -1,0 +1,94 @@
+// Meaning: one word in several sentences, or whole sentences: how near their vectors are, as a matrix and as a map.
+
+import { ask, live, Refusal } from "../lib/ask.js";
+import { heat } from "../lib/charts/heat.js";
+import { scatter } from "../lib/charts/scatter.js";
+import { fixed, make } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { modelField, page } from "../lib/page.js";
+import { picture, section, table } from "../lib/show.js";
+import { writeState } from "../lib/state.js";
+
+const SENTENCES = [
+  "He sat down on the bank of the river.", "The boat was tied to the muddy bank.", "They walked along the grassy bank at dawn.",
+  "She opened an account at the bank.", "The bank raised its interest rates.", "He robbed a bank in broad daylight.",
+].join("\n");
+
+page(({ root, models }) => {
+  let update = () => {};
+  const layersOf = () => models.find((model) => model.name === form.state.model)?.layers ?? 1;
+  const form = new Form({ model: models[0].name, sentences: SENTENCES, word: "bank", layer: "last", table: "no" }, (_, name) => {
+    if (name === "model") {
+      form.controls.layer.replaceChildren(...layerOptions(layersOf()));
+      form.state.layer = form.controls.layer.value;
+    }
+    update();
+  });
+  const summary = make("p", { class: "reading", "aria-live": "polite" });
+  const matrix = picture("Cosines", { file: "similarity" });
+  const map = picture("Map", { file: "map" });
+  const note = make("p", { class: "note" });
+  const all = table("Every pair", [{ name: "one", kind: "number" }, { name: "other", kind: "number" }, { name: "cosine", kind: "number" }, { name: "without context", kind: "number" }, { name: "texts" }], { file: "pairs" });
+  const shown = make("div", { class: "result" }, summary, make("div", { class: "columns" }, matrix, make("div", {}, map, note)), all);
+  const layer = form.choice("layer", "Layer", layerChoices(layersOf()));
+  root.append(
+    section(
+      "Texts", modelField(form, models), form.area("sentences", "Sentences, one a line", { rows: 6 }),
+      make("div", { class: "fields few" }, form.line("word", "Word to compare", { placeholder: "none: whole sentences" }), layer),
+      form.check("table", "Show the word's vectors in the embedding table, without context"),
+    ),
+    section("Nearness", shown),
+  );
+
+  update = live(async (signal) => {
+    const texts = form.state.sentences.split("\n").map((line) => line.trim()).filter(Boolean);
+    if (!texts.length) return;
+    if (texts.length > 60) throw new Refusal("Sixty sentences at most: the picture shows no more.", {});
+    const { model, word, layer: chosen } = form.state;
+    const found = await ask("/api/meaning", { model, texts, word, layer: chosen === "last" ? null : Number(chosen) }, signal);
+    const isStatic = form.state.table === "yes" && found.static_matrix;
+    const values = isStatic ? found.static_matrix : found.matrix;
+    const low = Math.min(0, ...values.flat());
+    const names = found.places.map((place) => `${place.name}. ${around(place)}`);
+    const short = found.places.map((place) => place.name);
+    summary.textContent = summarise(found);
+    matrix.update(heat(names, short, values, { from: low < -0.05 ? -1 : 0, name: summary.textContent }));
+    const points = found.plane.map(([x, y], index) => ({ x, y, label: names[index], hint: found.places[index].text }));
+    map.update(scatter(points, { axes: found.shares.map((share, index) => `component ${index + 1}: ${(100 * share).toFixed(0)} % of the variance`), name: `Map of ${names.length} places` }));
+    note.textContent = "The first two principal components: what is near in all dimensions is near here, but not the other way round.";
+    all.update(pairs(found));
+  }, shown);
+  writeState(form.state);
+  update();
+});
+
+const layerChoices = (count) => [["last", `${count} (last)`], ...Array.from({ length: count }, (_, index) => [String(count - 1 - index), count - 1 - index ? String(count - 1 - index) : "0 (embeddings)"])];
+const layerOptions = (count) => layerChoices(count).map(([value, text]) => make("option", { value, text }));
+
+/** Some words on both sides of the place. */
+function around(place) {
+  if (place.start === undefined) return place.text;
+  const letters = [...place.text];
+  const before = letters.slice(0, place.start).join("").split(/\s+/).slice(-3).join(" ");
+  const after = letters.slice(place.end).join("").split(/\s+/).slice(0, 3).join(" ");
+  return `${before}[${letters.slice(place.start, place.end).join("")}]${after}`.trim();
+}
+
+function summarise(found) {
+  const count = found.places.length;
+  const skipped = found.skipped ? ` ${found.skipped} of the sentences do not hold the word.` : "";
+  if (count < 2) return `One place only: give another sentence to compare it with.${skipped}`;
+  const list = found.matrix.flatMap((row, index) => row.slice(index + 1).map((value, other) => [value, index, index + 1 + other]));
+  const near = list.reduce((best, one) => (one[0] > best[0] ? one : best));
+  const far = list.reduce((best, one) => (one[0] < best[0] ? one : best));
+  const name = (one) => `${found.places[one[1]].name} and ${found.places[one[2]].name} (${fixed(one[0], 2)})`;
+  return `Nearest: ${name(near)}. Farthest: ${name(far)}.${skipped}`;
+}
+
+const pairs = (found) => found.matrix.flatMap((row, index) =>
+  row.slice(index + 1).map((value, step) => {
+    const other = index + 1 + step;
+    const without = found.static_matrix?.[index][other];
+    return [found.places[index].name, found.places[other].name, { text: fixed(value), value }, { text: fixed(without), value: without ?? null }, `${found.places[index].text} | ${found.places[other].text}`];
+  }),
+);

@@ -1,0 +1,87 @@
+// Runs: all runs of the folder, the curves of some of them side by side, how their settings and results differ.
+
+import { ask, live } from "../lib/ask.js";
+import { make, refill } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { page } from "../lib/page.js";
+import { curveOf, measures, reportOf, shortNumber, wordsOf } from "../lib/runs.js";
+import { picture, section, table } from "../lib/show.js";
+import { writeState } from "../lib/state.js";
+
+const MOST = 6;
+
+page(async ({ root }) => {
+  let update = () => {};
+  const { runs, folder } = await ask("/api/runs");
+  const form = new Form({ runs: runs.slice(0, 2).map((run) => run.name).join(","), measure: "" }, () => update());
+  if (!runs.length) {
+    root.append(make("p", { class: "reading" }, "There is no run in ", make("code", { text: folder }), " yet. The commands pretrain, finetune and distill make them, and so does the page Train."));
+    return;
+  }
+  const list = make("div", { class: "wide" });
+  const legend = make("ul", { class: "legend" });
+  const drawn = picture("Curves", { file: "curves" });
+  drawn.querySelector(".canvas").before(legend);
+  const choice = form.choice("measure", "Curve", [["", "loss"]]);
+  const place = make("div");
+  const shown = make("div", { class: "result" }, make("div", { class: "fields few" }, choice), drawn, place);
+  root.append(section(`${runs.length} ${runs.length === 1 ? "run" : "runs"} in ${folder}`, list), section("Side by side", shown));
+
+  const chosen = () => form.state.runs.split(",").filter((name) => runs.some((run) => run.name === name)).slice(0, MOST);
+  const toggle = (name) => {
+    const names = chosen();
+    const next = names.includes(name) ? names.filter((one) => one !== name) : [...names, name].slice(-MOST);
+    form.set("runs", next.join(","));
+  };
+  refill(list, listed(runs, toggle));
+
+  update = live(async (signal) => {
+    const names = chosen();
+    for (const box of list.querySelectorAll("input")) box.checked = names.includes(box.value);
+    shown.hidden = !names.length;
+    if (!names.length) return;
+    const found = (await ask("/api/runs", { names }, signal)).runs;
+    const known = measures(found);
+    const measure = known.includes(form.state.measure) ? form.state.measure : (known[0] ?? "");
+    refill(form.controls.measure, known.map((name) => make("option", { value: name, text: wordsOf(name) })));
+    form.controls.measure.value = measure;
+    drawn.hidden = !measure;
+    drawn.rename(`${wordsOf(measure)} over steps`);
+    if (measure) drawn.update(curveOf(found, measure, legend));
+    refill(place, make("div", { class: "columns" }, results(found), settings(found)));
+  }, shown);
+  writeState(form.state);
+  update();
+});
+
+/** All runs, each with a box that takes it into the comparison. */
+function listed(runs, toggle) {
+  const rows = runs.map((run) => {
+    const box = make("input", { type: "checkbox", value: run.name, "aria-label": `Compare ${run.name}`, on: { change: () => toggle(run.name) } });
+    const report = run.has_report ? make("a", { href: reportOf(run.name), target: "_blank", rel: "noopener", text: "report" }) : "";
+    const main = run.main ? `${wordsOf(run.main.name)} ${shortNumber(run.main.value)}` : "";
+    const cells = [make("label", { class: "check" }, box, run.name), run.task, run.state, main, run.started ?? "", report];
+    return make("tr", {}, cells.map((cell) => make("td", { class: "word" }, cell)));
+  });
+  const heads = ["run", "task", "state", "result", "begun", ""].map((text) => make("th", { scope: "col", text }));
+  return make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows));
+}
+
+/** Every figure of the results, a column for each run. */
+function results(found) {
+  const names = [...new Set(found.flatMap((run) => Object.keys(run.result)))].filter((name) => !name.startsWith("weights"));
+  const made = table("Results", [{ name: "figure" }, ...found.map((run) => ({ name: run.name, kind: "number" }))], { file: "results" });
+  made.update(names.map((name) => [wordsOf(name), ...found.map((run) => ({ text: shortNumber(run.result[name]), value: run.result[name] ?? null }))]));
+  return made;
+}
+
+/** The settings that differ; of one run all. */
+function settings(found) {
+  const names = [...new Set(found.flatMap((run) => Object.keys(run.settings)))];
+  const text = (run, name) => (run.settings[name] === undefined ? "–" : typeof run.settings[name] === "object" ? JSON.stringify(run.settings[name]) : String(run.settings[name]));
+  const differing = found.length === 1 ? names : names.filter((name) => new Set(found.map((run) => text(run, name))).size > 1);
+  const made = table(found.length === 1 ? "Settings" : "Settings that differ", [{ name: "setting", kind: "word" }, ...found.map((run) => ({ name: run.name, kind: "code" }))], { file: "settings" });
+  made.update(differing.map((name) => [name, ...found.map((run) => text(run, name))]));
+  if (!differing.length) made.append(make("p", { class: "note", text: "They are the same in all of them." }));
+  return made;
+}

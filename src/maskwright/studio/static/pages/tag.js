@@ -1,0 +1,35 @@
+// Tag: spans of a text with their types, or a tag for every word.
+
+import { ask, live } from "../lib/ask.js";
+import { fixed, make, refill } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { modelField, page } from "../lib/page.js";
+import { section, table } from "../lib/show.js";
+import { marked, tints } from "../lib/spans.js";
+import { writeState } from "../lib/state.js";
+
+page(({ root, models }) => {
+  let update = () => {};
+  const form = new Form({ model: models[0].name, text: "Ada Lovelace met Charles Babbage in London in June 1833 ." }, () => update());
+  const reading = make("div", { "aria-live": "polite" });
+  const found = table("Spans", [
+    { name: "type", kind: "word" }, { name: "text" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }, { name: "probability", kind: "number" },
+  ], { file: "spans" });
+  const words = table("Every word", [{ name: "word", kind: "word" }, { name: "tag", kind: "word" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }], { file: "tags" });
+  const shown = make("div", { class: "result" }, reading, make("div", { class: "columns" }, found, words));
+  root.append(section("Text", modelField(form, models), form.area("text", "Text")), section("Found", shown));
+
+  update = live(async (signal) => {
+    const { model, text } = form.state;
+    if (!text.trim()) return;
+    const { answer, spans } = await ask("/api/tag", { model, text }, signal);
+    const entities = answer.entities ?? spans.map(([start, end], index) => ({ type: answer.tags[index], text: answer.tokens[index], start, end, score: answer.scores[index] }));
+    const tint = tints(entities.map((one) => one.type));
+    const drawn = entities.map((one) => ({ ...one, kind: one.type, tint: tint.get(one.type), hint: `${one.type}, ${fixed(one.score)}` }));
+    refill(reading, marked(text, drawn, { large: true }), entities.length ? null : make("p", { class: "note", text: "Nothing was found in this text." }));
+    found.update(entities.map((one) => [one.type, one.text, one.start, one.end, { text: fixed(one.score), value: one.score }]));
+    words.update(spans.map(([start, end], index) => ({ cells: [answer.tokens[index], answer.tags[index], start, end], class: answer.tags[index] === "O" ? null : "chosen" })));
+  }, shown);
+  writeState(form.state);
+  update();
+});

@@ -1,0 +1,219 @@
+// Train: a file is chosen and checked, a fine-tuning runs in a process of its own, its curves grow here.
+
+import { ask, Refusal } from "../lib/ask.js";
+import { grouped, make, refill, say } from "../lib/dom.js";
+import { Form } from "../lib/form.js";
+import { modelField, page } from "../lib/page.js";
+import { curveOf, measures, reportOf, shortNumber, wordsOf } from "../lib/runs.js";
+import { picture, section, table } from "../lib/show.js";
+import { writeState } from "../lib/state.js";
+
+const TASKS = [
+  ["classification", "Classes of texts or pairs"], ["regression", "Numbers of texts or pairs"], ["tagging", "Tags of words (CoNLL)"],
+  ["qa", "Answers in a text (SQuAD)"], ["choice", "One of several texts (SWAG)"], ["anomaly", "Texts unlike the rest"],
+];
+const WRITERS = [["generation", "Texts for texts"]];
+const TRANSLATORS = [["translation", "Translations"]];
+const EVERY_MS = 1000;
+
+page(({ root, models }) => {
+  const form = new Form(
+    {
+      model: models[0].name, task: "", file: "", dev: "", columns: "", skip: "no", name: "", epochs: "3", lr: "0.00005",
+      batch: "32", length: "128", seed: "0", run: "",
+    },
+    (state, name) => changed(name),
+  );
+  const tasks = () => {
+    const what = models.find((model) => model.name === form.state.model)?.what ?? "";
+    return what.includes("translator") ? TRANSLATORS : what.includes("left-to-right") || what.includes("writes texts") ? [...TASKS, ...WRITERS] : TASKS;
+  };
+  const go = make("button", { type: "button", class: "main", text: "Start training", disabled: true, on: { click: () => begin(form, go) } });
+  const [rows, checkRows] = checking(form, (isGood) => (go.disabled = !isGood));
+  const [run, watch] = watching(form);
+
+  function changed(name) {
+    if (name === "model") {
+      refill(form.controls.task, tasks().map(([value, text]) => make("option", { value, text })));
+      if (!tasks().some(([value]) => value === form.state.task)) form.state.task = tasks()[0][0];
+      form.controls.task.value = form.state.task;
+    }
+    if (["model", "task", "file", "columns", "skip", undefined].includes(name)) checkRows();
+    if (name === "run" || name === undefined) watch();
+  }
+
+  root.append(
+    section(
+      "What to learn from", modelField(form, models),
+      make("div", { class: "fields top" }, form.choice("task", "Task", tasks()), chooser(form, "file", "File with labels"), chooser(form, "dev", "File for the dev scores (else a tenth is set aside)")),
+      make("details", { open: Boolean(form.state.columns) || form.state.skip === "yes" }, make("summary", { text: "Columns and bad rows" }), make("div", { class: "fields few" }, form.line("columns", "Columns, if they have other names", { placeholder: "text=body,label=kind" })), form.check("skip", "Leave bad rows out")),
+      rows,
+    ),
+    section(
+      "How",
+      make("div", { class: "fields" }, form.line("name", "Name of the run", { placeholder: "tickets-1" }), form.number("epochs", "Epochs", { min: 1, max: 1000 }), form.number("lr", "Learning rate", { step: "any", min: 0 }), form.number("batch", "Rows of a step", { min: 1 }), form.number("length", "Tokens of a text, at most", { min: 4 }), form.number("seed", "Seed", { min: 0 })),
+      make("div", { class: "buttons" }, go),
+    ),
+    run,
+  );
+  writeState(form.state);
+  checkRows();
+  watch();
+});
+
+/** A choice of a file, which is handed over at once. */
+function chooser(form, name, label) {
+  const control = make("input", { type: "file", accept: ".csv,.tsv,.jsonl,.json,.conll,.txt", name });
+  const told = make("span", { class: "note", text: form.state[name] ? "kept from before" : "" });
+  control.addEventListener("change", async () => {
+    const [file] = control.files;
+    if (!file) return;
+    told.textContent = `sending ${file.name} …`;
+    try {
+      const ending = /\.[^.]*$/.exec(file.name)?.[0] ?? "";
+      const answer = await fetch(`/api/train/upload?ending=${encodeURIComponent(ending)}`, { method: "POST", body: file, credentials: "same-origin" });
+      const found = await answer.json();
+      if (!answer.ok) throw new Refusal(found.error, found);
+      told.textContent = `${file.name}, ${grouped(file.size)} bytes`;
+      say("");
+      form.set(name, found.file);
+    } catch (error) {
+      told.textContent = "";
+      control.value = "";
+      say(error instanceof Refusal ? error.message : "The file could not be sent: it is too large, or the studio has ended.");
+    }
+  });
+  return make("div", {}, form.field(label, control), told);
+}
+
+/** What the reader finds in the file, or every bad row of it. */
+function checking(form, settled) {
+  const place = make("div", { class: "result", "aria-live": "polite" });
+  let newest = 0;
+  const check = async () => {
+    const own = (newest += 1);
+    settled(false);
+    const { file, task, columns, skip } = form.state;
+    if (!file) return refill(place);
+    try {
+      const found = await ask("/api/train/check", { file, task, columns, skip_bad_rows: skip === "yes" });
+      if (own !== newest) return;
+      refill(place, seen(found));
+      settled(true);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      if (own === newest) refill(place, refused(error));
+    }
+  };
+  return [place, check];
+}
+
+function seen(found) {
+  const first = table("The first rows", [{ name: "text" }, { name: "second text" }, { name: "label" }], { file: "rows", scroll: false });
+  first.update(found.first);
+  const skipped = found.skipped ? `, ${grouped(found.skipped)} bad ones left out` : "";
+  const labels = found.labels.length ? ` ${grouped(found.num_labels)} labels: ${found.labels.map(([label, count]) => `${label} ${grouped(count)}`).join(", ")}${found.num_labels > found.labels.length ? ", …" : ""}.` : "";
+  return [make("p", { class: "reading", text: `${grouped(found.rows)} rows${skipped}.${labels}` }), first];
+}
+
+function refused(error) {
+  const sentence = make("p", { class: "warning", text: error.message });
+  if (!error.details.rows) return [sentence];
+  const bad = table("Bad rows", [{ name: "line", kind: "number" }, { name: "column", kind: "word" }, { name: "reason" }], { file: "bad-rows" });
+  bad.update(error.details.rows.map((row) => [row.line, row.column ?? "", row.reason]));
+  return [sentence, bad];
+}
+
+async function begin(form, go) {
+  const { name, model, task, file, dev, columns, skip, epochs, lr, batch, length, seed } = form.state;
+  go.disabled = true;
+  try {
+    const asked = {
+      name, model, task, file, dev: dev || null, columns, skip_bad_rows: skip === "yes", epochs: Number(epochs), lr: Number(lr),
+      batch_size: Number(batch), max_length: Number(length), seed: Number(seed),
+    };
+    const found = await ask("/api/train/start", asked);
+    say("");
+    form.set("run", found.name); // which begins to watch it
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    say(error.message);
+  } finally {
+    go.disabled = false;
+  }
+}
+
+/** The run that was begun here last: its state, curves, buttons. It is asked about every second while it runs. */
+function watching(form) {
+  const state = make("p", { class: "reading", role: "status" });
+  const buttons = make("div", { class: "buttons" });
+  const loss = picture("loss over steps", { file: "loss" });
+  const score = picture("dev score over steps", { file: "score" });
+  const output = make("pre", { class: "code", tabindex: "0", "aria-label": "What the process printed last" });
+  const part = section("The run", state, buttons, make("div", { class: "columns" }, loss, score), make("details", {}, make("summary", { text: "What the process printed" }), output));
+  let [timer, newest] = [0, 0];
+  part.hidden = true;
+
+  const act = (path) => async () => {
+    try {
+      const found = await ask(path, { name: form.state.run });
+      say(path.endsWith("open") ? `${found.model} is loaded: its pages are in the menu after a reload.` : "");
+      if (path.endsWith("open")) return location.reload();
+      watch();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      say(error.message);
+    }
+  };
+  const button = (text, path, kind = null) => make("button", { type: "button", class: kind, text, on: { click: act(path) } });
+
+  async function watch() {
+    clearTimeout(timer);
+    const own = (newest += 1);
+    const name = form.state.run;
+    if (!name) return (part.hidden = true);
+    let run = null;
+    try {
+      run = (await ask("/api/train/watch", { name })).run;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      say(error.message);
+    }
+    if (!run || own !== newest) return;
+    part.hidden = false;
+    show(run);
+    if (run.state === "running") timer = setTimeout(watch, EVERY_MS);
+  }
+
+  function show(run) {
+    const known = measures([run]);
+    const scored = run.main ? `eval_${run.main.name}` : known.find((one) => one.startsWith("eval_") && one !== "eval_loss");
+    const steps = Math.max(0, ...Object.values(run.curves).flat().map((record) => record.step ?? 0));
+    state.textContent = sentence(run, steps, scored);
+    for (const [drawn, measure] of [[loss, "loss"], [score, scored]]) {
+      drawn.hidden = !measure || !known.includes(measure);
+      if (drawn.hidden) continue;
+      drawn.rename(`${wordsOf(measure)} over steps`);
+      drawn.update(curveOf([run], measure));
+    }
+    output.textContent = run.lines.join("\n");
+    const focused = document.activeElement?.textContent;
+    refill(
+      buttons,
+      run.state === "running" && button("Stop and save", "/api/train/stop"),
+      run.state === "unfinished" && run.exit !== 2 && button("Go on", "/api/train/resume", "main"),
+      run.has_report && make("a", { href: reportOf(run.name), target: "_blank", rel: "noopener", text: "Open the report" }),
+      run.state === "finished" && run.has_model && button("Show the model in the studio", "/api/train/open"),
+    );
+    [...buttons.children].find((one) => one.textContent === focused)?.focus();
+  }
+  return [part, watch];
+}
+
+function sentence(run, steps, scored) {
+  const last = (measure) => Object.values(run.curves).flat().filter((record) => Number.isFinite(record[measure])).at(-1)?.[measure];
+  if (run.state === "finished") return `${run.name} is finished${run.main ? `: dev ${wordsOf(run.main.name)} ${shortNumber(run.main.value)}` : ""}.`;
+  if (run.state === "running") return steps ? `${run.name} is at step ${grouped(steps)}, loss ${shortNumber(last("loss"))}${scored && last(scored) !== undefined ? `, ${wordsOf(scored)} ${shortNumber(last(scored))}` : ""}.` : `${run.name} is starting.`;
+  if (run.exit === 2) return `${run.name} was refused: ${run.lines.findLast((line) => line.startsWith("error:"))?.slice(7) ?? "see below"}`;
+  return `${run.name} stopped at step ${grouped(steps)}; what it learnt is saved.`;
+}

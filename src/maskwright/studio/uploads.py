@@ -1,0 +1,100 @@
+"""Files that a page hands over: capped, kept under names of our own, and read by the corpus readers alone."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core import registry, storage
+from ..core.errors import InputError, MissingFileError, RowError, RowErrors
+from ..tasks.base import AnyRow
+
+# Plain text alone: a packed file of some kilobytes may unpack to gigabytes.
+ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt")
+FILE_BYTES = 64 << 20
+MOST_FILES = 200
+CLASSED = ("classification", "anomaly", "tagging")  # tasks whose labels are few, and worth counting
+SHOWN_ROWS, SHOWN_LABELS, SHOWN_LETTERS = 6, 12, 200
+_NAME = re.compile(r"[0-9a-f]{16}\.[a-z]{3,5}")
+
+
+class Uploads:
+    """Uploaded files in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(self, data: bytes, ending: str) -> str:
+        """Keep a file; its name is made of its content. Raises InputError for another ending, or an empty file."""
+        if ending not in ENDINGS:
+            raise InputError(f"Files that end in '{ending}' are not taken here, but {', '.join(ENDINGS)}.")
+        if not data.strip():
+            raise InputError("The file is empty.")
+        name = hashlib.sha256(data).hexdigest()[:16] + ending
+        path = self.folder / name
+        if not path.exists():
+            if self.folder.is_dir() and len(list(self.folder.iterdir())) >= MOST_FILES:
+                raise InputError(f"{self.folder} holds {MOST_FILES} files: remove those that are not needed.")
+            storage.write_bytes(path, data)
+        return name
+
+    def path(self, name: str) -> Path:
+        """Where a file is kept. Raises MissingFileError for a name that we did not give."""
+        path = self.folder / name
+        if not _NAME.fullmatch(name) or not path.is_file() or path.is_symlink():
+            raise MissingFileError("This file is not here any more: choose it again.")
+        return path.resolve()
+
+    def read(
+        self, name: str, task: str, columns: Mapping[str, str], *, skip_bad_rows: bool = False
+    ) -> tuple[list[AnyRow], int]:
+        """The rows that a task sees in a file, and how many bad ones were left out. Raises RowErrors, InputError."""
+        path = self.path(name)
+        reader = registry.resolve("task", task)
+        try:
+            table = reader.read(path, columns=dict(columns) or None, skip_bad_rows=skip_bad_rows)
+        except RowErrors as error:
+            raise RowErrors([RowError("the file", row.line, row.column, row.reason) for row in error.rows]) from None
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), "the file")) from None
+        return list(table.rows), table.num_skipped
+
+    def describe(
+        self, name: str, task: str, columns: Mapping[str, str], *, skip_bad_rows: bool = False
+    ) -> dict[str, Any]:
+        """How many rows, the first of them, and the labels with their counts."""
+        rows, skipped = self.read(name, task, columns, skip_bad_rows=skip_bad_rows)
+        labels = Counter(label for row in rows for label in _labels(row)) if task in CLASSED else Counter()
+        return {
+            "rows": len(rows),
+            "skipped": skipped,
+            "first": [[_short(cell) for cell in _cells(row)] for row in rows[:SHOWN_ROWS]],
+            "labels": [[label, count] for label, count in labels.most_common(SHOWN_LABELS)],
+            "num_labels": len(labels),
+        }
+
+
+def _labels(row: AnyRow) -> list[str]:
+    tags = getattr(row, "tags", None)
+    if tags is not None:
+        return [str(tag) for tag in tags]
+    label = getattr(row, "label", None)
+    if label is None or isinstance(label, float):
+        return []
+    return [str(one) for one in label] if isinstance(label, (list, tuple, frozenset)) else [str(label)]
+
+
+def _cells(row: AnyRow) -> list[Any]:
+    """Text, second text, label: what there is of a row, as it is shown."""
+    label = getattr(row, "tags", None) or row.label
+    shown = " ".join(map(str, label)) if isinstance(label, (list, tuple)) else label
+    return [row.text, row.text_pair, shown]
+
+
+def _short(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= SHOWN_LETTERS else text[: SHOWN_LETTERS - 1] + "…"

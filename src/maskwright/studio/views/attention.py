@@ -1,0 +1,112 @@
+"""The page Attention: the weights of every head, what they are made of, and which head does what."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from importlib import import_module
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import Field
+
+from ...core.errors import InputError
+from ...models.model import Model
+from ..asking import Asked, Here, Json, LongText, Name, body
+
+MOST_TOKENS = 96  # of a side: more are no picture
+SHOWN_HEADS = 5
+
+router = APIRouter()
+
+
+class AskedAttention(Asked):
+    """A text, or a pair, or of an encoder-decoder a text and its target; kind: which attention, "" for the main one.
+
+    layer, head: numbers from 1; of a head that is not there, the last one is meant.
+    """
+
+    model: Name
+    text: LongText
+    pair: LongText | None = None
+    kind: Name = ""
+    layer: Annotated[int, Field(ge=1)] = 1
+    head: Annotated[int, Field(ge=1)] = 1
+
+
+class AskedNeurons(AskedAttention):
+    """token: the query whose products are wanted."""
+
+    token: Annotated[int, Field(ge=0)] = 0
+
+
+@router.post("/api/attention")
+def attention(studio: Here, asked: Annotated[AskedAttention, body(AskedAttention)]) -> Json:
+    """The weights of one head as they are, all heads in 256 steps, and the heads that fit each pattern best."""
+    model = studio.model(asked.model).model
+    with studio.computing:
+        found = _room("attention").attention(model, _text(model, asked), **_options(model, asked))
+    shown = found.of(asked.kind or None)
+    layer, head = min(asked.layer, shown.layers[-1]), min(asked.head, shown.heads[-1])
+    steps = np.rint(shown.weights * 255).astype(np.uint8)  # [layers, heads, queries, keys]
+    return Json(
+        {
+            "kinds": [{"kind": one.kind, "source": one.source} for one in found.maps],
+            "kind": shown.kind,
+            "source": shown.source,
+            "is_given": found.is_given,
+            "queries": list(shown.queries.labels),
+            "keys": list(shown.keys.labels),
+            "layers": len(shown.layers),
+            "heads": len(shown.heads),
+            "layer": layer,
+            "head": head,
+            "weights": shown.of(layer, head).tolist(),
+            "all": b64encode(steps.tobytes()).decode("ascii"),
+            "patterns": [one.to_json(SHOWN_HEADS) for one in _room("heads").patterns_of(shown)],
+            "most": MOST_TOKENS,
+        }
+    )
+
+
+@router.post("/api/attention/neurons")
+def neurons(studio: Here, asked: Annotated[AskedNeurons, body(AskedNeurons)]) -> Json:
+    """One query, all keys, their products element by element, the scores and the weights that these make."""
+    model = studio.model(asked.model).model
+    with studio.computing:
+        text, options = _text(model, asked), _options(model, asked)
+        found = _room("query_key").query_key(model, text, asked.kind or None, **options)
+    layer, head = min(asked.layer, found.map.layers[-1]), min(asked.head, found.map.heads[-1])
+    if asked.token >= len(found.map.queries):
+        raise InputError(f"Token {asked.token} is not there: the text has tokens 0 to {len(found.map.queries) - 1}.")
+    place = (layer - 1, head - 1)
+    return Json(
+        {
+            "layer": layer,
+            "head": head,
+            "token": asked.token,
+            "keys": list(found.map.keys.labels),
+            "query": found.query[place][asked.token].tolist(),
+            "key": found.key[place].tolist(),
+            "products": found.products(layer, head, asked.token).tolist(),
+            "scale": found.scale,
+            "scores": found.scores[place][asked.token].tolist(),
+            "weights": found.map.of(layer, head)[asked.token].tolist(),
+            "is_causal": found.map.is_causal,
+        }
+    )
+
+
+def _text(model: Model, asked: AskedAttention) -> str | tuple[str, str]:
+    """The text, or the pair of an encoder that reads pairs."""
+    return asked.text if asked.pair is None or model.has_decoder else (asked.text, asked.pair)
+
+
+def _options(model: Model, asked: AskedAttention) -> dict[str, Any]:
+    """How much of it is read, and the target of an encoder-decoder, which writes one where none is given."""
+    room = {"max_length": min(MOST_TOKENS, model.config.max_position_embeddings)}
+    return {**room, "target": asked.pair} if model.has_decoder else room
+
+
+def _room(module: str) -> Any:
+    return import_module(f"maskwright.inspect.{module}")

@@ -1,0 +1,63 @@
+"""The page Generate: suggestions of how a text goes on, and longer continuations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from ...inference.generate import Generation
+from ...models.decoding.rules import Rules
+from ..asking import Asked, Here, Json, LongText, Name, body
+from ..pages import WRITERS
+
+router = APIRouter()
+
+
+class AskedSuggestions(Asked):
+    """What is written so far; k: how many suggestions."""
+
+    model: Name
+    text: LongText
+    k: Annotated[int, Field(ge=1, le=10)] = 3
+    max_new_tokens: Annotated[int, Field(ge=1, le=32)] = 8
+
+
+class AskedText(Asked):
+    """What is written so far, and how tokens are drawn; temperature None takes the most probable one each time."""
+
+    model: Name
+    text: LongText
+    max_new_tokens: Annotated[int, Field(ge=1, le=300)] = 50
+    temperature: Annotated[float, Field(gt=0, le=10)] | None = 1.0
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    num_results: Annotated[int, Field(ge=1, le=10)] = 3
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+
+@router.post("/api/complete")
+def complete(studio: Here, asked: Annotated[AskedSuggestions, body(AskedSuggestions)]) -> Json:
+    """`TextGenerator.complete` as it is."""
+    found = studio.model_with(asked.model, WRITERS)
+    with studio.computing:
+        suggestions = found.generator.complete(asked.text, asked.k, asked.max_new_tokens)
+    return Json({"suggestions": [one.to_json() for one in suggestions]})
+
+
+@router.post("/api/generate")
+def generate(studio: Here, asked: Annotated[AskedText, body(AskedText)]) -> Json:
+    """`TextGenerator.generate` as it is."""
+    found = studio.model_with(asked.model, WRITERS)
+    is_greedy = asked.temperature is None
+    rules = Rules(greedy=True) if is_greedy else Rules(False, asked.temperature or 1.0, asked.top_k, asked.top_p)
+    settings = Generation(
+        max_new_tokens=asked.max_new_tokens,
+        rules=rules,
+        num_results=1 if is_greedy else asked.num_results,
+        seed=asked.seed,
+    )
+    with studio.computing:
+        continuations = found.generator.generate([asked.text], settings)[0]
+    return Json({"continuations": [one.to_json() for one in continuations]})

@@ -1,0 +1,46 @@
+"""The page Layers: what each layer makes of each token of a text."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from ...inference.layer_states import layer_states
+from ..asking import Asked, Here, Json, LongText, Name, body
+
+MOST_TOKENS = 128  # columns that a picture can show
+
+router = APIRouter()
+
+
+class AskedLayers(Asked):
+    """A text, what is wanted of its vectors, and for "nearness" the token that they are compared with."""
+
+    model: Name
+    text: LongText
+    what: Literal["norms", "changes", "nearness"] = "changes"
+    token: Annotated[int, Field(ge=0)] = 0
+
+
+@router.post("/api/layers")
+def layers(studio: Here, asked: Annotated[AskedLayers, body(AskedLayers)]) -> Json:
+    """One number for each layer and token: `LayerStates.norms`, `changes` or `nearness`."""
+    found = studio.model(asked.model)
+    with studio.computing:
+        room = min(found.model.config.max_position_embeddings, MOST_TOKENS)
+        states = layer_states(found.model, asked.text, room)
+    token = min(asked.token, len(states.tokens) - 1)
+    values = states.nearness(token) if asked.what == "nearness" else getattr(states, asked.what)()
+    first = 1 if asked.what == "changes" else 0
+    return Json(
+        {
+            "tokens": states.tokens,
+            "words": states.words,
+            "token": token,
+            "layers": list(range(first, first + len(values))),
+            "values": values.tolist(),
+            "most": room,
+        }
+    )

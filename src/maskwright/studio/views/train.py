@@ -1,0 +1,162 @@
+"""The page Train: a file is taken and checked; a fine-tuning in a process of its own is watched, stopped, resumed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from ...core import config, storage
+from ...core.errors import InputError, RunError
+from ...train.finetune_config import FinetuneConfig
+from ..asking import Asked, Here, Json, Name, ShortText, body, read_body
+from ..run_folders import describe_run, find_run
+from ..shelf import OWN, Shelved, Studio
+from ..uploads import FILE_BYTES
+
+TaskName = Literal["classification", "regression", "tagging", "qa", "choice", "anomaly", "generation", "translation"]
+MOST_LOGGED = 200  # lines of the log, at about which curves have enough points
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+router = APIRouter()
+
+
+class AskedCheck(Asked):
+    """An uploaded file and the task that it is for; columns: as text=body,label=y."""
+
+    file: Name
+    task: TaskName
+    columns: ShortText = ""
+    skip_bad_rows: bool = False
+
+
+class AskedTraining(AskedCheck):
+    """A whole run; name: its folder below that of the runs; dev: another uploaded file, None for a tenth of `file`."""
+
+    name: Name
+    model: Name
+    dev: Name | None = None
+    epochs: Annotated[int, Field(ge=1, le=1000)] = 3
+    lr: Annotated[float, Field(gt=0, lt=1)] = 5e-5
+    batch_size: Annotated[int, Field(ge=1, le=4096)] = 32
+    max_length: Annotated[int, Field(ge=4, le=8192)] = 128
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+
+class AskedRun(Asked):
+    """A run by name."""
+
+    name: Name
+
+
+@router.post("/api/train/upload")
+async def upload(request: Request, studio: Here, ending: str = "") -> Json:
+    """The bytes of the body as a file; its name, by which it is spoken of from now on."""
+    return Json({"file": studio.uploads.add(await read_body(request, FILE_BYTES), ending.lower())})
+
+
+@router.post("/api/train/check")
+def check(studio: Here, asked: Annotated[AskedCheck, body(AskedCheck)]) -> Json:
+    """What the readers find in a file: rows, labels, or every bad row."""
+    columns = columns_of(asked.columns)
+    return Json(studio.uploads.describe(asked.file, asked.task, columns, skip_bad_rows=asked.skip_bad_rows))
+
+
+@router.post("/api/train/start")
+def start(studio: Here, asked: Annotated[AskedTraining, body(AskedTraining)]) -> Json:
+    """Begin a run. What cannot be is refused before there is a folder or a process."""
+    model = studio.model(asked.model)
+    if not _RUN_NAME.fullmatch(asked.name):
+        raise InputError("The name of a run is made of letters, digits, - and _, 64 at most.")
+    output = storage.inside(studio.runs, asked.name)
+    if output.exists():
+        raise RunError(f"There is a run named {asked.name} already: give another name.")
+    rows, _ = studio.uploads.read(asked.file, asked.task, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows)
+    recipe = _recipe(studio, model, asked, output, len(rows))
+    path = studio.runs / OWN / f"{asked.name}.toml"
+    storage.write_text(path, config.to_toml(recipe))
+    studio.jobs.start(asked.name, ["finetune", "--config", str(path.resolve())])
+    return Json({"name": asked.name})
+
+
+@router.post("/api/train/stop")
+def stop(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
+    """Ask a run to save and stop after its step."""
+    studio.jobs.stop(asked.name)
+    return Json({"name": asked.name})
+
+
+@router.post("/api/train/resume")
+def resume(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
+    """Go on with an unfinished fine-tuning from its last checkpoint."""
+    run = find_run(studio.runs, asked.name)
+    if "task" not in run.recipe:
+        raise InputError("Only a fine-tuning is gone on with here; give the command that began this run again.")
+    if Path(str(run.recipe.get("output", ""))).resolve() != run.path:
+        raise InputError("This run was begun from another folder: give the command that began it there again.")
+    if run.result is not None:
+        raise InputError("This run is finished.")
+    studio.jobs.start(asked.name, ["finetune", "--config", str(run.path / "config.toml")])
+    return Json({"name": asked.name})
+
+
+@router.post("/api/train/open")
+def open_run(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
+    """Load the model of a finished run, so that the pages show it."""
+    return Json({"model": studio.shelve(asked.name).name})
+
+
+def columns_of(text: str) -> dict[str, str]:
+    """`text=body,label=y` as a dict. Raises InputError for anything else."""
+    pairs = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        role, equals, name = part.partition("=")
+        if not (role.strip() and equals and name.strip()):
+            raise InputError(f"Columns are given as text=body,label=y; '{part}' is not.")
+        pairs[role.strip()] = name.strip()
+    return pairs
+
+
+def _recipe(studio: Studio, model: Shelved, asked: AskedTraining, output: Path, num_rows: int) -> FinetuneConfig:
+    """What `finetune` is given, checked as it would check it; all paths from the root, so that it can go on."""
+    steps = asked.epochs * -(-num_rows // asked.batch_size)
+    return FinetuneConfig(
+        train=studio.uploads.path(asked.file),
+        dev=None if asked.dev is None else studio.uploads.path(asked.dev),
+        output=output,
+        task=asked.task,
+        model=str(model.folder.resolve()),
+        columns=columns_of(asked.columns),
+        epochs=asked.epochs,
+        lr=asked.lr,
+        batch_size=asked.batch_size,
+        max_length=min(asked.max_length, model.model.config.max_position_embeddings),
+        skip_bad_rows=asked.skip_bad_rows,
+        log_every=max(1, steps // MOST_LOGGED),
+        seed=asked.seed,
+    )
+
+
+@router.post("/api/train/watch")
+def watch(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
+    """A run as the page Runs has it; one that has just begun, or was refused, has no folder yet."""
+    job = studio.jobs.get(asked.name)
+    if job is not None and not (storage.inside(studio.runs, asked.name) / "config.toml").is_file():
+        return Json(
+            {
+                "run": {
+                    "name": asked.name,
+                    "state": "running" if job.is_running else "unfinished",
+                    "curves": {},
+                    "main": None,
+                    "has_report": False,
+                    "has_model": False,
+                    "lines": list(job.lines)[-12:],
+                    "exit": None if job.is_running else job.process.returncode,
+                }
+            }
+        )
+    return Json({"run": describe_run(studio.runs, asked.name, studio.jobs)})

@@ -1,0 +1,179 @@
+"""Classify, Tag, Choose, Answer, Generate, Translate in a real browser: what Python gives is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from browser.reading import cells, saved, settled
+from maskwright.api import open_answerer, open_generator, open_predictor, open_translator
+from maskwright.inference.generate import Generation
+from maskwright.inference.translate import TranslationSettings
+from maskwright.models.decoding.rules import Rules
+from maskwright.text.choices import choices_of
+from studio.models import (
+    write_answerer,
+    write_chooser,
+    write_classifier,
+    write_tagger,
+    write_translator,
+    write_writer,
+)
+from studio.serving import serving
+
+HERE = {"device": "cpu", "precision": "fp32"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    makers = {
+        "classes": write_classifier,
+        "names": write_tagger,
+        "choices": write_chooser,
+        "answers": write_answerer,
+        "writer": write_writer,
+        "translator": write_translator,
+    }
+    return {name: make(folder / name) for name, make in makers.items()}
+
+
+@pytest.fixture(scope="module")
+def served(models, tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("runs"), *models.values()) as found:
+        yield found
+
+
+def test_classes_and_their_probabilities(served, models, visit):
+    opened = visit(served, "/classify")
+    page = opened.page
+    page.get_by_label("Text", exact=True).fill("the dogs 🙂 sat")
+    expected = open_predictor(models["classes"], **HERE).predict(["the dogs 🙂 sat"])[0]
+    page.wait_for_function("text => document.querySelector('.figures dd')?.textContent === text", arg=expected["label"])
+    settled(page)
+    shown = {row[0]: float(row[1]) for row in cells(page, "As a table")}
+    assert shown == pytest.approx(expected["probabilities"], abs=1e-6)
+    assert "'=1+1," in saved(page, "Save the table As a table as CSV").decode()  # a formula is no formula any more
+    page.get_by_text("With a second text").click()
+    page.get_by_label("Second text").fill("the river rose")
+    settled(page)
+    pair = open_predictor(models["classes"], **HERE).predict([("the dogs 🙂 sat", "the river rose")])[0]
+    assert {row[0]: float(row[1]) for row in cells(page, "As a table")} == pytest.approx(
+        pair["probabilities"], abs=1e-6
+    )
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_spans_are_marked_where_they_stand(served, models, visit):
+    text = "🙂 ada lovelace met charles babbage in london ."
+    opened = visit(served, "/tag")
+    page = opened.page
+    page.get_by_label("Text", exact=True).fill(text)
+    settled(page)
+    expected = open_predictor(models["names"], **HERE).predict([text])[0]
+    assert [row[:4] for row in cells(page, "Spans")] == [
+        [one["type"], one["text"], str(one["start"]), str(one["end"])] for one in expected["entities"]
+    ]
+    assert [row[1] for row in cells(page, "Every word")] == expected["tags"]
+    marked = page.locator(".reading .span").evaluate_all("all => all.map((one) => one.firstChild.textContent)")
+    assert marked == [text[one["start"] : one["end"]] for one in expected["entities"]]
+    assert expected["entities"], "the small model finds nothing: the test would show nothing"
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_the_choice_and_its_rivals(served, models, visit):
+    opened = visit(served, "/choose")
+    page = opened.page
+    page.get_by_label("Context").fill("the cat")
+    page.get_by_label("Choices, one a line").fill("sat on the mat\nrose after the rain\nchased dogs")
+    settled(page)
+    row = {"context": "the cat", "choices": ["sat on the mat", "rose after the rain", "chased dogs"]}
+    rows = choices_of([row], with_labels=False)
+    expected = next(answer for _, answer in open_predictor(models["choices"], **HERE).stream(rows))
+    assert page.locator("mark").text_content() == expected["choice"]
+    assert [float(row[1]) for row in cells(page, "As a table")] == pytest.approx(expected["probabilities"], abs=1e-6)
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_the_answer_is_marked_in_the_text(served, models, visit):
+    question, context = "where does the river rise ?", "🙂 it rises in the mountains of france ."
+    opened = visit(served, "/answer")
+    page = opened.page
+    page.get_by_label("Question").fill(question)
+    page.get_by_label("Text that may hold the answer").fill(context)
+    settled(page)
+    expected = open_answerer(models["answers"], **HERE).answer([(question, context)], 5)[0]
+    rows = cells(page, "The best pieces of the text")
+    assert [(row[0], int(row[1]), int(row[2])) for row in rows] == [
+        (one["answer"], one["start"], one["end"]) for one in expected.candidates
+    ]
+    assert [float(row[3]) for row in rows] == pytest.approx([one["score"] for one in expected.candidates], abs=1e-6)
+    marked = page.locator(".reading .span").all_text_contents()
+    start, end = expected.answer["start"], expected.answer["end"]
+    assert marked == ([] if start is None else [context[start:end]])
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_suggestions_are_chosen_and_cancelled_by_keys(served, models, visit):
+    opened = visit(served, "/generate")
+    page = opened.page
+    area = page.get_by_label("Text", exact=True)
+    area.fill("the cat")
+    area.press("End")
+    expected = open_generator(models["writer"], **HERE).complete("the cat", 3)
+    options = page.locator("#suggestions li")
+    page.wait_for_function(
+        "texts => [...document.querySelectorAll('#suggestions li')].map((one) => one.textContent).join('|') === texts",
+        arg="|".join(one.text for one in expected),
+    )
+    selected = "[...document.querySelectorAll('#suggestions li')].findIndex((one) => one.ariaSelected === 'true')"
+    assert opened.ask(selected) == 0
+    area.press("ArrowDown")
+    area.press("ArrowDown")
+    area.press("ArrowDown")
+    assert opened.ask(selected) == 0  # around the end
+    area.press("ArrowUp")
+    assert opened.ask(selected) == 2
+    assert area.get_attribute("aria-activedescendant") == "suggestion-2"
+    area.press("Enter")
+    assert area.input_value() == "the cat" + expected[2].text
+    settled(page)
+    assert options.count() == 3
+    before = area.input_value()
+    area.press("Escape")
+    assert options.count() == 0 and area.input_value() == before
+    area.press("Enter")
+    assert area.input_value() == before + "\n"
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_longer_texts_are_those_of_the_seed(served, models, visit):
+    opened = visit(served, "/generate#text=the%20river&tokens=12&seed=7&temperature=0.9&top_k=20")
+    page = opened.page
+    page.get_by_role("button", name="Write on").click()
+    page.wait_for_selector(".continuation")
+    settings = Generation(max_new_tokens=12, rules=Rules(False, 0.9, 20), num_results=3, seed=7)
+    expected = open_generator(models["writer"], **HERE).generate(["the river"], settings)[0]
+    assert [row[0] for row in cells(page, "Continuations")] == [one.text for one in expected]
+    page.get_by_label("Next token").select_option("greedy")
+    page.get_by_role("button", name="Write on").click()
+    page.wait_for_function("() => document.querySelectorAll('.continuation').length === 1")
+    greedy = Generation(max_new_tokens=12, rules=Rules(greedy=True), seed=7)
+    expected = open_generator(models["writer"], **HERE).generate(["the river"], greedy)[0]
+    assert [row[0] for row in cells(page, "Continuations")] == [one.text for one in expected]
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_translations_of_each_line_with_runners_up(served, models, visit):
+    opened = visit(served, "/translate")
+    page = opened.page
+    page.get_by_label("Texts, one a line").fill("the cat sat .\nrain fell")
+    page.wait_for_function("() => document.querySelectorAll('p.reading.large').length === 2")
+    settled(page)
+    translator = open_translator(models["translator"], **HERE)
+    expected = translator.translate(["the cat sat .", "rain fell"], TranslationSettings(beams=4, num_results=3))
+    rows = cells(page, "All translations")
+    assert [row[2] for row in rows] == [one.text for several in expected for one in several]
+    assert [float(row[3]) for row in rows] == pytest.approx([one.score for own in expected for one in own], abs=1e-4)
+    assert opened.complaints == [] and opened.requests == []

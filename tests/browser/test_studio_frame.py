@@ -1,0 +1,206 @@
+"""What holds for every page of the studio: both themes, phone and screen, keyboard, names, hostile text, silence."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from browser.reading import settled
+from browser.test_report_page import CONTRASTS, ENOUGH
+from maskwright.studio.pages import PAGES, offered
+from studio.models import (
+    write_answerer,
+    write_chooser,
+    write_classifier,
+    write_masked,
+    write_tagger,
+    write_translator,
+    write_writer,
+)
+from studio.serving import serving
+
+WRITERS = {
+    "masked": write_masked,
+    "classes": write_classifier,
+    "names": write_tagger,
+    "answers": write_answerer,
+    "choices": write_chooser,
+    "writer": write_writer,
+    "translator": write_translator,
+}
+LOOKS = [
+    (375, "dark"),
+    (1400, "light"),
+    pytest.param(375, "light", marks=pytest.mark.slow),
+    pytest.param(1400, "dark", marks=pytest.mark.slow),
+]
+NAMES = [page.name for page in PAGES if page.is_there and page.name != "lessons"]
+HOSTILE = (
+    "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+    "</textarea><svg onload=\"document.title='taken'\"> javascript:alert(1) {{title}} ${document.title='taken'} [MASK]"
+)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    models = [make(folder / name) for name, make in WRITERS.items()]
+    with serving(tmp_path_factory.mktemp("runs"), *models) as found:
+        yield found
+
+
+def test_every_page_is_offered_and_in_the_menu(served, visit):
+    page = visit(served, "/tokens").page
+    assert page.locator(".side nav a").all_text_contents() == [one.title for one in offered(served.studio)]
+    assert {one.name for one in offered(served.studio)} >= set(NAMES)
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_quiet_fits_and_can_be_read(served, visit, name, width, scheme):
+    opened = visit(served, f"/{name}", width, scheme)
+    settled(opened.page)
+    opened.ask("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert opened.complaints == []
+    assert opened.requests == []
+    assert opened.ask("document.documentElement.scrollWidth") <= width
+    assert opened.page.locator("#status").text_content() == ""
+    poor = [entry for entry in opened.ask(CONTRASTS) if entry[0] < ENOUGH]
+    assert [entry for entry in poor if not entry[1].replace(".", "").replace("-", "").isdigit()] == []
+    if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
+        opened.page.screenshot(path=Path(folder) / f"{name}-{width}-{scheme}.png", full_page=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_control_has_a_name_and_is_reached_with_tab(served, visit, name):
+    opened = visit(served, f"/{name}")
+    settled(opened.page)
+    unnamed = opened.ask(
+        """() => [...document.querySelectorAll('button, input, select, textarea, a, [role=region], svg[role=img]')]
+        .filter((one) => one.checkVisibility())
+        .filter((one) => !one.getAttribute('aria-label') && !one.labels?.[0]?.textContent.trim())
+        .filter((one) => !one.textContent.trim())
+        .map((one) => one.outerHTML.slice(0, 120))"""
+    )
+    assert unnamed == []
+    assert opened.ask("[...document.querySelectorAll('h1')].length") == 1
+    page = opened.page
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Tab")
+    assert opened.ask("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert opened.ask("document.activeElement.id") == "work"
+    wanted = opened.ask(
+        """() => [...document.querySelectorAll('main button, main input, main select, main textarea, main a')]
+        .filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0).length"""
+    )
+    seen = set()
+    for _ in range(wanted + 25):
+        page.keyboard.press("Tab")
+        seen.add(
+            opened.ask(
+                """() => { const here = document.activeElement;
+                if (!here.closest('main')) return -1;
+                const controls = 'main button, main input, main select, main textarea, main a';
+                const all = [...document.querySelectorAll(controls)]
+                  .filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0);
+                const style = getComputedStyle(here);
+                if (here.matches('button, input, select, textarea, a') && style.outlineStyle === 'none') return -2;
+                return all.indexOf(here); }"""
+            )
+        )
+        if len(seen - {-1, -2}) >= wanted:
+            break
+    assert -2 not in seen, "a control does not show that it is focused"
+    assert seen >= set(range(wanted))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_text_stays_text(served, visit, name):
+    state = "&".join(f"{key}={quote(HOSTILE)}" for key in ("text", "pair", "cut", "words", "question", "sentences"))
+    opened = visit(served, f"/{name}#{state}&word=")
+    settled(opened.page)
+    assert "taken" not in opened.page.title()
+    assert opened.requests == []
+    assert opened.ask("document.querySelectorAll('main img, main script, main iframe').length") == 0
+    assert not [line for line in opened.complaints if "422" not in line]
+    assert opened.ask("document.documentElement.scrollWidth") <= 1400
+
+
+def test_the_state_is_in_the_address_and_comes_back(served, visit):
+    text = "rain fell & the river=rose #1 100% 🙂"
+    page = visit(served, "/tokens").page
+    page.get_by_label("Text", exact=True).fill(text)
+    address = page.evaluate("location.href")
+    assert "#" in address and "text=" in address
+    again = visit(served, address.removeprefix(served.origin)).page
+    assert again.get_by_label("Text", exact=True).input_value() == text
+    again.locator(".side nav a", has_text="Layers").click()
+    again.wait_for_selector("body[data-ready]")
+    assert again.get_by_label("Text", exact=True).input_value() == text
+
+
+def test_text_is_never_part_of_an_address_that_is_sent(served, visit):
+    opened = visit(served, "/tokens")
+    asked = []
+    opened.page.on("request", lambda request: asked.append(request.url))
+    opened.page.get_by_label("Text", exact=True).fill("a secret sentence")
+    opened.page.reload()
+    opened.page.wait_for_selector("body[data-ready]")
+    assert asked and not [url for url in asked if "secret" in url.partition("#")[0]]
+
+
+def test_the_theme_switch_overrides_the_system_and_is_remembered(served, visit):
+    opened = visit(served, "/tokens", scheme="light")
+    page, paper = opened.page, "getComputedStyle(document.body).backgroundColor"
+    light = opened.ask(paper)
+    switch = page.locator("#theme")
+    assert switch.text_content() == "Theme: as the system"
+    switch.click()
+    assert opened.ask(paper) == light
+    switch.click()
+    assert switch.text_content() == "Theme: dark"
+    assert opened.ask(paper) != light
+    page.reload()
+    assert opened.ask(paper) != light
+
+
+def test_without_models_tokens_and_runs_are_left(visit, tmp_path):
+    with serving(tmp_path / "runs") as served:
+        opened = visit(served, "/tokens")
+        settled(opened.page)
+        titles = opened.page.locator(".side nav a").all_text_contents()
+        assert titles[:2] == ["Tokens", "Runs"]
+        assert opened.page.locator(".matrix tbody tr").count() > 10
+        assert opened.complaints == []
+        assert served.get("/fill-mask").status == 404
+
+
+def test_another_page_cannot_read_the_studio(served, browser):
+    """A page of another origin, in a browser that has the studio's cookie, gets nothing and changes nothing."""
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto(served.first_address)
+        page.route("http://evil.example/*", lambda route: route.fulfill(body="<p>evil</p>", content_type="text/html"))
+        page.goto("http://evil.example/")
+        for script in (
+            f"fetch('{served.origin}/api/studio', {{credentials: 'include'}})"
+            ".then((a) => a.text()).catch(() => 'refused')",
+            f"fetch('{served.origin}/api/tokens/learn', {{method: 'POST', body: '{{}}', credentials: 'include'}})"
+            ".then((a) => a.text()).catch(() => 'refused')",
+            f"import('{served.origin}/static/lib/dom.js').then(() => 'read').catch(() => 'refused')",
+        ):
+            assert page.evaluate(script) == "refused"
+        seen = page.evaluate(
+            f"""() => new Promise((done) => {{ const frame = document.createElement('iframe');
+            frame.onload = () => {{
+              try {{ done(frame.contentDocument ? 'seen' : 'hidden'); }} catch {{ done('hidden'); }} }};
+            frame.src = '{served.origin}/tokens'; document.body.append(frame); }})"""
+        )
+        assert seen == "hidden"
+    finally:
+        context.close()

@@ -1,0 +1,43 @@
+"""Lessons in a real browser: each is run when it is chosen, and shown as its own page has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from browser.reading import settled
+from studio.serving import serving
+
+catalogue = pytest.importorskip("maskwright.lessons.catalogue", reason="this installation has no lessons")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1400])
+def test_lessons_are_listed_run_and_shown(visit, tmp_path, width, scheme):
+    known = list(catalogue.lessons().values())
+    with serving(tmp_path / "runs") as served:
+        opened = visit(served, "/lessons", width, scheme)
+        page = opened.page
+        frame = page.frame_locator("iframe.lesson")
+        assert page.locator(".lessons a").all_text_contents() == [one.title for one in known]
+        frame.locator("h1", has_text=known[0].title).wait_for(timeout=30_000)
+        assert "hold, computed in" in page.locator("p.reading").text_content()
+        page.locator(".lessons a").nth(1).click()
+        frame.locator("h1", has_text=known[1].title).wait_for(timeout=30_000)
+        settled(page)
+        assert f"lesson={known[1].name}" in page.evaluate("location.href")
+        assert page.locator(".lessons a[aria-current]").text_content() == known[1].title
+        assert opened.ask("document.documentElement.scrollWidth") <= width
+        inside = page.frames[-1].evaluate("getComputedStyle(document.body).backgroundColor")
+        assert inside == opened.ask("getComputedStyle(document.body).backgroundColor")
+        assert opened.complaints == [] and opened.requests == []
+
+
+def test_another_site_cannot_frame_a_lesson(tmp_path):
+    with serving(tmp_path / "runs") as served:
+        name = next(iter(catalogue.lessons()))
+        assert served.get(f"/lesson/{name}").status == 404
+        assert served.post("/api/lessons/run", {"name": name}).json()["name"] == name
+        headers = served.get(f"/lesson/{name}").headers
+        assert "frame-ancestors 'self'" in headers["content-security-policy"]
+        assert "script-src" not in headers["content-security-policy"]
+        assert served.post("/api/lessons/run", {"name": "nothing"}).status == 422

@@ -1,0 +1,95 @@
+"""Runs and Train in a real browser: a file is checked, a training is watched to its end, runs are compared."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from browser.reading import cells, settled
+from maskwright.train.finetune import finetune
+from maskwright.train.run import RunFolder
+from studio.models import tokenizer, write_masked
+from studio.serving import serving
+from train.runs import finetuning, labelled
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studio")
+    tokenizer().save(folder / "tok")
+    for name, lr in (("slow", 1e-4), ("quick", 3e-3)):
+        finetune(finetuning(folder, output=folder / "runs" / name, lr=lr, epochs=2, log_every=1))
+    with serving(folder / "runs", write_masked(folder / "masked")) as found:
+        yield found
+
+
+def test_runs_are_listed_and_compared(served, visit):
+    opened = visit(served, "/runs#runs=slow,quick")
+    page = opened.page
+    settled(page)
+    assert page.locator("table input:checked").count() == 2
+    assert {row[0]: row[1:] for row in cells(page, "Settings that differ")} == {"lr": ["0.0001", "0.003"]}
+    results = {row[0]: row[1:] for row in cells(page, "Results")}
+    for place, name in enumerate(("slow", "quick")):
+        found = RunFolder(served.studio.runs / name, {}).result
+        assert float(results["mean.accuracy"][place]) == pytest.approx(found["mean"]["accuracy"], abs=1e-4)
+    assert page.locator("figure svg path.line").count() == 2
+    page.get_by_label("Curve", exact=True).select_option("eval_accuracy")
+    settled(page)
+    assert (
+        "measure=eval_accuracy" in page.evaluate("location.href") and page.locator("figure svg path.line").count() == 2
+    )
+    if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "runs-compared.png", full_page=True)
+    page.get_by_label("Compare slow").uncheck()
+    settled(page)
+    assert page.locator("figure svg path.line").count() == 1
+    assert "lr" in {row[0] for row in cells(page, "Settings")}
+    with opened.page.context.expect_page() as report:
+        page.get_by_role("link", name="report").first.click()
+    report.value.wait_for_load_state()
+    assert report.value.url.endswith(("/report/slow", "/report/quick"))
+    assert report.value.locator("h1").count() == 1
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_bad_rows_are_all_shown_and_can_be_left_out(served, visit, tmp_path):
+    (tmp_path / "bad.tsv").write_text("text\tlabel\n" + "a cat\tanimal\n" * 20 + "\tx\n<b>\t\n", encoding="utf-8")
+    page = visit(served, "/train").page
+    page.get_by_label("File with labels").set_input_files(tmp_path / "bad.tsv")
+    page.wait_for_selector("p.warning")
+    assert [row[0] for row in cells(page, "Bad rows")] == ["22", "23"]
+    assert page.get_by_role("button", name="Start training").is_disabled()
+    page.get_by_text("Columns and bad rows").click()
+    page.get_by_label("Leave bad rows out").check()
+    page.wait_for_selector('[role="region"][aria-label="The first rows"]')
+    assert "20 rows, 2 bad ones left out" in page.locator("p.reading").first.text_content()
+    assert page.get_by_role("button", name="Start training").is_enabled()
+
+
+@pytest.mark.slow
+def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
+    path = labelled(tmp_path / "rows.tsv", 120, 4)
+    opened = visit(served, "/train")
+    page = opened.page
+    page.get_by_label("File with labels").set_input_files(path)
+    page.wait_for_selector('[role="region"][aria-label="The first rows"]')
+    page.get_by_label("Name of the run").fill("mine")
+    page.get_by_label("Rows of a step").fill("8")
+    page.get_by_label("Tokens of a text, at most").fill("32")
+    page.get_by_role("button", name="Start training").click()
+    page.get_by_role("button", name="Stop and save").wait_for(timeout=60_000)
+    page.get_by_role("button", name="Show the model in the studio").wait_for(timeout=180_000)
+    if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "train-finished.png", full_page=True)
+    assert "mine is finished" in page.locator("p.reading[role=status]").text_content()
+    assert page.locator("figure svg path.line").count() >= 1
+    with page.context.expect_page() as report:
+        page.get_by_role("link", name="Open the report").click()
+    report.value.wait_for_load_state()
+    assert report.value.locator("h1").count() == 1
+    page.get_by_role("button", name="Show the model in the studio").click()
+    page.locator(".side nav a", has_text="Classify").wait_for(timeout=30_000)
+    assert opened.complaints == [] and opened.requests == []

@@ -1,0 +1,104 @@
+"""Small models for the studio, one of each kind, made once for a test run: what they say is nonsense, and exact."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from maskwright.hub.folders import save_model
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import Model, build
+from maskwright.models.presets import preset, written_ends
+from maskwright.text.tokenizer import Tokenizer
+
+TEXTS = [
+    "the cat sat on the mat .",
+    "dogs chase cats in the garden , and the river rose after the rain .",
+    "neurocomputing is the study of how the brain computes .",
+    "where does the river rise ? it rises in the mountains of france .",
+    "ada lovelace met charles babbage in london .",
+    "an unbelievably long sentence about cats , dogs and mats that goes on and on .",
+    "Ünïcödé — naïve café 🙂 テスト",
+]
+
+
+@cache
+def tokenizer(kind: str = "wordpiece") -> Tokenizer:
+    """About 200 pieces; byte-level pieces for the model that writes."""
+    return Tokenizer.train_from_iterator(iter(TEXTS * 3), kind=kind, vocab_size=320 if kind == "byte-bpe" else 180)
+
+
+def network(kind: str = "wordpiece", **changes: object) -> ModelConfig:
+    """Two layers of 32, with weights large enough that tokens matter."""
+    sizes: dict[str, object] = {
+        "vocab_size": tokenizer(kind).vocab_size,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.2,
+    }
+    return ModelConfig(**{**sizes, **changes})  # type: ignore[arg-type]
+
+
+def write(folder: Path, head: str | None, facts: dict[str, object] | None = None, **options: object) -> Path:
+    """A model folder with that head."""
+    model = build(network(), head, seed=3, **options)  # type: ignore[arg-type]
+    return _save(folder, model, tokenizer(), facts)
+
+
+def write_masked(folder: Path) -> Path:
+    """Fills masks."""
+    return write(folder, "mlm")
+
+
+def write_classifier(folder: Path) -> Path:
+    """Three classes."""
+    return write(folder, "classification", {"task": "classification"}, labels=["animal", "place", "=1+1"])
+
+
+def write_tagger(folder: Path) -> Path:
+    """People and places."""
+    return write(folder, "tagging", {"task": "tagging"}, labels=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+
+
+def write_answerer(folder: Path) -> Path:
+    """Answers questions."""
+    return write(folder, "qa", {"task": "qa"})
+
+
+def write_chooser(folder: Path) -> Path:
+    """Chooses one of several texts."""
+    return write(folder, "choice", {"task": "choice"})
+
+
+def write_writer(folder: Path) -> Path:
+    """Writes from left to right."""
+    config = network("byte-bpe", attention="causal", type_vocab_size=0)
+    return _save(folder, build(config, "clm", seed=3), tokenizer("byte-bpe"), None)
+
+
+def write_translator(folder: Path) -> Path:
+    """An encoder-decoder."""
+    published = preset("transformer-mini")
+    own = tokenizer()
+    config = preset(
+        "transformer-mini",
+        vocab_size=own.vocab_size,
+        pad_token_id=own.pad_id or 0,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_decoder_layers=1,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        **written_ends(published, own),
+    )
+    return _save(folder, build(config, "seq2seq", seed=3), own, {"task": "translation"})
+
+
+def _save(folder: Path, model: Model, own: Tokenizer, facts: dict[str, object] | None) -> Path:
+    model.tokenizer = own
+    save_model(model.eval(), folder, facts=facts or {})
+    return folder
