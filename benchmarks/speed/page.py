@@ -61,14 +61,14 @@ def introduction(machine: dict[str, Any]) -> str:
             "ratios within one table count.",
             "",
             f"{machine['processor']}, {options['threads']} threads ({sets or 'instruction sets not known'}), Python "
-            f"{facts['python']}, commit {machine['commit']}. {versions}." + (f" Missing: {absent}." if absent else ""),
+            f"{facts['python']}. {versions}." + (f" Missing: {absent}." if absent else ""),
         ]
     )
 
 
 def inference(part: dict[str, Any], page: Path) -> list[str]:
     """A table, a picture, and who is missing."""
-    lines = ["", f"### {part['model']}: {TITLES[part['part']]}", ""]
+    lines = ["", f"### {part['model']}: {TITLES[part['part']]}", "", f"Measured at commit {part['commit']}.", ""]
     lines += latency_table(part) if part["part"] == "latency" else bulk_table(part, page)
     for name, why in part["missing"].items():
         lines += ["", f"Not measured: {title(name)}: {' '.join(why.split())[:200]}"]
@@ -93,7 +93,7 @@ def bulk_table(part: dict[str, Any], page: Path) -> list[str]:
         lines.append(
             f"| {title(name)} | {row['median']:,.0f} | {min(row['rates']):,.0f} to {max(row['rates']):,.0f} | "
             f"{row['median'] / first:.2f} | {beside} | {cosine['mean']:.4f} / {cosine['min']:.4f} | "
-            f"{row['memory'] / 1e6:,.0f} MB | {row['count']:,} |"
+            f"{megabytes(row['memory'])} | {row['count']:,} |"
         )
     lines += [
         "",
@@ -131,11 +131,11 @@ def training(part: dict[str, Any]) -> list[str]:
         rows = found["rows"]
         first = next(iter(rows.values()), {"median": 1.0})["median"]
         rounds = max((len(row["rates"]) for row in rows.values()), default=0)
-        lines += ["", f"{setting}, {rounds} rounds:", ""]
+        lines += ["", f"{setting}, {rounds} {'round' if rounds == 1 else 'rounds'}, at commit {found['commit']}:", ""]
         lines += [f"| contender | {unit} | range | x | memory |", "| --- | ---: | --- | ---: | ---: |"]
         lines += [
             f"| {name} | {row['median']:,.0f} | {min(row['rates']):,.0f} to {max(row['rates']):,.0f} | "
-            f"{row['median'] / first:.2f} | {row['memory'] / 1e6:,.0f} MB |"
+            f"{row['median'] / first:.2f} | {megabytes(row['memory'])} |"
             for name, row in rows.items()
         ]
         for name, why in found["missing"].items():
@@ -155,7 +155,16 @@ def profile(part: dict[str, Any]) -> list[str]:
     for kind in sorted(sums, key=lambda kind: -sums[kind]):
         cells = [f"{100 * shares[kind]:.1f} %" if shares.get(kind, 0) >= 0.0005 else "" for shares in paths.values()]
         lines.append(f"| {kind} | {' | '.join(cells)} |")
-    return [*lines, "", "By torch's profiler (`benchmarks/speed/profiles.py`), whose own cost is in the shares."]
+    lines += [
+        "",
+        "By torch's profiler (`benchmarks/speed/profiles.py`), whose own cost is in the shares. Measured at commit",
+    ]
+    return [*lines, f"{part['commit']}."]
+
+
+def megabytes(memory: float | None) -> str:
+    """Peak memory, where it is known."""
+    return "" if memory is None else f"{memory / 1e6:,.0f} MB"
 
 
 def title(name: str) -> str:

@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "recipes")]
 from commands import minilm_folder  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
 from page import OURS, write_page  # noqa: E402
-from training import measure_profiles, measure_training  # noqa: E402
+from training import contests, hold, measure_profiles  # noqa: E402
 
 from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
@@ -82,12 +82,11 @@ def main() -> None:
             if missing:
                 measure_inference(model, missing, options)
         for part in options.parts.split(","):
-            if part in TRAINING and not (output / f"{part}.json").is_file():
-                note(f"{part} ...")
-                write_json(output / f"{part}.json", measure_training(part, options, minilm()))
+            if part in TRAINING:
+                measure_training(part, options)
         if PROFILE in options.parts.split(",") and not (output / f"{PROFILE}.json").is_file():
             note(f"{PROFILE} ...")
-            write_json(output / f"{PROFILE}.json", measure_profiles(options, minilm()))
+            write_json(output / f"{PROFILE}.json", measure_profiles(options, minilm()) | {"commit": commit()})
     write_page(output, options.page)
     print(f"results: {output}")
 
@@ -136,9 +135,20 @@ def measure_inference(model: str, parts: list[str], options: argparse.Namespace)
         cosines = compare(children, texts, tokenizer, length, missing)
         for part in parts:
             note(f"{model}, {part}: {', '.join(children)}")
-            found = {"model": model, "part": part, "missing": missing, "cosines": cosines}
+            found = {"model": model, "part": part, "commit": commit(), "missing": missing, "cosines": cosines}
             found |= PARTS[part](children, texts, tokenizer, length, options)
             write_json(options.output / f"{model.replace('/', '_')}-{part}.json", found)
+
+
+def measure_training(part: str, options: argparse.Namespace) -> None:
+    """The settings that are missing, each written as soon as it is measured."""
+    path = options.output / f"{part}.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"part": part, "settings": {}}
+    for name, commands in contests(part, options, minilm()).items():
+        if name not in found["settings"]:
+            note(f"{part}, {name} ...")
+            found["settings"][name] = hold(commands, options) | {"commit": commit()}
+            write_json(path, found)
 
 
 @contextmanager
@@ -330,18 +340,20 @@ def read_texts(path: Path | None, count: int) -> list[str]:
 
 def machine(options: argparse.Namespace) -> dict[str, Any]:
     """What the page says of where and with what it was measured."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
-    ).stdout.strip()
     versions = {name: _version(name) for name in PACKAGES}
     kept = ("rounds", "threads", "batch", "count", "long_count", "most_seconds", "requests", "steps", "rows")
     return {
         "facts": machine_facts(),
         "processor": processor(),
-        "commit": commit,
         "versions": versions,
         "options": {name: getattr(options, name) for name in kept},
     }
+
+
+def commit() -> str:
+    """Of the code that is measured; a part keeps its own, since parts are measured at different times."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def processor() -> str:

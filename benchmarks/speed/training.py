@@ -47,13 +47,15 @@ FINETUNERS = {
 WARM_UP = 2
 
 
-def measure_training(part: str, options: argparse.Namespace, model: Path) -> dict[str, Any]:
-    """Rates by setting and contender: tokens a second of pre-training, rows a second of fine-tuning."""
+Commands = dict[str, list[str]]  # what the page calls a contender -> its script and flags
+
+
+def contests(part: str, options: argparse.Namespace, model: Path) -> dict[str, Commands]:
+    """The contests of a part by setting: tokens a second of pre-training, rows a second of fine-tuning."""
     if part == "pretraining":
-        return {"part": part, "settings": {name: _pretraining(name, options) for name in options.settings.split(",")}}
+        return {name: _pretraining(name, options) for name in options.settings.split(",")}
     rows = ["--model", str(model), "--rows", str(options.rows)]
-    commands = {name: [str(FINETUNE), kind, *rows] for name, kind in FINETUNERS.items()}
-    return {"part": part, "settings": {f"minilm, {options.rows:,} rows": _contest(commands, options)}}
+    return {f"minilm, {options.rows:,} rows": {name: [str(FINETUNE), kind, *rows] for name, kind in FINETUNERS.items()}}
 
 
 def measure_profiles(options: argparse.Namespace, model: Path) -> dict[str, Any]:
@@ -63,19 +65,17 @@ def measure_profiles(options: argparse.Namespace, model: Path) -> dict[str, Any]
     return {"part": "profile", **json.loads(result.stdout.strip().splitlines()[-1])}
 
 
-def _pretraining(setting: str, options: argparse.Namespace) -> dict[str, Any]:
+def _pretraining(setting: str, options: argparse.Namespace) -> Commands:
     preset, vocab_size, share = SETTINGS[setting]
     steps = max(round(share * options.steps), WARM_UP + 1)
     network = ["--preset", preset, "--vocab-size", str(vocab_size), "--steps", str(steps), "--warm-up", str(WARM_UP)]
-    commands = {
+    return {
         name: [str(PRETRAIN), *network, "--precision", precision, "--contender", contender]
         for name, (contender, precision) in PRETRAINERS.items()
     }
-    note(f"pre-training, {setting}")
-    return _contest(commands, options)
 
 
-def _contest(commands: dict[str, list[str]], options: argparse.Namespace) -> dict[str, Any]:
+def hold(commands: Commands, options: argparse.Namespace) -> dict[str, Any]:
     """Rates of every contender in every round, and why those are missing that failed."""
     rates: dict[str, list[float]] = {name: [] for name in commands}
     memory: dict[str, int] = {}

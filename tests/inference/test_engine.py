@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -277,3 +280,33 @@ def test_operators_that_changed_or_lie_are_found_out(monkeypatch):
 def test_a_model_that_is_placed_has_an_engine():
     model = place(tiny(), "cpu", "fp32")
     assert isinstance(model.engine, Engine)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------
+
+SHAPES = """
+import torch
+from maskwright.inference.engine.engine import Engine
+from maskwright.inference.engine.layers import PackedProduct
+Engine()
+product = PackedProduct(torch.randn(64, 64), None, torch.bfloat16)
+with torch.inference_mode():
+    for rows in [*range(1, {many} + 1), 1]:
+        product(torch.randn(rows, 64).bfloat16())
+"""
+
+
+@pytest.mark.skipif(operators.missing(torch.bfloat16) is not None, reason="no packed products in bfloat16 here")
+@pytest.mark.parametrize(("variables", "is_kept"), [({}, False), (dict.fromkeys(operators.CACHES, "1024"), True)])
+def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(variables, is_kept):
+    environment = {name: value for name, value in os.environ.items() if name not in operators.CACHES}
+    code = SHAPES.format(many=operators.KEPT_SHAPES + 9)
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment | {"ONEDNN_VERBOSE": "profile_create"} | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    made = ["cache_hit" in line for line in run.stdout.splitlines() if ",mb1ic64oc64," in line]
+    assert made == [False, is_kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 from pathlib import Path
@@ -14,7 +15,6 @@ from conventions.sources import REPOSITORY
 MACHINE = {
     "facts": {"python": "3.11.7", "instruction_sets": ["avx2", "avx512_bf16"]},
     "processor": "A Processor",
-    "commit": "abc1234",
     "versions": {"torch": "2.13.0", "openvino": None},
     "options": {"rounds": 3, "threads": 2, "batch": 32},
 }
@@ -24,6 +24,7 @@ def bulk(rates: dict[str, list[float]]) -> dict:
     return {
         "part": "natural",
         "model": "minilm",
+        "commit": "abc1234",
         "texts": 10,
         "mean_tokens": 31.2,
         "longest": 60,
@@ -69,18 +70,48 @@ def test_latency_and_training_have_tables_of_their_own(page, tmp_path: Path):
     latency = {
         "part": "latency",
         "model": "minilm",
+        "commit": "abc1234",
         "missing": {},
         "rows": {"transformers": waits, "maskwright-fp32": half},
     }
     training = {
         "part": "pretraining",
         "settings": {
-            "mini-8k": {"rows": {"a": {"rates": [10.0], "median": 10.0, "memory": 3e8}}, "missing": {"b": "it broke"}}
+            "mini-8k": {
+                "commit": "def5678",
+                "rows": {"a": {"rates": [10.0], "median": 10.0, "memory": 3e8}},
+                "missing": {"b": "it broke"},
+            }
         },
     }
     text = written(page, tmp_path, [latency, training])
     assert "| maskwright fp32 | 2.00 | 5.00 | 0.50 | 5.00 | 20.00 | 0.50 |" in text
     assert "| a | 10 | 10 to 10 | 1.00 | 300 MB |" in text and "Not measured: b: it broke" in text
+    assert "Measured at commit abc1234." in text and "mini-8k, 1 round, at commit def5678:" in text
+
+
+def test_training_keeps_each_setting_when_it_is_measured_and_goes_on_with_those_that_are_missing(
+    page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = importlib.import_module("run")
+    held: list[str] = []
+
+    def hold(commands: dict[str, list[str]], options: object) -> dict:
+        if "break" in commands:
+            raise KeyboardInterrupt
+        held.extend(commands)
+        return {"rows": {}, "missing": {}}
+
+    monkeypatch.setattr(run, "hold", hold)
+    monkeypatch.setattr(run, "minilm", lambda: tmp_path)
+    options = argparse.Namespace(output=tmp_path)
+    monkeypatch.setattr(run, "contests", lambda *_: {"first": {"a": []}, "second": {"break": []}})
+    with pytest.raises(KeyboardInterrupt):
+        run.measure_training("pretraining", options)
+    monkeypatch.setattr(run, "contests", lambda *_: {"first": {"a": []}, "second": {"b": []}})
+    run.measure_training("pretraining", options)
+    found = json.loads((tmp_path / "pretraining.json").read_text())
+    assert held == ["a", "b"] and list(found["settings"]) == ["first", "second"]
 
 
 def test_the_rest_of_the_page_stays_and_writing_again_changes_nothing(page, tmp_path: Path):
@@ -114,24 +145,28 @@ def test_less_is_better_for_latency_and_memory(page, tmp_path: Path):
         return {"32": {"p50": p50, "p95": p50}}
 
     rows = {"transformers": waits(0.010), "maskwright-bf16": waits(0.0027), "maskwright-int8": waits(0.003)}
-    latency = {"part": "latency", "model": "minilm", "missing": {}, "rows": rows}
+    latency = {"part": "latency", "model": "minilm", "commit": "abc1234", "missing": {}, "rows": rows}
     trained = {
         "transformers Trainer bf16": {"rates": [10.0], "median": 10.0, "memory": 4e9},
+        "plain loop bf16, fused AdamW": {"rates": [20.0], "median": 20.0, "memory": 4e9},
+        "plain loop bf16, compiled": {"rates": [17.0], "median": 17.0, "memory": 3e9},
         "maskwright bf16": {"rates": [68.0], "median": 68.0, "memory": 1e9},
     }
-    training = {"part": "pretraining", "settings": {"mini-30k": {"rows": trained, "missing": {}}}}
+    training = {"part": "pretraining", "settings": {"mini-30k": {"commit": "abc1234", "rows": trained, "missing": {}}}}
     text = written(page, tmp_path, [latency, training])
     assert "32 tokens, bf16, p50: part of what people run | 0.27 | at most 0.28 | met |" in text
     assert "32 tokens, int8, p50: part of what people run | 0.30 | at most 0.24 | missed |" in text
     assert "| pre-training mini-30k: x Trainer bf16 | 6.80 | at least 6.8 | met |" in text
+    assert "| pre-training mini-30k: x the best peer | 3.40 | at least 3.2 | met |" in text
     assert "memory: part of Trainer's | 0.25 | at most 0.5 | met |" in text
 
 
 def test_the_share_of_plain_products_is_what_is_needed_at_the_rate_that_was_met(page, tmp_path: Path):
     trained = {"maskwright bf16": {"rates": [10_000.0], "median": 10_000.0, "memory": 1e9}}
-    training = {"part": "pretraining", "settings": {"mini-8k": {"rows": trained, "missing": {}}}}
+    training = {"part": "pretraining", "settings": {"mini-8k": {"commit": "abc1234", "rows": trained, "missing": {}}}}
     shares = {
         "part": "profile",
+        "commit": "abc1234",
         "paths": {"inference": {"matrix products": 0.9, "layer norm": 0.1}},
         "operations": {"mini-8k": 2e7, "base inference": 1e8},
         "ceilings": {"bf16": 4e11},

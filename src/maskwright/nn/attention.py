@@ -19,11 +19,14 @@ from torch import Tensor, nn
 from .dropout import dropout
 from .linear import Linear
 from .padded_attention import Group, attend_group, plan
+from .query_blocks import attend_in_blocks
 from .runs import Run
 
 # Scores of more elements than this are worked on in parts that stay in the processor's cache: 1.7 to 2.5
 # times as fast at 512 tokens.
 CACHED_SCORES = 1 << 21
+# Where those of a single sequence are more than this, training takes its queries in blocks (query_blocks.py).
+LONG_SCORES = 1 << 22
 
 # On a CPU the explicit product wins below these lengths, forward and backward: float32, and bfloat16 (where
 # the fused kernel's backward pass takes 2 to 5 times as long at every length; from 1,024 tokens the memory of
@@ -118,6 +121,8 @@ def attend(
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
         if use_fused:
             context = fused_scaled_dot_product(query, key, value, dropout_probability, causal)
+        elif _is_long(split, piece, num_heads) and not want_weights:
+            context = attend_in_blocks(query, key, value, dropout_probability, causal, CACHED_SCORES)
         else:
             context, piece_weights = scaled_dot_product(query, key, value, dropout_probability, causal)
             if want_weights:
@@ -137,6 +142,11 @@ def _parts(
     if want_weights or fused is not None or not qkv.requires_grad or qkv.device.type != "cpu":
         return runs
     return plan(tuple(runs), num_heads, CACHED_SCORES)
+
+
+def _is_long(qkv: Tensor, run: Run, num_heads: int) -> bool:
+    """Whether the scores of one sequence do not stay in the cache, and are needed for gradients."""
+    return qkv.requires_grad and num_heads * run.length * run.length > LONG_SCORES
 
 
 def _fused_is_faster(qkv: Tensor, length: int, dropout_probability: float) -> bool:

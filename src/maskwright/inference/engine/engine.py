@@ -26,6 +26,7 @@ from .choice import float_kit, int8_kit, step_kit
 from .encoder import FixedEncoder
 from .graphs import Graphs, why_no_graphs
 from .int8 import Int8Loss, Place, Range, RecordingKit
+from .operators import keep_few_shapes
 from .steps import FixedSteps
 
 
@@ -37,6 +38,7 @@ class Engine:
 
     def __init__(self, int8: bool = False) -> None:
         _count_fused_steps()
+        keep_few_shapes()
         self.int8 = int8
         self.loss: Int8Loss | None = None
         self._ranges: dict[Place, Range] = {}
