@@ -116,11 +116,16 @@ def test_what_may_become_a_tree_is_exactly_what_some_tree_begins_with(pieces, wo
         ("(S dogs )S", False), ("(S dogs ca", True), ("(S cats", False), ("dogs", False), ("(S )", False),
         ("(S )S", False), ("(S dogs )N", False), ("(S dogs cats )S", True), ("(S dogs cats )S ", True),
         ("(S dogs cats )S (", False), ("(S dogs cats (", False), ("(S (NP dogs )NP", True), ("(S (NP dogs )NX", False),
-        ("(S d\ufffd", True),
+        ("(S d\ufffd", False), ("\ufffd", False), ("(\ufffd", False), ("(S dogs )\ufffd", False),
     ],
 )  # fmt: skip
 def test_what_is_half_written_may_go_on_or_not(written, may):
     assert may_become_tree(written, ["dogs", "cats"]) is may
+
+
+def test_half_a_character_stands_where_the_next_word_has_one():
+    assert may_become_tree("(S d\ufffd", ["dé"]) and may_become_tree("(S \ufffd\ufffd", ["東京"])
+    assert not may_become_tree("(S dé\ufffd", ["dé"])
 
 
 def test_no_text_opens_brackets_for_ever():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -250,20 +251,28 @@ def test_bracket_strings_come_well_formed_first_and_flagged(tmp_path: Path, toke
     assert [one.text for one in _trees([bad, good], "w1 w2")] == [good.text, bad.text]
 
 
-@pytest.mark.parametrize("kind", ["word", "byte-bpe"])
+@pytest.mark.parametrize("kind", ["whole words", "byte-bpe"])
 @pytest.mark.parametrize("beams", [1, 4])
 def test_enforced_brackets_become_trees_of_the_words_whatever_the_weights(kind: str, beams: int):
     trees = ["(S (NP w1 )NP (VP w2 w3 )VP )S", "(S w1 (NP w2 )NP )S"]
-    options = {} if kind == "byte-bpe" else {"lowercase": False}
-    tokenizer = Tokenizer.train_from_iterator(iter(trees * 9), kind=kind, vocab_size=300, **options)
+    tokenizer = Tokenizer.train_from_iterator(iter(trees * 9), kind="byte-bpe", vocab_size=300)
+    if kind == "whole words":
+        names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "(S", ")S", "(NP", ")NP", "(VP", ")VP", "w1", "w2", "w3"]
+        backend = tokenizers.Tokenizer(
+            tokenizers.models.WordLevel({name: id for id, name in enumerate(names)}, unk_token="[UNK]")
+        )
+        backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        backend.add_special_tokens(names[:4])
+        tokenizer = Tokenizer(backend)
+        assert tokenizer.kind == "word"
     network = preset("transformer-mini", vocab_size=tokenizer.vocab_size, **SMALL)
     written = {"decoder_start_token_id": tokenizer.bos_id, "eos_token_id": tokenizer.eos_id}
     model = build(replace(network, pad_token_id=tokenizer.pad_id or 0, **written), "seq2seq", seed=4)
     model.tokenizer = tokenizer
-    with torch.no_grad():  # so that few brackets are opened
-        model.head.bias[[id for id, token in enumerate(tokenizer.tokens) if token.startswith(("Ġ", "w", ")"))]] += 20.0
-        model.head.bias[[id for id, token in enumerate(tokenizer.tokens) if "(" in token]] -= 40.0
-        model.head.bias[tokenizer.eos_id] += 40.0
+    with torch.no_grad():  # so that few brackets are opened, and labels are short
+        for id, token in enumerate(tokenizer.tokens):
+            is_next = token[:1] == "Ġ" or (len(token) > 1 and token[0] in "w)")
+            model.head.bias[id] += 40.0 if id == tokenizer.eos_id else 20.0 * is_next - 40.0 * ("(" in token)
     texts = ["w1", "w2 w3", "w3 w1 w2", "w1 unheard"]
     for how in ("flag", "enforce"):
         settings = TranslationSettings(beams, beams, max_new_tokens=60, length_penalty=0.0, brackets=how)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MOST_OPENED = 16
 LONGEST_LABEL = 32  # its bracket counted
 _UNFINISHED = "\ufffd"  # how the first bytes of a character decode
+_HELD_UP = re.compile(rf"\s\s$|{_UNFINISHED}{{4}}$")  # more of either can follow for ever
 _PIECES = re.compile(r"\(|\)|[^\s()]+")
 
 
@@ -105,7 +106,8 @@ def may_become_tree(written: str, words: Sequence[str], *, is_whole: bool = Fals
     """
     pieces = written.split()
     is_open = bool(pieces) and not is_whole and not written[-1].isspace()
-    last = pieces.pop().rstrip(_UNFINISHED) if is_open else ""
+    whole = pieces.pop() if is_open else ""
+    last = whole.rstrip(_UNFINISHED)
     open_labels: list[str] = []
     num_words, num_opened, is_closed = 0, 0, False
     for piece in pieces:
@@ -114,23 +116,26 @@ def may_become_tree(written: str, words: Sequence[str], *, is_whole: bool = Fals
         if is_closed or (opens and not left) or (not opens and ((num_opened and closes) or not open_labels)):
             return False
         num_opened = num_opened + 1 if opens else 0
-        if num_opened > MOST_OPENED or (opens and len(piece) > LONGEST_LABEL):
-            return False
+        is_fit = opens or closes or (bool(left) and words[num_words] == piece)
         if opens:
+            is_fit = num_opened <= MOST_OPENED and len(piece) <= LONGEST_LABEL
             open_labels.append(piece[1:])
         elif closes:
             is_closed = len(open_labels) == 1
-            if open_labels.pop() != piece[1:] or (is_closed and left):
-                return False
-        elif not left or words[num_words] != piece:
+            is_fit = open_labels.pop() == piece[1:] and not (is_closed and left)
+        if not is_fit:
             return False
         num_words += not (opens or closes)
     left = len(words) - num_words
     if not is_open or is_closed:
         return not is_open
+    label = open_labels[-1] if open_labels else None
+    next_word = words[num_words] if left else ""
+    if whole != last:  # the first bytes of a character that the next word has there
+        return label is not None and next_word.startswith(last) and not next_word[len(last) :][:1].isascii()
     can_open = bool(left) and last[:1] in ("", "(") and num_opened < MOST_OPENED and len(last) <= LONGEST_LABEL
-    can_close = bool(open_labels) and not num_opened and f"){open_labels[-1]}".startswith(last)
-    can_go_on = bool(open_labels) and bool(left) and words[num_words].startswith(last)
+    can_close = label is not None and not num_opened and f"){label}".startswith(last)
+    can_go_on = label is not None and bool(left) and next_word.startswith(last)
     return can_open or (can_close and (len(open_labels) > 1 or not left)) or can_go_on
 
 
@@ -153,6 +158,10 @@ class OnlyTrees:
             """Whether the text ends well here, or can still do so behind this token."""
             if token in self.end_ids:
                 return fault_of(self.tokenizer.decode(ids), source) is None
-            return may_become_tree(self.tokenizer.decode([*ids, token]), words, is_whole=is_whole)
+            if token in self.tokenizer.special_ids:  # it adds nothing, and could do so for ever
+                return False
+            written = self.tokenizer.decode([*ids, token])
+            goes_on = not _HELD_UP.search(written)
+            return goes_on and may_become_tree(written, words, is_whole=is_whole)
 
         return may_come
