@@ -93,6 +93,7 @@ def inspect(
 
     opened = _open(model, device, precision)
     asked: dict[str, Any] = {"target": target, "max_length": max_length, "beams": beams, **chosen}
+    asked["brief"] = output is None or _is_json(output)
     looks = [look(opened, text if pair is None else (text, pair), name=Path(model).name, **asked)]
     if against is not None:
         looks.append(look(opened, against if pair is None else (against, pair), name=Path(model).name, **asked))

@@ -71,8 +71,10 @@ def look(
     beams: int = 1,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
+    brief: bool = False,
 ) -> Look:
-    """Look at a text with a model. name: for people; layers, heads: numbers from 1 of what is kept (None: all).
+    """Look at a text with a model. name: for people; layers, heads: numbers from 1 of what is kept (None: all); brief:
+    without what a page alone shows, which takes most of the time: queries and keys, steps, rollout and flow.
 
     Rollout and flow always go through all layers and heads. Other arguments as `read` takes them. Raises InputError and
     ConfigError as `read` and `Attention.select` do.
@@ -80,10 +82,14 @@ def look(
     reading = read(model, text, target=target, max_length=max_length, beams=beams)
     whole = attention_of(reading)
     chosen = whole.select(layers, heads)
-    neurons = [_chosen(query_key_of(reading, one.kind), one) if _fits(model, one) else None for one in chosen.maps]
     maps = tuple(
-        MapLook(one, own, tuple(patterns_of(one)), *_through(every))
-        for one, own, every in zip(chosen.maps, neurons, whole.maps, strict=True)
+        MapLook(
+            one,
+            _chosen(query_key_of(reading, one.kind), one) if not brief and _fits(model, one) else None,
+            tuple(patterns_of(one)),
+            *((None, None) if brief else _through(every)),
+        )
+        for one, every in zip(chosen.maps, whole.maps, strict=True)
     )
     return Look(
         name,
@@ -93,7 +99,7 @@ def look(
         states_of(reading),
         _predictions(reading),
         _attributions(reading),
-        _steps(reading, chosen) if heads is None else (),
+        _steps(reading, chosen) if heads is None and not brief else (),
     )
 
 
