@@ -139,6 +139,7 @@ def test_the_state_is_in_the_address_and_comes_back(served, visit):
     again = visit(served, address.removeprefix(served.origin)).page
     assert again.get_by_label("Text", exact=True).input_value() == text
     again.locator(".side nav a", has_text="Layers").click()
+    again.wait_for_url("**/layers#*")
     again.wait_for_selector("body[data-ready]")
     assert again.get_by_label("Text", exact=True).input_value() == text
 

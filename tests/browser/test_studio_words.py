@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from browser.reading import ROWS, cells, saved
+from browser.reading import ROWS, cells, saved, settled
 from maskwright.api import open_mask_filler
 from maskwright.text.cutting import Cutter
 from maskwright.text.explain import explain, parse_words
@@ -113,6 +113,7 @@ def test_a_word_becomes_a_gap_and_comes_back_by_keyboard(served, visit):
     page.wait_for_selector('[role="region"][aria-label="As a table"]')
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector('textarea').value === 'the cat sat here .'")
+    settled(page)
     assert "no gap" in page.locator(".result").last.text_content()
 
 

@@ -30,7 +30,7 @@ def studio(
     runs: Annotated[Path, typer.Option(help="Folder of run folders: the only one that pages read and write.")] = Path(
         "runs"
     ),
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the first page.")] = True,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no page.")] = False,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -62,4 +62,4 @@ def studio(
         print_json({"address": address}) if json else print_text(address)
         note("This address is for you alone: it carries the key. Ctrl-C ends the studio.")
 
-    run_studio(models or [], port, runs, open_browser=browser, device=device, precision=precision, on_address=tell)
+    run_studio(models or [], port, runs, open_browser=not no_browser, device=device, precision=precision, on_address=tell)

@@ -12,6 +12,7 @@ export class Form {
     window.addEventListener("hashchange", () => {
       this.state = readState();
       for (const [name, control] of Object.entries(this.controls)) this.show(control, this.state[name]);
+      writeState(this.state);
       this.onchange(this.state);
     });
   }

@@ -16,7 +16,7 @@ page(async ({ root }) => {
   const shown = make("div", { class: "result" }, verdict, frame);
   const fit = () => {
     const inside = frame.contentDocument?.documentElement;
-    if (inside) frame.style.height = `${inside.scrollHeight + 4}px`;
+    if (inside) frame.style.height = `${Math.ceil(inside.getBoundingClientRect().height) + 4}px`;
   };
   frame.addEventListener("load", () => {
     fit();
