@@ -64,7 +64,8 @@ function drawLines(map, picture, bars, token, seen, colours, width) {
   }
   found.sort((a, b) => b[0] - a[0]);
   const shown = found.slice(0, MOST_LINES);
-  const lift = shown.length ? clamp(1 / shown[0][0], 1, 6) : 1; // of a long text no weight is near 1
+  const isLong = map.keys.labels.length > TALL; // there no weight is near 1, and lines would be too faint to see
+  const lift = isLong && shown.length ? clamp(1 / shown[0][0], 1, 6) : 1;
   picture.replaceChildren(
     ...shown.reverse().map(([weight, head, query, key]) => {
       const [top, bottom] = [(query + 0.5) * ROW, (key + 0.5) * ROW];
