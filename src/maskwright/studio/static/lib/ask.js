@@ -25,7 +25,10 @@ export async function ask(path, body, signal) {
     if (error.name === "AbortError") throw error;
     throw new Refusal("The studio does not answer: is it still running?", {});
   }
-  const found = await answer.json().catch(() => ({}));
+  const found = await answer.json().catch((error) => {
+    if (error.name === "AbortError") throw error; // a newer question came while this answer was read
+    return {};
+  });
   if (!answer.ok) throw new Refusal(found.error ?? `The studio refused (${answer.status}).`, found);
   return found;
 }
