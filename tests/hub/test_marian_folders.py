@@ -17,6 +17,7 @@ from maskwright.hub.convert import convert
 from maskwright.inference.translate import Translating, TranslationSettings
 from maskwright.models.model import build
 from maskwright.models.presets import preset
+from maskwright.text.cutting import Cutter
 from maskwright.text.tokenizer import Tokenizer
 from text.marian_samples import TARGETS, marian_files, pieces
 from text.sentencepiece_samples import block, piece
@@ -184,3 +185,12 @@ def test_training_further_keeps_the_folder_and_new_tags_get_rows(tmp_path: Path)
     (found,) = translating.translate(["the old man"], TranslationSettings(2, to="nl", max_new_tokens=5))
     assert "<to-" not in found[0].text
     assert (Path(result.model) / "source.spm").is_file() and not (Path(result.model) / "target_tokenizer").exists()
+
+
+def test_a_text_is_cut_into_the_pieces_that_the_tokenizer_gives(files: Path):
+    tokenizer = Tokenizer.load(files)
+    cutting = Cutter(tokenizer).cut("a b 東 ab")
+    assert cutting.rule == "none" and len(cutting.words) == 1
+    ids = tokenizer.encode_plain(["a b 東 ab"])[0]
+    assert cutting.words[0].tokens == [tokenizer.id_to_token(one) for one in ids]
+    assert Cutter(tokenizer).cut("").words == []

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from .marian import MarianBackend
 from .vocabulary import WORDPIECES
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ class Cutter:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        model = json.loads(tokenizer.backend.to_str())["model"]
+        backend = tokenizer.backend  # that of Marian finds all pieces of a text at once
+        self.library = None if isinstance(backend, MarianBackend) else backend
+        model = {"type": "Unigram"} if self.library is None else json.loads(self.library.to_str())["model"]
         is_merged = model["type"] == "BPE" and not model.get("byte_fallback") and not model.get("ignore_merges")
         self.rule = "longest match" if tokenizer.kind in WORDPIECES else "merges" if is_merged else "none"
         self.prefix = model.get("continuing_subword_prefix") or ""
@@ -84,14 +87,18 @@ class Cutter:
 
     def _words(self, text: str) -> list[str]:
         """What the model is given one at a time: normalised, and split before any piece is looked for."""
-        backend = self.tokenizer.backend
+        backend = self.library
+        if backend is None:
+            return [text] if text else []
         normal = backend.normalizer.normalize_str(text) if backend.normalizer is not None else text
         if backend.pre_tokenizer is None:
             return [normal] if normal else []
         return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normal)]
 
     def _tokens(self, word: str) -> list[str]:
-        return [token.value for token in self.tokenizer.backend.model.tokenize(word)]
+        if self.library is None:
+            return [self.tokenizer.id_to_token(one) or "" for one in self.tokenizer.encode_plain([word])[0]]
+        return [token.value for token in self.library.model.tokenize(word)]
 
     def _longest_match(self, word: str) -> CutWord:
         steps: list[CutStep] = []
