@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.config import ModelConfig
+from maskwright.models.config_tables import CHOICES
 
 SIZES = {
     "vocab_size": 40,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maskwright.speed.complexity import power
+
 MARGIN = 1.25  # cost for a unit of work may rise by so much above its least before it is named: noise, caches
 MEMORY_MARGIN = 0.2  # of a power
 NOTABLE = 32e6  # bytes: less is the allocator's
@@ -26,11 +28,6 @@ class Growth:
     memory: float | None
     is_faster: bool
     takes_more: bool
-
-
-def power(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """b of cost = a size^b, by least squares of the logarithms. Two points or more."""
-    return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(np.asarray(costs, float)), 1)[0])
 
 
 def growth(points: Sequence[dict[str, float]], allowed_memory: float) -> Growth:

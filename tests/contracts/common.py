@@ -29,6 +29,9 @@ ROWS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15], [16, 17, 18, 19, 20, 21, 22
 
 def fitting(config: ModelConfig, head: str | None) -> ModelConfig:
     """The configuration, made causal for the head that guesses next tokens, with a decoder for the one that writes."""
+    if head == "bilm" and config.recurrent is None:
+        apart = {"recurrent": "lstm", "separate_directions": True, "positions": "none"}
+        return replace(config, pooler=False, classifier_act="tanh", choice_act="tanh", type_vocab_size=0, **apart)
     if head == "seq2seq" and not config.num_decoder_layers:
         return replace(config, num_decoder_layers=2, decoder_start_token_id=0)
     return replace(config, attention="causal", full_attention_every=0) if head == "clm" else config

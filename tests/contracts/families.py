@@ -19,7 +19,8 @@ from maskwright.models.presets import PRESETS, preset
 def network(name: str) -> ModelConfig:
     """A small network of the family: its first preset with small sizes, or the defaults where it has none."""
     mine = [one for one in PRESETS if preset(one).family == name]
-    return preset(mine[0], **SMALL) if mine else ModelConfig(family=name, **SMALL)
+    is_published = mine and name != "maskwright"  # our own format takes any network and every head
+    return preset(mine[0], **SMALL) if is_published else ModelConfig(family=name, **SMALL)
 
 
 def described(name: str) -> Family:

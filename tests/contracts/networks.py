@@ -37,9 +37,9 @@ def has_its_shapes(model: Model) -> None:
     for name, value in found.items():
         assert len(value) == len(ROWS) and bool(torch.isfinite(value).all()), name
     assert model.head is None or any(name.endswith("logits") for name in found), "the head answers nothing"
-    encoded = model.encode(Batch.from_sequences(ROWS), hidden_states=True, attentions=True)
-    layers = model.config.num_hidden_layers
-    assert (len(encoded.hidden_states), len(encoded.attentions)) == (layers + 1, layers)
+    layers, attends = model.config.num_hidden_layers, model.config.recurrent is None
+    encoded = model.encode(Batch.from_sequences(ROWS), hidden_states=True, attentions=attends)
+    assert (len(encoded.hidden_states), len(encoded.attentions or ())) == (layers + 1, layers * attends)
 
 
 def learns(model: Model) -> None:

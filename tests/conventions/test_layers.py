@@ -21,6 +21,7 @@ FLOORS = {
     "train": 5,
     "hub": 5,
     "inference": 5,
+    "inspect": 5,
     "estimators": 6,
     "doctor": 6,
     "speed": 6,
@@ -31,10 +32,12 @@ FLOORS = {
     "__main__": 8,
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
-# a plan asks what the machine has, and a bench opens models as others do; a command shows lessons.
+# a plan asks what the machine has, and a bench opens models as others do; a command shows lessons; a look inside draws
+# its page.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),
+    ("inspect", "train"),
     ("models", "data"),
     ("api", "estimators"),
     ("estimators", "api"),

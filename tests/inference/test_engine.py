@@ -75,7 +75,7 @@ def test_every_switch_gives_the_numbers_of_the_modules(config, lengths, seed, pa
     assert torch.equal(found.hidden, found.hidden_states[-1])
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", sorted(name for name, config in PRESETS.items() if config.recurrent is None))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_every_preset_gives_the_numbers_of_the_modules(name, dtype):
     config = preset(name, **SMALL)

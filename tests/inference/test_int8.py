@@ -43,7 +43,7 @@ def cosine(a, b) -> float:
 
 
 @needs_int8
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", sorted(name for name, config in PRESETS.items() if config.recurrent is None))
 def test_every_preset_stays_near_float32_on_other_texts(name):
     config = preset(name, **SMALL)
     model = build(config, seed=3).eval()

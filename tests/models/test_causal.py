@@ -14,7 +14,8 @@ from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, ModelFolderError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
-from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.config import ModelConfig
+from maskwright.models.config_tables import CHOICES
 from maskwright.models.model import Model, build
 
 CAUSAL = ModelConfig(

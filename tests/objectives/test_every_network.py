@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from maskwright.models.config import CHOICES, ModelConfig
+from maskwright.models.config import ModelConfig
+from maskwright.models.config_tables import CHOICES
 from maskwright.models.model import build
 from maskwright.objectives.distillation import MaskedDistillation, Mix
 from objectives.packing import VOCAB, batch_of, objective_of

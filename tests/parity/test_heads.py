@@ -50,7 +50,7 @@ def test_no_head_of_transformers_is_left_out(name):
     assert family.classes.keys() <= found | {f"{stem}Model", f"{stem}LMHeadModel"}
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", [name for name, config in PRESETS.items() if config.family != "maskwright"])
 def test_presets_are_the_published_networks(name):
     """As many parameters as transformers' model of the configuration that we would write; frozen sinusoids are none."""
     config = preset(name)

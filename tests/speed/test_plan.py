@@ -48,7 +48,10 @@ def test_parameters_are_those_of_the_model_that_is_built(objective: str, head: s
     assert work.num_parameters == build(preset("bert-tiny", vocab_size=150, **TINY), head=head).num_parameters
 
 
-@pytest.mark.parametrize("name", [name for name, network in PRESETS.items() if not network.num_decoder_layers])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, network in PRESETS.items() if not network.num_decoder_layers and network.family != "maskwright"],
+)
 def test_every_encoder_has_a_plan(name: str):
     plan = make_plan(replace(H100, preset=name))
     assert plan.total_flops > 6 * plan.tokens * 1e6

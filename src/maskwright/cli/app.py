@@ -18,8 +18,10 @@ from . import (
     bench,
     bench_task,
     calibrate,
+    cells,
     cluster,
     complete,
+    complexity,
     convert,
     distill,
     doctor,
@@ -29,6 +31,8 @@ from . import (
     fill_mask,
     finetune,
     generate,
+    gradients,
+    ladder,
     layer_lab,
     lessons,
     next_sentence,
@@ -41,6 +45,7 @@ from . import (
     similarity,
     tokenizer,
     translate,
+    vectors,
 )
 from .common import show_any_text
 from .several import SeveralValues
@@ -63,6 +68,7 @@ for name, command, panel in (
     ("pretrain", pretrain.pretrain, "Train"),
     ("finetune", finetune.finetune, "Train"),
     ("distill", distill.distill, "Train"),
+    ("vectors", vectors.vectors, "Train"),
     ("layer-lab", layer_lab.layer_lab, "Train"),
     ("bench-task", bench_task.bench_task, "Train"),
     ("evaluate", evaluate.evaluate, "Use"),
@@ -83,7 +89,11 @@ for name, command, panel in (
     ("presets", presets.presets, "Know"),
     ("plan", plan.plan, "Know"),
     ("bench", bench.bench, "Know"),
+    ("complexity", complexity.complexity, "Know"),
+    ("gradients", gradients.gradients, "Know"),
+    ("cells", cells.cells, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),
+    ("ladder", ladder.ladder, "Know"),
 ):
     app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)
 

@@ -346,10 +346,21 @@ def _score_text(
             f"maskwright finetune classification --model {name} --train ..."
         )
     folder = find_folder(name)[0]
-    length = max_length or trained_max_length(read_facts(folder))
+    facts = read_facts(folder)
+    length = max_length or trained_max_length(facts)
+    training = facts.get("training")
+    carries = not isinstance(training, dict) or not training.get("reset_state")
     generator = None
     if model.head_name == "rtd" and (folder / "generator").is_dir():
         generator = load_model(folder / "generator")[0].to(model.word_embeddings.device)
         generator.compute_dtype = model.compute_dtype
-    score = score_text(model, file, generator=generator, max_length=length, seed=seed, skip_bad_rows=skip_bad_rows)
+    score = score_text(
+        model,
+        file,
+        generator=generator,
+        max_length=length,
+        seed=seed,
+        skip_bad_rows=skip_bad_rows,
+        carries=carries,
+    )
     return {"task": "pretraining", "examples": score.examples, "metrics": score.metrics}

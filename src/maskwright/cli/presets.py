@@ -37,8 +37,9 @@ def presets(
                 "vocab_size": config.vocab_size,
                 "layers": config.num_hidden_layers,
                 "hidden_size": config.hidden_size,
-                "heads": config.num_attention_heads,
-                "feed_forward": config.intermediate_size,
+                "heads": config.num_attention_heads if config.recurrent is None else None,
+                "feed_forward": config.intermediate_size if config.recurrent is None else None,
+                "cells": config.recurrent,
                 "max_length": config.max_position_embeddings,
                 "parameters": parameter_count(config),
             }
@@ -47,5 +48,8 @@ def presets(
         print_json(rows)
         return
     columns = list(rows[0])
-    cells = [[value if isinstance(value, str) else f"{value:,}" for value in row.values()] for row in rows]
+    cells = [
+        ["" if cell is None else cell if isinstance(cell, str) else f"{cell:,}" for cell in row.values()]
+        for row in rows
+    ]
     print_table(columns, cells, right=columns[1:])

@@ -68,7 +68,7 @@ def pretrain(
     output: OutputOption = None,
     preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
     network: SetOption = None,
-    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd, clm or denoise.")] = None,
+    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd, clm, bilm or denoise.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
     ] = None,
@@ -89,6 +89,9 @@ def pretrain(
     generator_share: Annotated[
         float | None, typer.Option(help="Width of rtd's generator, as a share.  [default: 0.25]", show_default=False)
     ] = None,
+    reset_state: Annotated[
+        bool, typer.Option("--reset-state", help="Recurrent networks under clm: begin every example anew.")
+    ] = False,
     evaluation: Annotated[
         list[str] | None,
         typer.Option("--eval", help="Held-out text, or a labelled file for a linear probe. Repeatable."),
@@ -122,6 +125,8 @@ def pretrain(
         maskwright pretrain --tokenizer tok/ --objective mlm --eval held-out.txt -o runs/b texts/
 
         maskwright pretrain --set positions=rotary --set attention=window --max-length 512 -o runs/d texts/
+
+        maskwright pretrain --preset lstm-small --objective clm --max-length 64 -o runs/lstm corpus.txt
 
         maskwright pretrain --config recipes/mini.toml -o runs/c --print-config
     """
@@ -220,7 +225,9 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    if "clm_accuracy" in result.scores:
+    if "backward_accuracy" in result.scores:
+        print_text(f"next:   maskwright finetune tagging --model {result.model} --train train.conll -o runs/task")
+    elif "clm_accuracy" in result.scores:
         print_text(f'next:   maskwright generate {result.model} "your text" --top-k 40')
     elif "denoise_accuracy" in result.scores:
         print_text(f"next:   maskwright finetune translation --model {result.model} --train a.txt b.txt -o runs/task")

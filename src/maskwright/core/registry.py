@@ -28,6 +28,7 @@ TABLE: dict[str, dict[str, str]] = {
         "mlm+sop": "maskwright.objectives.pretraining:MaskedLanguageModellingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
+        "bilm": "maskwright.objectives.bidirectional:BidirectionalTokenPrediction",
         "denoise": "maskwright.objectives.denoising:Denoising",
     },
     "task": {
@@ -44,6 +45,7 @@ TABLE: dict[str, dict[str, str]] = {
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
         "clm": "maskwright.models.pretraining_heads:CausalLanguageModelHead",
+        "bilm": "maskwright.models.pretraining_heads:BidirectionalLanguageModelHead",
         "seq2seq": "maskwright.models.encoder_decoder:TargetHead",
         "nsp": "maskwright.models.pretraining_heads:NextSentenceHead",
         "pretraining": "maskwright.models.pretraining_heads:PretrainingHead",

@@ -64,7 +64,8 @@ def _config(folder: Path) -> dict[str, Any]:
         "architecture": stored.architecture,
         "layers": config.num_hidden_layers,
         "hidden_size": config.hidden_size,
-        "heads": config.num_attention_heads,
+        "heads": config.num_attention_heads if config.recurrent is None else None,
+        "cells": config.recurrent,
         "positions": config.max_position_embeddings,
         "vocabulary": config.vocab_size,
     }

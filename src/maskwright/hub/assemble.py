@@ -18,6 +18,8 @@ from .config_file import FolderConfig
 from .family import Family
 from .weights import Weights
 
+# Heads whose parts mean the same under the same names.
+ALIKE = ({"mlm", "clm"}, {"classification", "regression"}, {"tagging", "tagging-crf"})
 LISTED = 20  # names of tensors in one sentence
 
 
@@ -61,13 +63,15 @@ class HeadPlan:
     """The head to put on the encoder.
 
     name, labels, problem_type: as `build` takes them; rows: which rows of the stored classifier make up this one, in
-    order, or None when the head does not come from the file as a classifier.
+    order, or None when the head does not come from the file as a classifier; is_stored: whether the file holds this
+    head, or one whose parts mean the same: our own names of parts say nothing of whose they are.
     """
 
     name: str | None
     labels: Sequence[str] | None = None
     problem_type: str | None = None
     rows: list[int] | None = None
+    is_stored: bool = True
 
 
 class Checkpoint:
@@ -150,7 +154,9 @@ def plan_head(
     if isinstance(labels, int):
         labels = [f"LABEL_{index}" for index in range(labels)]
     if head not in LABELLED or stored.head_or_none() != head:
-        return HeadPlan(head, labels)
+        own = stored.head_or_none()
+        alike = own == head or any(own in group and head in group for group in ALIKE)
+        return HeadPlan(head, labels, is_stored=alike)
     classifier = checkpoint.family.their_names("head.classifier.weight", head)[0]
     if classifier not in checkpoint.stored:
         return HeadPlan(head, labels)
@@ -216,9 +222,10 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
     for name, parameter in blueprint.named_parameters():
         theirs = checkpoint.family.their_names(name, plan.name)
         wanted.update(theirs)
-        is_head = name.startswith(("head.", "encoder.pooler."))
+        is_head = name.startswith(("head.", "top.", "encoder.pooler."))
         is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELLED and plan.rows is None
-        if all(part in checkpoint.stored for part in theirs) and not is_other_classifier:
+        is_of_other_head = name.startswith("head.") and theirs == [name] and not plan.is_stored
+        if all(part in checkpoint.stored for part in theirs) and not (is_other_classifier or is_of_other_head):
             _check_shapes(theirs, checkpoint.family.stored_shape(name, tuple(parameter.shape)), checkpoint)
             sources[name] = theirs
         elif is_head:

@@ -12,6 +12,7 @@ _TITLES = {
     None: "A text encoder",
     "mlm": "A masked language model",
     "clm": "A left-to-right language model",
+    "bilm": "A pair of language models, one from each end",
     "seq2seq": "A translator",
     "nsp": "A next-sentence model",
     "pretraining": "A pre-trained encoder (masked words and sentence pairs)",
@@ -61,9 +62,10 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
     lines = ["---", "library_name: maskwright", f"pipeline_tag: {tag}", "tags:"]
     lines += [f"- {tag}" for tag in dict.fromkeys((family.model_type, "maskwright"))] + ["---", ""]
     lines += [f"# {'An encoder of sentences' if is_sentence else _TITLES[model.head_name]}", ""]
+    inside = f"{config.num_attention_heads} heads" if config.recurrent is None else f"{config.recurrent.upper()} cells"
     lines += [
         f"{_kind(family)} with {config.num_hidden_layers} layers of {config.hidden_size}, "
-        f"{config.num_attention_heads} heads, a vocabulary of {config.vocab_size:,} and at most "
+        f"{inside}, a vocabulary of {config.vocab_size:,} and at most "
         f"{config.max_position_embeddings} tokens: {model.num_parameters:,} parameters.",
         "",
     ]

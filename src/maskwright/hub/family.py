@@ -101,7 +101,7 @@ class Family:
         A head that the family does not have keeps our names: no file of theirs holds it.
         """
         is_own_head = ours.startswith("head.") and head not in self.heads
-        if not self.encoder or is_own_head:
+        if not self.encoder or is_own_head or ours.startswith("top."):
             return [ours]
         for pattern, theirs in self._rules[head if head in self.heads else None]:
             found = pattern.fullmatch(ours)

@@ -43,12 +43,14 @@ def load_model(
     labels: Sequence[str] | int | None = None,
     problem_type: str | None = None,
     seed: int = 0,
+    top: Mapping[str, Any] | None = None,
 ) -> tuple[Model, LoadReport]:
     """Load a model folder, or a model of the hub by name, in evaluation mode, with its tokenizer if it has one.
 
     head: "stored" for the one in the folder, a head's name to put that one on the encoder, None for the bare encoder
     (with a pooler if the folder has one); labels, problem_type: as `build` takes them, default those of the folder. A
-    head that the folder does not hold, or holds for other labels, is drawn from `seed`, and the report names it.
+    head that the folder does not hold, or holds for other labels, is drawn from `seed`, and the report names it;
+    top: settings of what stands between encoder and head (mix_layers, top_layers), None for those of the folder.
     Weights become float32. Of a sentence-transformers folder the network is loaded; `.sentence` holds what it declares.
     Raises MissingFileError, ModelFolderError (no model, not supported, config and weights that disagree) or
     CorruptFileError.
@@ -58,6 +60,8 @@ def load_model(
     declared = declared_by(folder) if (folder / MODULES).is_file() else None
     folder = network_folder(folder)
     stored = read_config(folder)
+    if top:
+        stored = replace_fields(stored, config=replace_fields(stored.config, **top))
     with Weights(folder, root) as file:
         checkpoint = Checkpoint(file, stored.family)
         if stored.architecture is None:

@@ -14,8 +14,8 @@ from ..core.errors import InputError
 from ..core.progress import warn
 from ..core.randomness import generator
 from ..models.decoding.beam import Beams, search_beams
-from ..models.decoding.causal import CausalDecoder
-from ..models.decoding.rules import Rules
+from ..models.decoding.choice import decoder_of
+from ..models.decoding.rules import Decoder, Rules
 from ..models.decoding.search import Grown, grow
 from ..models.decoding.spelling import Spelling, check_stops, first_stop
 from ..models.model import Model
@@ -140,7 +140,7 @@ class TextGenerator:
             raise InputError(f"k is {k}; it must be 1 to {self.model.config.vocab_size:,}.")
         check(max_new_tokens >= 1, f"max_new_tokens is {max_new_tokens}; it must be at least 1.")
         ids = self.ids_of(text)
-        decoder = CausalDecoder(self.model, [ids], max_new_tokens, use_cache=self.use_cache)
+        decoder = decoder_of(self.model, [ids], max_new_tokens, use_cache=self.use_cache)
         first = decoder.start().log_softmax(dim=-1)  # [1, vocab]
         first[:, list(self.tokenizer.special_ids)] = float("-inf")  # nothing to suggest
         gained, tokens = first[0].topk(k)
@@ -205,7 +205,7 @@ class TextGenerator:
             uniforms = torch.from_numpy(np.stack(draws))
         spellings = [Spelling(self.tokenizer, row, settings.stop, on_text) for row in rows for _ in range(copies)]
         grown = grow(
-            CausalDecoder(self.model, rows, settings.max_new_tokens, use_cache=self.use_cache),
+            decoder_of(self.model, rows, settings.max_new_tokens, use_cache=self.use_cache),
             rows,
             settings.rules,
             max_new_tokens=settings.max_new_tokens,
@@ -224,7 +224,7 @@ class TextGenerator:
     def _beams(self, prompts: Sequence[str], rows: list[list[int]], settings: Generation) -> list[list[Continuation]]:
         beams = Beams(settings.beams, settings.num_results, settings.length_penalty, settings.early_stopping)
         results = search_beams(
-            CausalDecoder(self.model, rows, settings.max_new_tokens, use_cache=self.use_cache),
+            decoder_of(self.model, rows, settings.max_new_tokens, use_cache=self.use_cache),
             rows,
             beams,
             max_new_tokens=settings.max_new_tokens,
@@ -253,7 +253,7 @@ def _ends_sentence(text: str) -> bool:
 class _Going:
     """A decoder that has read one prompt, whose rows go on with a first token each."""
 
-    def __init__(self, decoder: CausalDecoder, tokens: torch.Tensor) -> None:
+    def __init__(self, decoder: Decoder, tokens: torch.Tensor) -> None:
         self.decoder, self.tokens = decoder, tokens
 
     def start(self) -> torch.Tensor:

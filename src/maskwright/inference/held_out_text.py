@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,14 @@ from torch import nn
 from ..core.errors import InputError
 from ..core.progress import note, track
 from ..core.randomness import generator as draws_of
+from ..data.batch import Batch
 from ..data.prepare import prepare
+from ..data.shards import TokenShards
 from ..models.model import Model
+from ..objectives.bidirectional import BidirectionalTokenPrediction
+from ..objectives.carried import CarriedTokenPrediction, Carrier
 from ..objectives.causal import NextTokenPrediction, joint_of
+from ..objectives.lanes import LaneBatches, Lanes
 from ..objectives.masking import Masker
 from ..objectives.pretraining import (
     MaskedLanguageModelling,
@@ -34,6 +39,7 @@ from .ready import room_of, tokenizer_of
 
 MAX_LENGTH = 128
 SEQUENCES = 32  # of one batch
+STRETCH = 1024  # tokens that a recurrent network reads at once; how many changes no number
 
 
 @dataclass(frozen=True)
@@ -55,48 +61,72 @@ def score_text(
     max_length: int | None = None,
     seed: int = 0,
     skip_bad_rows: bool = False,
+    carries: bool = True,
 ) -> TextScore:
     """Score a language model, masked (with or without pairs) or left-to-right, on text that it has not seen.
 
     A detector of replaced tokens needs the `generator` that replaces them; mlm_accuracy and perplexity are then the
     generator's.
-    sources: as for pre-training; max_length: tokens of an example, pairs included; seed: names examples and masks.
+    sources: as for pre-training; max_length: tokens of an example, pairs included; seed: names examples and masks;
+    carries: whether a recurrent left-to-right model reads the whole text as one, remembering all of it.
     `perplexity` is exp of the mean cross-entropy at the selected positions, 15 % of the tokens (all of a left-to-right
     model). Raises InputError for
     text that is too short, and what reading it raises.
     """
     tokenizer = tokenizer_of(model)
     trained = _with_generator(model, generator)
-    objective = _objective(model, room_of(model, max_length or min(MAX_LENGTH, room_of(model))))
+    objective = _objective(model, room_of(model, max_length or min(MAX_LENGTH, room_of(model))), carries)
     device = model.word_embeddings.device
     sums: defaultdict[str, float] = defaultdict(float)
     examples = 0
     with tempfile.TemporaryDirectory() as scratch:
-        joint = joint_of(tokenizer) if model.head_name == "clm" else ""
+        joint = joint_of(tokenizer) if model.head_name in ("clm", "bilm") else ""
         shards = prepare(sources, tokenizer, Path(scratch) / "text", skip_bad_rows=skip_bad_rows, joint=joint)
         documents = np.arange(len(shards))
         if len(documents) == 1 and isinstance(objective, MaskedLanguageModellingAndNextSentence):
             note("The text is one document, so next sentences are not scored: a blank line ends a document.")
             objective = MaskedLanguageModelling(objective.recipe)
         objective.check(len(documents))
-        stream = ExampleStream(shards, documents, objective.plan, seed)
-        sections = len(stream.sections(0))
-        with torch.inference_mode(), track("evaluating", sections, "sections") as progress:
-            for section in range(sections):
-                planned = stream.section(0, section)
-                for start in range(0, len(planned), SEQUENCES):
-                    part = planned[start : start + SEQUENCES]
-                    rng = draws_of(seed, "held-out masks", section, start)
-                    outcome = objective.outcome(trained, objective.batch(shards, part, rng).to(device))
-                    for name, count in outcome.counts.items():
-                        sums[f"{name} labels"] += count
-                        sums[f"{name} loss"] += float(outcome.losses[name])
-                        sums[f"{name} correct"] += float(outcome.correct[name])
-                        if name in outcome.baseline:
-                            sums[f"{name} baseline"] += float(outcome.baseline[name])
-                    examples += len(part)
-                progress.update(section + 1)
+        if isinstance(objective, CarriedTokenPrediction):
+            trained, found = Carrier(model).eval(), _stretches(objective, shards, documents)
+        else:
+            found = _sections(objective, shards, documents, seed)
+        with torch.inference_mode(), track("evaluating", 100, "per cent") as progress:
+            for batch, share in found:
+                outcome = objective.outcome(trained, batch.to(device))
+                for name, count in outcome.counts.items():
+                    sums[f"{name} labels"] += count
+                    sums[f"{name} loss"] += float(outcome.losses[name])
+                    sums[f"{name} correct"] += float(outcome.correct[name])
+                    if name in outcome.baseline:
+                        sums[f"{name} baseline"] += float(outcome.baseline[name])
+                examples += len(batch)
+                progress.update(int(100 * share))
     return TextScore(examples, _metrics(sums))
+
+
+def _sections(
+    objective: MaskedLanguageModelling, shards: TokenShards, documents: np.ndarray, seed: int
+) -> Iterator[tuple[Batch, float]]:
+    """Every example once, in batches, and the share of the text that is done with each."""
+    stream = ExampleStream(shards, documents, objective.plan, seed)
+    count = len(stream.sections(0))
+    for section in range(count):
+        planned = stream.section(0, section)
+        for start in range(0, len(planned), SEQUENCES):
+            part = planned[start : start + SEQUENCES]
+            rng = draws_of(seed, "held-out masks", section, start)
+            yield objective.batch(shards, part, rng), (section + (start + len(part)) / len(planned)) / count
+
+
+def _stretches(
+    objective: CarriedTokenPrediction, shards: TokenShards, documents: np.ndarray
+) -> Iterator[tuple[Batch, float]]:
+    """The text as one lane, stretch after stretch, each going on from the one before."""
+    lanes = Lanes(shards, documents, replace(objective.recipe, max_length=STRETCH), 1, None)
+    batches = LaneBatches(lanes)
+    for number in range(lanes.stretches):
+        yield batches.batch(number, 0), (number + 1) / lanes.stretches
 
 
 def trained_max_length(facts: Mapping[str, Any]) -> int | None:
@@ -119,16 +149,18 @@ def _with_generator(model: Model, generator: Model | None) -> nn.Module:
     return ReplacedTokenPair.apart(model, generator)
 
 
-def _objective(model: Model, max_length: int) -> MaskedLanguageModelling:
-    """The objective of the model's head, for examples of `max_length` tokens."""
+def _objective(model: Model, max_length: int, carries: bool) -> MaskedLanguageModelling:
+    """The objective of the model's head, for examples of `max_length` tokens. carries: as `score_text` takes it."""
     tokenizer = tokenizer_of(model)
-    if model.head_name == "clm":
+    if model.head_name in ("clm", "bilm"):
         if tokenizer.bos_id is None or tokenizer.eos_id is None:
             raise InputError("The model's tokenizer has no token that begins or ends a text, so text cannot be scored.")
         masker = Masker(tokenizer.eos_id, tokenizer.special_ids, tokenizer.vocab_size)
         frames = bool(tokenizer.opening_ids)
         recipe = Recipe(tokenizer.bos_id, tokenizer.eos_id, masker, max_length, short_share=0.0, frames=frames)
-        return NextTokenPrediction(recipe)
+        if model.head_name == "bilm":
+            return BidirectionalTokenPrediction(recipe)
+        return NextTokenPrediction.suited(model.config, carries=carries)(recipe)
     if tokenizer.mask_id is None or tokenizer.cls_id is None or tokenizer.sep_id is None:
         raise InputError("The model's tokenizer has no [CLS], [SEP] or [MASK], so text cannot be masked.")
     masker = Masker(tokenizer.mask_id, tokenizer.special_ids, tokenizer.vocab_size)
@@ -150,7 +182,7 @@ def _metrics(sums: Mapping[str, float]) -> dict[str, float]:
         f"{words}_accuracy": sums[f"{words} correct"] / sums[f"{words} labels"],
         "perplexity": math.exp(min(sums[f"{words} loss"] / sums[f"{words} labels"], 700.0)),
     }
-    for part in ("nsp", "sop", "rtd"):
+    for part in ("nsp", "sop", "rtd", "backward"):
         if sums.get(f"{part} labels"):
             metrics[f"{part}_accuracy"] = sums[f"{part} correct"] / sums[f"{part} labels"]
         if f"{part} baseline" in sums:

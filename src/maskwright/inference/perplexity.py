@@ -46,6 +46,8 @@ def text_perplexity(
     """
     if model.head_name != "clm":
         raise InputError("Perplexity with a stride is for left-to-right models: leave --stride out.")
+    if model.config.recurrent is not None:
+        raise InputError("A recurrent model needs no windows, it remembers the whole text: leave --stride out.")
     room = room_of(model, max_length)
     if not 1 <= stride <= room:
         raise InputError(f"stride is {stride}; it must be 1 to {room:,}, the length of a window.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model
@@ -15,6 +16,7 @@ from .engine.engine import Engine
 HEADS: dict[str | None, tuple[str, str]] = {
     "mlm": ("a masked language model", "fill-mask, embed or finetune"),
     "clm": ("a left-to-right language model", "generate, complete, evaluate, embed or finetune"),
+    "bilm": ("a pair of language models, one from each end", "evaluate, embed or finetune"),
     "pretraining": (
         "a pre-trained model (masked words and sentence pairs)",
         "fill-mask, next-sentence, embed or finetune",
@@ -66,6 +68,9 @@ def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     name = resolve_precision(precision, where)
     if name == "int8":
         require_int8(where)
+        check(
+            model.config.recurrent is None, "int8 is for Transformers: this network is recurrent, use --precision fp32."
+        )
     model.to(where)
     compute_in(model, name)
     return model

@@ -10,85 +10,18 @@ from typing import Any
 
 from ..core import registry
 from ..core.config import check
-
-# Beyond these no published encoder goes: a configuration that asks for more is a mistake or an attack, and is
-# refused before anything is allocated.
-LIMITS = {
-    "vocab_size": 4_000_000,
-    "hidden_size": 65_536,
-    "embedding_size": 65_536,
-    "num_hidden_layers": 512,
-    "num_hidden_groups": 512,
-    "num_attention_heads": 1_024,
-    "intermediate_size": 524_288,
-    "max_position_embeddings": 1_048_576,
-    "type_vocab_size": 1_024,
-    "relative_buckets": 1_024,
-    "relative_distance": 1_048_576,
-    "window_size": 1_048_576,
-    "full_attention_every": 512,
-    "block_size": 65_536,
-    "random_blocks": 1_024,
-    "num_decoder_layers": 512,
-    "decoder_vocab_size": 4_000_000,
-}
-LOWEST = {
-    "num_decoder_layers": 0,
-    "type_vocab_size": 0,
-    "relative_buckets": 0,
-    "full_attention_every": 0,
-    "random_blocks": 0,
-}  # 1 for others
-LARGEST_FIXED_TABLE = 1 << 26  # no file holds it whose size would have to agree
-OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups", "decoder_vocab_size")
-
-CHOICES = {
-    "positions": (
-        "absolute",
-        "offset",
-        "sinusoidal",
-        "sinusoidal_halves",
-        "rotary",
-        "relative_key",
-        "relative_key_value",
-        "relative_key_query",
-        "none",
-    ),
-    "attention": ("full", "causal", "window", "global", "big_bird", "big_bird_published"),
-    "norm": ("post", "pre"),
-    "embedding_dropout": ("after", "before"),
-    "residual_dropout": ("both", "attention", "ffn", "inner"),
-    "pooling": ("first", "mean"),
-    "tagging_dropout": ("classifier", "hidden"),
-    "pair_objective": ("nsp", "sop"),
-}
-NUM_BUCKETS = 32  # of distances, in every published network that has them
-_DROPOUTS = (
-    "hidden_dropout",
-    "attention_dropout",
-    "ffn_dropout",
-    "classifier_dropout",
-    "choice_dropout",
-    "span_dropout",
-)
-_NEEDED_DROPOUTS = ("hidden_dropout", "attention_dropout", "ffn_dropout", "span_dropout")
-_ACTIVATIONS = ("hidden_act", "mlm_act", "classifier_act", "choice_act")
-_SWITCHES = (
-    "tie_word_embeddings",
-    "pooler",
-    "idle_pooler",
-    "classifier_input_dropout",
-    "scale_embeddings",
-    "span_ffn",
-    "first_norm",
-    "norm_bias",
-    "linear_bias",
-    "gated",
-    "head_dense",
-    "head_bias",
-    "embedding_norm",
-    "bare_heads",
-    "shrink_residuals",
+from .config_tables import (
+    ACTIVATION_FIELDS,
+    CHOICES,
+    DROPOUTS,
+    LARGEST_FIXED_TABLE,
+    LIMITS,
+    LOWEST,
+    NEEDED_DROPOUTS,
+    NUM_BUCKETS,
+    OPTIONAL_SIZES,
+    RECURRENT_CELLS,
+    SWITCHES,
 )
 
 
@@ -109,7 +42,8 @@ class ModelConfig:
     type_vocab_size: segments that the network tells apart; with 0 or 1 token types are ignored. pad_token_id: the
     row of the word table that gets no gradient from look-ups (but in GPT-2, where it has one), or None.
 
-    Layers. num_hidden_groups: sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
+    Layers. num_hidden_layers: 0 for a network that is its word table, as static vectors are. num_hidden_groups:
+    sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
     None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
     added in every layer (MPNet): rows of that table, 0 for none. attention: who sees whom. "full": all see all;
     "causal": each sees itself and those before it, and heads on whole sequences judge the last token; "window": tokens
@@ -144,6 +78,16 @@ class ModelConfig:
     own text from the left and to the first one; 0 for a network without. decoder_vocab_size: of a vocabulary of its
     own; None for one vocabulary, whose table both sides share. decoder_start_token_id: what stands before a text that
     is written; eos_token_id: what ends it.
+
+    Recurrent networks (models/recurrent.py). recurrent: their cell, "rnn", "gru" or "lstm"; None for a Transformer.
+    Attention "causal" reads from the left, "full" from both ends, each with half of hidden_size; separate_directions:
+    two stacks read from the two ends and never meet (ELMo); recurrent_residual: each layer adds to what it reads.
+    character_width: tokens are characters, and filters over 1 to so many neighbours make one vector of each word, which
+    is what the layers read (nn/characters.py); 0 for none. space_token_id: what stands between words; ids above it are
+    characters.
+
+    Between the encoder and a task's head (models/top.py). mix_layers: the head reads a learned mix of all layers, not
+    the last; top_layers: so many LSTMs from both ends stand between them.
 
     Raises ConfigError when a value is out of range.
     """
@@ -208,16 +152,23 @@ class ModelConfig:
     decoder_vocab_size: int | None = None
     decoder_start_token_id: int | None = None
     eos_token_id: int | None = None
+    recurrent: str | None = None
+    separate_directions: bool = False
+    recurrent_residual: bool = False
+    character_width: int = 0
+    space_token_id: int = 5
+    mix_layers: bool = False
+    top_layers: int = 0
 
     def __post_init__(self) -> None:
         self._check_sizes()
-        for name in _DROPOUTS:
+        for name in DROPOUTS:
             value = getattr(self, name)
             check(
                 value is None or (_is_number(value) and 0 <= value < 1),
                 f"{name} is {value!r}; it must be from 0 to below 1.",
             )
-        for name in _NEEDED_DROPOUTS:
+        for name in NEEDED_DROPOUTS:
             check(getattr(self, name) is not None, f"{name} is None; it must be a number.")
         for name in ("layer_norm_eps", "initializer_range"):
             value = getattr(self, name)
@@ -230,6 +181,7 @@ class ModelConfig:
         self._check_names()
         self._check_positions()
         self._check_decoder()
+        self._check_recurrent()
 
     def _check_sizes(self) -> None:
         for name, limit in LIMITS.items():
@@ -257,13 +209,13 @@ class ModelConfig:
     def _check_names(self) -> None:
         if self.family not in registry.TABLE["family"]:  # only then ask the entry points, which is slow
             registry.resolve("family", str(self.family))
-        for name in _SWITCHES:
+        for name in SWITCHES:
             value = getattr(self, name)
             check(isinstance(value, bool), f"{name} is {value!r}; it must be true or false.")
         for name, known in CHOICES.items():
             value = getattr(self, name)
             check(value in known, f"{name} is {value!r}; it must be one of {', '.join(known)}.")
-        for name in _ACTIVATIONS:
+        for name in ACTIVATION_FIELDS:
             _check_activation(name, getattr(self, name), may_be_none=name != "hidden_act")
         sep = self.question_sep_token_id
         check(
@@ -328,6 +280,53 @@ class ModelConfig:
             ("relative_buckets", self.relative_buckets > 0),
         ):
             check(not is_there, f"An encoder-decoder (num_decoder_layers) does not go with {name}.")
+
+    def _check_recurrent(self) -> None:
+        check(
+            not self.top_layers or self.hidden_size % 2 == 0,
+            f"top_layers read from both ends, each with half of hidden_size {self.hidden_size}: make it even.",
+        )
+        check(
+            not (self.has_top and self.num_decoder_layers),
+            "mix_layers and top_layers stand before heads on one text: an encoder-decoder has none.",
+        )
+        if self.recurrent is None:
+            check(
+                not (self.separate_directions or self.recurrent_residual or self.character_width),
+                "separate_directions, recurrent_residual and character_width are of recurrent networks: take a preset "
+                "such as elmo-small, or set recurrent.",
+            )
+            return
+        known = ", ".join(RECURRENT_CELLS)
+        check(self.recurrent in RECURRENT_CELLS, f"recurrent is {self.recurrent!r}; it must be one of {known}.")
+        check(
+            (self.attention == "causal" and not self.separate_directions)
+            or (self.attention == "full" and self.hidden_size % 2 == 0),
+            "A recurrent network reads from the left (attention 'causal'), or from both ends, apart or not (attention "
+            f"'full' and an even hidden_size), not '{self.attention}' with hidden_size {self.hidden_size}.",
+        )
+        check(self.num_hidden_layers > 0, "A recurrent network has at least one layer: raise num_hidden_layers.")
+        heads_need_pooler = not self.bare_heads and not (self.classifier_act and self.choice_act)
+        for name, is_there in (
+            (f"positions '{self.positions}'", self.positions != "none"),
+            ("relative_buckets", self.relative_buckets > 0),
+            ("num_hidden_groups", self.num_hidden_groups is not None),
+            ("num_decoder_layers", self.num_decoder_layers > 0),
+            ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),
+            ("a pooler", self.pooler or self.idle_pooler),
+            ("filters of more widths than it has outputs", self.character_width > self.hidden_size),
+        ):
+            check(not is_there, f"A recurrent network does not go with {name}.")
+
+    @property
+    def has_top(self) -> bool:
+        """Whether something stands between the encoder and a task's head."""
+        return self.mix_layers or self.top_layers > 0
+
+    @property
+    def direction_size(self) -> int:
+        """Of a recurrent network: what a cell of one direction remembers."""
+        return self.hidden_size if self.judges_last else self.hidden_size // 2
 
     @property
     def target_vocab_size(self) -> int:

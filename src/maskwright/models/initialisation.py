@@ -6,7 +6,8 @@ the padding token is 0, as in transformers: it never enters a pack, so nothing w
 
 A new head that chooses among classes, on a trained encoder, has its linear layers drawn by their width instead, from a
 normal of deviation 1 / sqrt(inputs) (LeCun et al. 1998, section 4.6): what they give then has the spread of what they
-take, on narrow encoders as on wide ones (docs/decisions/new-heads-by-width.md).
+take, on narrow encoders as on wide ones (docs/decisions/new-heads-by-width.md). Recurrent layers begin as
+`nn.recurrent.fill_recurrent` says.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from torch import Tensor, nn
 from ..core.randomness import derive_seed
 from ..nn.embeddings import Table
 from ..nn.linear import LayerNorm, Linear
+from ..nn.recurrent import fill_recurrent
+from ..nn.scalar_mix import ScalarMix
 
 Draw = Callable[[nn.Module, Tensor, torch.Generator], object]  # fills a matrix of a part in place
 
@@ -57,11 +60,16 @@ def _fill(module: nn.Module, seed: int, draw: Draw, only: Container[str] | None 
         for field, parameter in part.named_parameters(recurse=False):
             if only is not None and f"{name}.{field}" not in only:
                 continue
-            if isinstance(part, LayerNorm) and field == "weight":
+            source = torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}"))
+            if isinstance(part, nn.RNNBase):
+                fill_recurrent(part, field, parameter, source)
+            elif (isinstance(part, LayerNorm) and field == "weight") or (
+                isinstance(part, ScalarMix) and field == "scale"
+            ):
                 parameter.fill_(1.0)
             elif parameter.ndim == 1:
                 parameter.zero_()
             else:
-                draw(part, parameter, torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}")))
+                draw(part, parameter, source)
                 if isinstance(part, Table) and part.padding_id is not None:
                     parameter[part.padding_id] = 0.0

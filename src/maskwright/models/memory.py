@@ -86,7 +86,7 @@ def activation_bytes(
     embeddings = hidden * (4 * config.embedding_norm + mask)  # the sum before the norm, if any, is float32
     weights = [_weight_bytes(config, length, depth, size, on_cpu) for depth in range(config.num_hidden_layers)]
     if recomputed:
-        return config.num_hidden_layers * hidden * size + layer + max(weights) + embeddings
+        return config.num_hidden_layers * hidden * size + layer + max(weights, default=0.0) + embeddings
     return config.num_hidden_layers * layer + embeddings + sum(weights)
 
 

@@ -8,8 +8,9 @@ same numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from ..core import registry
 from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
+from ..nn.recurrent import States
 from .config import ModelConfig
 from .heads import (
     Head,
@@ -34,6 +36,8 @@ from .padded_call import Targets, padded_call
 from .pooling import mean_of
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 from .questions import forbid, packed_question, with_segments
+from .recurrent import RecurrentEncoder
+from .top import make_top
 from .transformer import Encoded, Transformer
 
 if TYPE_CHECKING:
@@ -84,7 +88,12 @@ class Model(nn.Module):
             with_pooler = config.pooler if head is None else head.needs_pooler or idle
         self.config = config
         self.head_name = head_name
-        self.encoder = Transformer(config, with_pooler)
+        self.encoder = _make_encoder(config, with_pooler)
+        self.top = make_top(config)
+        check(
+            self.top is None or not isinstance(head, MaskedLanguageModelHead | PretrainingHead | ReplacedTokenHead),
+            "mix_layers and top_layers are for the heads of tasks: pre-train without them.",
+        )
         self.head: Head | None = head
         self.tokenizer: Any = None
         self.sentence: Any = None
@@ -168,12 +177,34 @@ class Model(nn.Module):
         """
         if batch.input_ids.device.type == "cpu":  # on a GPU a check would make every step wait
             self.check(batch)
+        if self.top is None:
+            return self._encode(batch, hidden_states, attentions, row_length)
+        encoded = self._encode(batch, True, attentions, row_length)
+        assert encoded.hidden_states is not None
+        hidden = self.top(encoded.hidden_states, batch)
+        return replace(encoded, hidden=hidden, hidden_states=encoded.hidden_states if hidden_states else None)
+
+    def _encode(self, batch: Batch, hidden_states: bool, attentions: bool, row_length: int | None) -> Encoded:
+        """What the encoder alone gives, as `encode` says."""
         only_used = torch.is_inference_mode_enabled() and not self.training
-        if self.engine is not None and only_used and not attentions:  # attention weights are the modules' alone
+        # Attention weights are the modules' alone, and recurrent kernels are torch's.
+        if self.engine is not None and only_used and not attentions and self.config.recurrent is None:
             return self.engine.encode(self, batch, hidden_states, row_length)
         return self.encoder(
             batch, self.compute_dtype, hidden_states=hidden_states, attentions=attentions, row_length=row_length
         )
+
+    def read_on(self, batch: Batch, states: Sequence[States] | None = None) -> Encoded:
+        """Encode a pack whose sequences go on: `.states` is what is remembered after it, for the next call.
+
+        states: what an earlier call left, None to begin anew. Raises InputError for a network that remembers nothing.
+        """
+        if self.config.recurrent is None or not self.config.judges_last or self.config.character_width:
+            raise InputError("Only a recurrent network that reads from the left goes on with what it remembers.")
+        if batch.input_ids.device.type == "cpu":
+            self.check(batch)
+        encoded: Encoded = cast("RecurrentEncoder", self.encoder)(batch, self.compute_dtype, states=states)
+        return encoded
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """One vector per sequence: tanh(W h + b) of the token that is judged. hidden: [tokens, hidden] of `encode`.
@@ -306,6 +337,13 @@ class Model(nn.Module):
     def save(self, folder: str | Path, *, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
         """Write a Hugging Face model folder; see `hub.folders.save_model`."""
         registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
+
+
+def _make_encoder(config: ModelConfig, with_pooler: bool) -> Transformer:
+    """The Transformer, or the recurrent encoder that takes its place, with the same calls."""
+    return (
+        Transformer(config, with_pooler) if config.recurrent is None else cast("Transformer", RecurrentEncoder(config))
+    )
 
 
 def make_model(

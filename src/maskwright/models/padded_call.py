@@ -25,6 +25,7 @@ from .output import ModelOutput
 from .padded import PaddedRows
 from .pooling import mean_of
 from .pretraining_heads import (
+    BidirectionalLanguageModelHead,
     CausalLanguageModelHead,
     MaskedLanguageModelHead,
     NextSentenceHead,
@@ -143,6 +144,8 @@ def _question(model: Model, inputs: Inputs) -> Tensor | None:
 
 def _columns_read(model: Model) -> int | None:
     """How many of the first columns the head reads whether they are kept or not; None for all."""
+    if _reads_kept_alone(model):
+        return 0
     if isinstance(model.head, SpanHead):
         return None
     if model.config.judges_last:
@@ -150,6 +153,11 @@ def _columns_read(model: Model) -> int | None:
     if isinstance(model.head, VectorHead) and (model.head.takes_mean or model.head.first_kept):
         return 0
     return 1 if model.has_pooler or isinstance(model.head, VectorHead) else 0
+
+
+def _reads_kept_alone(model: Model) -> bool:
+    """Whether a dropped token has no vector at all: LSTMs have not read it."""
+    return model.config.recurrent is not None or model.top is not None
 
 
 def _views(model: Model, encoded: Encoded, rows: PaddedRows, hidden_states: bool) -> Fields:
@@ -169,6 +177,8 @@ def _logits(model: Model, vectors: _Vectors, pooled: Tensor | None, question: Te
         return {"logits": rows.spread_sequences(head(judged))}
     if isinstance(head, SpanHead):
         spans = vectors.columns(head(vectors.kept), head(vectors.dropped))  # [batch, seq, 2]
+        if _reads_kept_alone(model):
+            spans = spans.masked_fill(~rows.keep[..., None], torch.finfo(spans.dtype).min)
         if question is not None:
             is_first = torch.zeros_like(question)
             is_first[:, 0] = True
@@ -217,6 +227,9 @@ def _token_loss(model: Model, logits: Fields, labels: Tensor, targets: Targets, 
     labels = labels.masked_fill(~rows.keep, IGNORED)
     if isinstance(model.head, TokenCrfHead):
         return _chain_loss(model.head, logits["logits"], labels)
+    if isinstance(model.head, BidirectionalLanguageModelHead):
+        both = torch.stack([_next_labels(labels, rows.keep), _previous_labels(labels, rows.keep)], dim=-1)
+        return cross_entropy(logits["logits"].flatten(0, 2), both.flatten(), "labels")
     if isinstance(model.head, CausalLanguageModelHead):
         labels = _next_labels(labels, rows.keep)
     labels = labels.reshape(-1)  # [batch * seq]
@@ -235,6 +248,11 @@ def _next_labels(labels: Tensor, keep: Tensor) -> Tensor:
     following = torch.full_like(labels, IGNORED)
     following[:, :-1] = labels[:, 1:]
     return following.masked_fill(~keep, IGNORED)
+
+
+def _previous_labels(labels: Tensor, keep: Tensor) -> Tensor:
+    """The same from the other end: the label of the one before. labels: int [batch, seq]; keep: bool [batch, seq]."""
+    return _next_labels(labels.flip(1), keep.flip(1)).flip(1)
 
 
 def _chain_loss(head: TokenCrfHead, logits: Tensor, labels: Tensor) -> Tensor:

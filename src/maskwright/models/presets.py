@@ -1,7 +1,7 @@
 """Published sizes by name: BERT (Devlin et al. 2018; Turc et al. 2019 for the small ones), RoBERTa (Liu et al. 2019),
 XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
 2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024) and GPT-2 (Radford et al.
-2019).
+2019). Of recurrent networks, the medium and large language models of Zaremba et al. 2014, and small ones of our own.
 """
 
 from __future__ import annotations
@@ -149,6 +149,35 @@ BART: dict[str, Any] = {
     "decoder_start_token_id": 2,
     "eos_token_id": 2,
 }
+RECURRENT: dict[str, Any] = {
+    "family": "maskwright",
+    "recurrent": "lstm",
+    "vocab_size": 10_000,
+    "num_attention_heads": 1,
+    "embedding_norm": False,
+    "max_position_embeddings": 65_536,
+    "positions": "none",
+    "type_vocab_size": 0,
+    "initializer_range": 0.1,
+    "pooler": False,
+    "classifier_act": "tanh",
+    "choice_act": "tanh",
+}
+BAG: dict[str, Any] = {  # no layers: a text is the mean of its words
+    "family": "maskwright",
+    "vocab_size": 30_000,
+    "num_attention_heads": 1,
+    "hidden_dropout": 0.0,
+    "embedding_norm": False,
+    "max_position_embeddings": 65_536,
+    "positions": "none",
+    "type_vocab_size": 0,
+    "pooler": False,
+    "pooling": "mean",
+    "bare_heads": True,
+}
+FROM_LEFT = RECURRENT | {"attention": "causal"}
+FROM_BOTH_ENDS = RECURRENT | {"pooling": "mean"}
 MPNET = ROBERTA | {"family": "mpnet", "vocab_size": 30_527, "type_vocab_size": 0, "relative_buckets": 32}
 
 PRESETS: dict[str, ModelConfig] = {
@@ -186,6 +215,15 @@ PRESETS: dict[str, ModelConfig] = {
     "transformer-big": _sizes(6, 1024, num_decoder_layers=6, hidden_dropout=0.3, **TRANSFORMER),
     "bart-base": _sizes(6, 768, num_decoder_layers=6, **BART),
     "bart-large": _sizes(12, 1024, num_decoder_layers=12, **BART),
+    "bag-small": _sizes(0, 100, **BAG),
+    "rnn-small": _sizes(2, 512, **FROM_LEFT | {"recurrent": "rnn"}),
+    "gru-small": _sizes(2, 512, **FROM_LEFT | {"recurrent": "gru"}),
+    "lstm-small": _sizes(2, 512, **FROM_LEFT),
+    "lstm-medium": _sizes(2, 650, hidden_dropout=0.5, **FROM_LEFT),
+    "lstm-large": _sizes(2, 1500, hidden_dropout=0.65, **FROM_LEFT),
+    "bilstm-small": _sizes(2, 512, **FROM_BOTH_ENDS),
+    "bilstm-char-small": _sizes(2, 512, embedding_size=32, character_width=5, **FROM_BOTH_ENDS | {"vocab_size": 256}),
+    "elmo-small": _sizes(2, 512, separate_directions=True, recurrent_residual=True, **FROM_BOTH_ENDS),
 }
 
 

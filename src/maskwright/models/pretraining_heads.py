@@ -28,15 +28,20 @@ class MaskedLanguageModelHead(nn.Module):
 
     needs_pooler = False
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, width: int | None = None) -> None:
+        """width: of what it reads, None for hidden_size."""
         super().__init__()
-        size = config.table_size
+        check(
+            not config.character_width,
+            "A network that makes words of characters guesses none: it would see the character that it has to guess.",
+        )
+        size, width = config.table_size, config.hidden_size if width is None else width
         bare = config.bare_heads
         check(
-            not bare or size == config.hidden_size,
+            not bare or size == width,
             "bare_heads multiply hidden states with the word table, which must be as wide: leave embedding_size out.",
         )
-        self.dense = None if bare else Linear(config.hidden_size, size, config.head_bias)
+        self.dense = None if bare else Linear(width, size, config.head_bias)
         self.norm = None if bare else LayerNorm(size, config.layer_norm_eps, config.norm_bias)
         self.bias = None if bare else nn.Parameter(torch.empty(config.vocab_size))
         self.decoder = None if config.tie_word_embeddings else nn.Parameter(torch.empty(config.vocab_size, size))
@@ -87,6 +92,31 @@ class CausalLanguageModelHead(MaskedLanguageModelHead):
             f"Guessing the next token needs attention 'causal', and this network's is '{config.attention}'.",
         )
         super().__init__(config)
+
+
+class BidirectionalLanguageModelHead(MaskedLanguageModelHead):
+    """Which token comes next, and which came before? One head for both directions (Peters et al. 2018, section 3.1).
+
+    Raises ConfigError for a network whose directions meet: each would see the answer of the other.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        check(
+            config.separate_directions,
+            "Guessing from both ends needs a network whose directions never meet: set separate_directions.",
+        )
+        super().__init__(config, config.direction_size)
+        self.width = config.direction_size
+
+    def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
+        """hidden: float [positions, hidden], the two directions of a token behind each other, or [positions, hidden /
+        2] of one. Returns logits [positions, 2, vocab], next and previous; of one direction [positions, vocab].
+        """
+        if hidden.shape[1] == self.width:
+            return super().forward(hidden, word_embeddings)
+        left, right = hidden.chunk(2, dim=-1)
+        forward = super().forward
+        return torch.stack([forward(left, word_embeddings), forward(right, word_embeddings)], dim=1)
 
 
 class NextSentenceHead(nn.Module):

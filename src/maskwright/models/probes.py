@@ -16,7 +16,7 @@ from ..core.randomness import derive_seed
 from ..nn.crf import LinearChainCrf
 from ..nn.dropout import dropout
 from ..nn.linear import Linear
-from ..nn.recurrent import BiLstm
+from ..nn.recurrent import RecurrentStack
 
 ProbeKind = Literal["linear", "bilstm"]
 
@@ -43,7 +43,11 @@ class TokenProbe(nn.Module):
     ) -> None:
         super().__init__()
         self.dropout_rate = dropout_rate
-        self.recurrent = BiLstm(input_size, hidden_size, num_layers, dropout_rate) if kind == "bilstm" else None
+        self.recurrent = (
+            RecurrentStack("lstm", input_size, hidden_size, num_layers, reads="both", dropout_rate=dropout_rate)
+            if kind == "bilstm"
+            else None
+        )
         self.classifier = Linear(input_size if self.recurrent is None else self.recurrent.output_size, num_labels)
         self.crf = LinearChainCrf(num_labels) if crf else None
         self._initialise(seed)
@@ -55,7 +59,7 @@ class TokenProbe(nn.Module):
         """
         vectors = dropout(vectors, self.dropout_rate, self.training)
         if self.recurrent is not None:
-            vectors = dropout(self.recurrent(vectors, lengths), self.dropout_rate, self.training)
+            vectors = dropout(self.recurrent(vectors, lengths).layers[-1], self.dropout_rate, self.training)
         logits: Tensor = self.classifier(vectors)
         return logits
 

@@ -26,7 +26,8 @@ from ..nn.looking import Sight, look
 from ..nn.relative import RelativeBias, RelativePositions, RelativeVectors
 from ..nn.runs import Run
 from .attending import executors, switch_to_full
-from .config import NUM_BUCKETS, ModelConfig
+from .config import ModelConfig
+from .config_tables import NUM_BUCKETS
 
 # Other positions have no table.
 _TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed", "sinusoidal_halves": "halves"}
@@ -38,12 +39,13 @@ class Encoded:
 
     hidden: float [tokens, hidden], the last layer, after the final norm if there is one; hidden_states: layers + 1
     tensors of that shape, the embeddings first and `hidden` last, or None; attentions: per layer one [heads, length,
-    length] for each sequence, or None.
+    length] for each sequence, or None; states: of a recurrent network, what each layer remembers of each sequence.
     """
 
     hidden: Tensor
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[tuple[Tensor, ...], ...] | None = None
+    states: tuple[tuple[Tensor, ...], ...] | None = None
 
 
 class Layer(nn.Module):

@@ -1,54 +1,212 @@
 """Recurrent layers over packed sequences: each sequence by itself, whatever stands beside it in the pack.
 
-A bidirectional LSTM reads each sequence from both ends (Graves and Schmidhuber 2005); torch does the arithmetic.
+The cells are those of `nn/cells.py`; torch's fused kernels do the arithmetic. A layer reads each sequence from the
+left, from the right, or from both ends with the two outputs of a token behind each other (Graves and Schmidhuber 2005).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_sequence, unpack_sequence
+from torch.nn.utils.rnn import PackedSequence
+
+from .cells import CELLS, CellWeights
+from .dropout import dropout
+
+CellName = Literal["rnn", "gru", "lstm"]
+Side = Literal["left", "right", "both"]  # from which end a layer reads
+Reads = Literal["left", "both", "apart"]  # how a stack reads
+States = tuple[Tensor, ...]  # of one layer: h, and c of an LSTM, float [directions, sequences, size] each
+
+CELL_NAMES: tuple[str, ...] = get_args(CellName)
+_KERNELS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
 
-class BiLstm(nn.Module):
-    """An LSTM in each direction, the two outputs of a token behind each other.
+class Reading:
+    """How a pack is read, token after token of all sequences at once.
 
-    input_size: of a token's vector; hidden_size: of each direction; num_layers: one above the other; dropout: between
-    them. Parameters are left unfilled: `initialise` fills them.
+    lengths: tokens of each sequence, which may be 0. Sequences of one length are one block; others are taken longest
+    first, so that those that go on are always the first ones.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0) -> None:
-        super().__init__()
-        between = dropout if num_layers > 1 else 0.0
-        # On "meta" nothing is filled, so building draws nothing from torch's global generator.
-        lstm = nn.LSTM(input_size, hidden_size, num_layers, dropout=between, bidirectional=True, device="meta")
-        self.lstm: nn.LSTM = lstm.to_empty(device="cpu")
-        self.output_size = 2 * hidden_size
+    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
+        every = np.asarray(lengths, dtype=np.int64)
+        rows = np.flatnonzero(every)
+        kept = every[rows]
+        self.num_sequences, self.num_tokens = len(every), int(kept.sum())
+        self.length = int(kept[0]) if len(kept) and (kept == kept[0]).all() else None  # of all, where it is one
+        starts = np.cumsum(kept) - kept
+        place = np.arange(self.num_tokens) - np.repeat(starts, kept)  # of each token in its sequence
+        self.turned = torch.from_numpy(np.repeat(2 * starts + kept - 1, kept) - np.arange(self.num_tokens)).to(device)
+        self.batch_sizes = self.order = self.back = None
+        if self.length is None:
+            longest_first = np.argsort(-kept, kind="stable")
+            rank = np.empty(len(kept), dtype=np.int64)
+            rank[longest_first] = np.arange(len(kept))
+            order = np.lexsort((np.repeat(rank, kept), place))
+            self.order = torch.from_numpy(order).to(device)
+            self.back = torch.from_numpy(np.argsort(order)).to(device)
+            self.batch_sizes = torch.from_numpy(np.bincount(place))
+            rows = rows[longest_first]
+        # The sequences in the order in which the kernel has them; None where that is all of them as they stand.
+        whole = len(rows) == len(every) and self.length is not None
+        self.rows = None if whole else torch.from_numpy(rows).to(device)
 
-    def forward(self, vectors: Tensor, lengths: Sequence[int]) -> Tensor:
+
+class RecurrentLayer(nn.Module):
+    """One layer of cells.
+
+    cell: one of CELL_NAMES; input_size: of a token's vector; size: of what a cell remembers; side: from which end it
+    reads. Parameters are left unfilled: `fill_recurrent` fills them. Products run in their dtype.
+    """
+
+    def __init__(self, cell: CellName, input_size: int, size: int, side: Side = "left") -> None:
+        super().__init__()
+        # On "meta" nothing is filled, so building draws nothing from torch's global generator.
+        kernel = _KERNELS[cell](input_size, size, batch_first=True, bidirectional=side == "both", device="meta")
+        home = torch.get_default_device()
+        self.kernel: nn.RNNBase = kernel if home.type == "meta" else kernel.to_empty(device=home)
+        self.cell, self.size, self.side = cell, size, side
+        self.num_directions = 2 if side == "both" else 1
+        self.output_size = self.num_directions * size
+
+    def forward(self, vectors: Tensor, reading: Reading, states: States | None = None) -> tuple[Tensor, States]:
         """Read every sequence of a pack.
 
-        vectors: float [tokens, input_size], sequences end to end; lengths: tokens of each, which may be 0. Returns
-        float [tokens, 2 * hidden_size].
+        vectors: float [tokens, input_size], sequences end to end; states: what was remembered before it, None for
+        nothing. Returns float [tokens, output_size], and what is remembered at the end: that of a sequence without
+        tokens is what it was.
         """
-        parts = [part for part in vectors.split(list(lengths)) if len(part)]
-        if not parts:
-            return vectors.new_zeros(0, self.output_size)
-        outputs, _ = self.lstm(pack_sequence(parts, enforce_sorted=False))
-        return torch.cat(unpack_sequence(outputs))  # [tokens, 2 * hidden_size]
+        dtype = vectors.dtype
+        vectors = vectors.to(self.weights().W.dtype)
+        if states is None:
+            states = self.blank(reading.num_sequences, vectors)
+        if not reading.num_tokens:
+            return vectors.new_zeros(0, self.output_size).to(dtype), states
+        if self.side == "right":
+            vectors = vectors[reading.turned]
+        outputs, states = self._read(vectors, reading, states)
+        if self.side == "right":
+            outputs = outputs[reading.turned]
+        return outputs.to(dtype), states
 
-    @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
-        """Matrices uniform in +-1/sqrt(hidden_size), biases 0, but 1 for the forget gate, so that a new cell remembers
-        (Jozefowicz et al. 2015).
+    def blank(self, num_sequences: int, like: Tensor) -> States:
+        """Nothing remembered: zeros [directions, num_sequences, size] of the dtype and device of `like`, [...]."""
+        shape = (self.num_directions, num_sequences, self.size)
+        return tuple(like.new_zeros(shape) for _ in range(CELLS[self.cell].num_states))
+
+    def weights(self, direction: int = 0) -> CellWeights:
+        """The matrices and biases of one direction, as the formulas take them."""
+        end = "_reverse" if direction else ""
+        names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+        return CellWeights(*(getattr(self.kernel, name + end) for name in names))
+
+    def _read(self, vectors: Tensor, reading: Reading, states: States) -> tuple[Tensor, States]:
+        rows = reading.rows
+        own = states if rows is None else tuple(state[:, rows] for state in states)
+        before = (own[0].contiguous(), own[1].contiguous()) if len(own) == 2 else own[0].contiguous()
+        if reading.length is not None:
+            block = vectors.view(-1, reading.length, vectors.shape[1])  # [sequences, length, input]
+            outputs, after = self.kernel(block, before)
+            outputs = outputs.reshape(reading.num_tokens, self.output_size)
+        else:
+            packed, after = self.kernel(PackedSequence(vectors[reading.order], reading.batch_sizes), before)
+            outputs = packed.data[reading.back]
+        after = after if isinstance(after, tuple) else (after,)
+        if rows is None:
+            return outputs, after
+        return outputs, tuple(old.index_copy(1, rows, new) for old, new in zip(states, after, strict=True))
+
+
+class Read(NamedTuple):
+    """What a stack makes of a pack: the output of each layer, float [tokens, output_size], and what each remembers."""
+
+    layers: list[Tensor]
+    states: list[States]
+
+
+class RecurrentStack(nn.Module):
+    """Layers one above the other, with dropout between them.
+
+    cell, input_size, size: as of a layer; reads: "left"; "both", each layer from both ends over all of the one below;
+    "apart", a stack for each direction that knows nothing of the other, as a pair of language models must be (Peters
+    et al. 2018, section 3.1); dropout_rate: on what passes from layer to layer; residual: layers whose input is as wide
+    as their output add to it (Wu et al. 2016, equation 6).
+    """
+
+    def __init__(
+        self,
+        cell: CellName,
+        input_size: int,
+        size: int,
+        num_layers: int = 1,
+        *,
+        reads: Reads = "left",
+        dropout_rate: float = 0.0,
+        residual: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dropout_rate, self.residual = dropout_rate, residual
+        self.output_size = size if reads == "left" else 2 * size
+        inner = size if reads == "apart" else self.output_size
+        sizes = [input_size] + [inner] * (num_layers - 1)
+        side: Side = "both" if reads == "both" else "left"
+        self.layers = nn.ModuleList(RecurrentLayer(cell, before, size, side) for before in sizes)
+        from_right = sizes if reads == "apart" else []
+        self.from_right = nn.ModuleList(RecurrentLayer(cell, before, size, "right") for before in from_right)
+
+    def forward(
+        self, vectors: Tensor, lengths: Sequence[int] | Reading, states: Sequence[States] | None = None
+    ) -> Read:
+        """Read every sequence of a pack.
+
+        vectors: float [tokens, input_size], sequences end to end; lengths: tokens of each, which may be 0; states: what
+        an earlier call remembered, None for nothing. Of "apart" the layers from the right stand behind the others in
+        `states`.
         """
-        size = self.lstm.hidden_size
-        for name, parameter in self.lstm.named_parameters():
-            if parameter.ndim > 1:
-                parameter.uniform_(-(size**-0.5), size**-0.5, generator=generator)
-                continue
-            parameter.zero_()
-            if name.startswith("bias_ih"):
-                parameter[size : 2 * size] = 1.0  # gates stand in the order input, forget, cell, output
+        reading = lengths if isinstance(lengths, Reading) else Reading(lengths, vectors.device)
+        before = [None] * (len(self.layers) + len(self.from_right)) if states is None else list(states)
+        outputs, after = self._climb(self.layers, vectors, reading, before[: len(self.layers)])
+        if self.from_right:
+            others, more = self._climb(self.from_right, vectors, reading, before[len(self.layers) :])
+            outputs = [torch.cat(pair, dim=-1) for pair in zip(outputs, others, strict=True)]
+            after += more
+        return Read(outputs, after)
+
+    def _climb(
+        self, layers: nn.ModuleList, vectors: Tensor, reading: Reading, states: Sequence[States | None]
+    ) -> tuple[list[Tensor], list[States]]:
+        outputs: list[Tensor] = []
+        after: list[States] = []
+        for layer, before in zip(layers, states, strict=True):
+            below = dropout(vectors, self.dropout_rate, self.training) if outputs else vectors
+            vectors, remembered = layer(below, reading, before)
+            if self.residual and below.shape == vectors.shape:
+                vectors = vectors + below
+            outputs.append(vectors)
+            after.append(remembered)
+        return outputs, after
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Fill every parameter from one generator."""
+        for layer in (*self.layers, *self.from_right):
+            for name, parameter in layer.kernel.named_parameters():
+                fill_recurrent(layer.kernel, name, parameter, generator)
+
+
+@torch.no_grad()
+def fill_recurrent(kernel: nn.RNNBase, name: str, parameter: Tensor, generator: torch.Generator) -> None:
+    """Fill one parameter of a kernel: matrices [gates * size, input] uniform in +-1/sqrt(size), biases 0, but 1 for the
+    forget gate of an LSTM, so that a new cell remembers (Jozefowicz et al. 2015).
+    """
+    size = kernel.hidden_size
+    if parameter.ndim > 1:
+        parameter.uniform_(-(size**-0.5), size**-0.5, generator=generator)
+        return
+    parameter.zero_()
+    if isinstance(kernel, nn.LSTM) and name.startswith("bias_ih"):
+        parameter[size : 2 * size] = 1.0  # gates stand in the order input, forget, cell, output

@@ -17,7 +17,7 @@ class ScalarMix(nn.Module):
     def __init__(self, num_layers: int) -> None:
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(num_layers))
-        self.scale = nn.Parameter(torch.ones(()))
+        self.scale = nn.Parameter(torch.ones(1))
 
     def forward(self, layers: Sequence[Tensor]) -> Tensor:
         """layers: num_layers tensors, float [tokens, hidden]. Returns float [tokens, hidden]."""

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..data.batch import Batch
+from ..models.config import ModelConfig
 from .audit import AuditedSequence, audit
 from .outcome import Outcome
 from .pretraining import MaskedLanguageModelling, Tokens
@@ -34,6 +35,13 @@ class NextTokenPrediction(MaskedLanguageModelling):
     words: ClassVar[str] = "clm"
     network_settings: ClassVar[dict[str, Any]] = {"attention": "causal", "full_attention_every": 0}
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos")
+
+    @classmethod
+    def suited(cls, network: ModelConfig, *, carries: bool) -> type[MaskedLanguageModelling]:
+        """A recurrent network remembers what stood in the batches before, unless it is not to."""
+        from .carried import CarriedTokenPrediction  # which is such an objective, and needs this module
+
+        return CarriedTokenPrediction if carries and network.recurrent is not None else cls
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Pack examples, shortest first. Labels: "clm_positions", where a token is guessed, and "clm", which one."""
@@ -61,7 +69,8 @@ class NextTokenPrediction(MaskedLanguageModelling):
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
         """The text as it is, with the tokens that are guessed from those before them."""
-        labels = {"mlm_positions": batch.labels["clm_positions"] + 1, "mlm": batch.labels["clm"]}
+        inside = guessed_inside(batch)
+        labels = {"mlm_positions": batch.labels["clm_positions"][inside] + 1, "mlm": batch.labels["clm"][inside]}
         return audit(batch.with_labels(**labels), token_of, None, unchanged="next")
 
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
@@ -70,6 +79,14 @@ class NextTokenPrediction(MaskedLanguageModelling):
         vectors = network.encode(batch).hidden[batch.labels["clm_positions"]]  # [labels, hidden]
         loss, right = network.mlm_loss(vectors, batch.labels["clm"])
         return Outcome({"clm": loss}, self.counts(batch), {"clm": right})
+
+
+def guessed_inside(batch: Batch) -> Tensor:
+    """Which of the tokens to guess stand in the batch themselves: bool [labels]. The one that follows a stretch of a
+    lane stands in the next.
+    """
+    last: Tensor = batch.last_tokens[torch.tensor(batch.lengths) > 0]
+    return ~torch.isin(batch.labels["clm_positions"], last)
 
 
 def joint_of(tokenizer: Any) -> str:

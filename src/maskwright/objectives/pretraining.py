@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..core.errors import InputError
+from ..core.randomness import generator
 from ..data.batch import Batch, order_by_length
 from ..models.config import ModelConfig
 from ..models.model import Model, build
@@ -24,6 +25,7 @@ from .audit import AuditedSequence, audit
 from .masking import Masker
 from .outcome import Outcome
 from .segments import Example, plan_ordered, plan_pairs, plan_singles
+from .stream import Documents, ExampleBatches, ExampleStream
 
 GENERATOR_SHARE = 0.25
 RTD_WEIGHT = 50.0
@@ -33,6 +35,16 @@ class Tokens(Protocol):
     """What batches are made of (data.shards.TokenShards)."""
 
     def document_tokens(self, document: int) -> np.ndarray: ...
+
+
+class Batches(Protocol):
+    """What gives a run its batches, and says where it is."""
+
+    def batch(self, step: int, number: int) -> Batch: ...
+
+    def state(self) -> dict[str, int]: ...
+
+    def restore(self, state: dict[str, int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,13 @@ class MaskedLanguageModelling:
     # -- what is trained -------------------------------------------------------------------------------------------
 
     @classmethod
+    def suited(cls, network: ModelConfig, *, carries: bool) -> type[MaskedLanguageModelling]:
+        """The form of this objective that a network is trained by. carries: whether one that can remember what stood in
+        the batches before does.
+        """
+        return cls
+
+    @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
         """What is trained, its parameters not filled. generator_share: as in Recipe; most have no generator."""
         return Model(config, cls.head)
@@ -123,6 +142,25 @@ class MaskedLanguageModelling:
             batch.token_type_ids,
             labels,
         )
+
+    def batches(
+        self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
+    ) -> Batches:
+        """The endless batches of training, `accumulation` of `sequences` each in a step.
+
+        chosen: int64 [documents], which of them are used; seed: names their order and all draws.
+        """
+        return ExampleBatches(self, ExampleStream(documents, chosen, self.plan, seed), sequences)
+
+    def held_out(
+        self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, most: int
+    ) -> list[Batch]:
+        """The same few batches of held-out text every time, of at most `most` sequences; none for text too short."""
+        examples = ExampleStream(documents, chosen, self.plan, seed).section(0, 0)[:most]
+        return [
+            self.batch(documents, examples[start : start + sequences], generator(seed, "held-out masks", start))
+            for start in range(0, len(examples), sequences)
+        ]
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
         """A batch for a person to read. token_of: from an id to the token."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.randomness import generator
+from ..data.batch import Batch
 from .segments import Example, sentence_bounds
 
 SECTION_TOKENS = 1 << 23
@@ -24,6 +25,8 @@ Planner = Callable[[dict[int, list[int]], np.random.Generator], list[Example]]
 
 class Documents(Protocol):
     """What the stream asks of token shards (data.shards.TokenShards)."""
+
+    def document_tokens(self, document: int) -> np.ndarray: ...
 
     def sentence_lengths_of(self, document: int) -> np.ndarray: ...
 
@@ -110,6 +113,27 @@ class ExampleStream:
     def restore(self, state: dict[str, int]) -> None:
         """Go to a position that `state` gave."""
         self.position = Position(**state)
+
+
+class ExampleBatches:
+    """A stream's examples as batches of `sequences` each. objective: makes batches of examples."""
+
+    def __init__(self, objective: Any, stream: ExampleStream, sequences: int) -> None:
+        self.objective, self.stream, self.sequences = objective, stream, sequences
+
+    def batch(self, step: int, number: int) -> Batch:
+        """Micro-batch `number` of a step, asked for in order."""
+        rng = generator(self.stream.seed, "masks", step, number)
+        made: Batch = self.objective.batch(self.stream.documents, self.stream.take(self.sequences), rng)
+        return made
+
+    def state(self) -> dict[str, int]:
+        """Where the stream is."""
+        return self.stream.state()
+
+    def restore(self, state: dict[str, int]) -> None:
+        """Go to where it was."""
+        self.stream.restore(state)
 
 
 def split_documents(lengths: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -127,5 +127,7 @@ def network_of(config: PlanConfig, decided: dict[str, Any]) -> ModelConfig:
     published = preset(config.preset, **changes)
     if published.num_decoder_layers:
         raise ConfigError(f"{config.preset} is an encoder-decoder; plans are for the pre-training of encoders.")
+    if published.recurrent is not None:
+        raise ConfigError(f"{config.preset} is a recurrent network; plans are for Transformers.")
     room = max(published.max_position_embeddings, config.max_length)  # as `pretrain` makes room
     return preset(config.preset, **{**changes, "max_position_embeddings": room})

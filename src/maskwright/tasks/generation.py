@@ -22,7 +22,7 @@ from torch import Tensor
 from ..core.errors import InputError, MissingExtraError, ModelFolderError
 from ..core.progress import warn
 from ..data.batch import Batch
-from ..models.decoding.causal import CausalDecoder
+from ..models.decoding.choice import decoder_of
 from ..models.decoding.rules import Rules
 from ..models.decoding.search import grow
 from ..models.growing import with_tokenizer
@@ -235,7 +235,7 @@ class Generation(Task):
         model.eval()
         for start in range(0, len(examples), ROWS):
             prompts = [ids.tolist() for ids in examples.input_ids[start : start + ROWS]]
-            decoder = CausalDecoder(model, prompts, self.max_new_tokens)
+            decoder = decoder_of(model, prompts, self.max_new_tokens)
             for one in grow(decoder, prompts, rules, max_new_tokens=self.max_new_tokens, end_ids=ends):
                 found.append({"generated": tokenizer.decode(one.ids).strip(), "score": one.score})
         return found

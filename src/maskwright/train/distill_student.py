@@ -50,6 +50,10 @@ def student_config(teacher: ModelConfig, name: str = HALF, num_layers: int | Non
     Raises InputError when the teacher's weights do not fit it, or it would have more layers.
     """
     half = max(teacher.num_hidden_layers // 2, 1)
+    if teacher.recurrent is not None or (name not in (HALF, DISTILBERT) and preset(name).recurrent is not None):
+        raise InputError(
+            "Layers of a teacher begin a student's, and a recurrent network has none that fit: take Transformers."
+        )
     if name == HALF:
         config = teacher
     elif name == DISTILBERT:

@@ -18,11 +18,9 @@ from ..core.randomness import generator
 from ..hub.folders import LoadReport, load_model, save_model
 from ..hub.sentence import Declared
 from ..inference.ready import compute_in
-from ..models.config import ModelConfig
 from ..models.device import resolve_device, resolve_precision
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, build
-from ..models.presets import preset, written_ends
 from ..tasks.base import AnyTable, Evaluation, Task
 from ..tasks.examples import Examples
 from ..text.tokenizer import Tokenizer
@@ -32,6 +30,7 @@ from .finetune_job import FinetuneJob, FolderKeeper, LastKeeper, MemoryKeeper
 from .finetune_report import write_finetune_report
 from .loop import LoopSettings, train
 from .run import RunFolder, RunResult, open_run
+from .scratch import network_from_scratch
 from .seeds import Seed, Seeds, best_weights, statistics
 
 DEV_SHARE = 0.1
@@ -198,6 +197,7 @@ class Bench(Seeds):
             "signatures": evaluation.signatures,
             "main_metric": self.task.main_metric,
             "dev_from_train": self.data.from_train,
+            "mix": None if model.top is None else model.top.mixture(),
             "weights": {
                 "loaded": len(self.loaded.loaded),
                 "new": self.loaded.new,
@@ -233,12 +233,17 @@ class Bench(Seeds):
         config, task = self.config, self.task
         if config.model is not None:
             model, report = load_model(
-                config.model, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed
+                config.model,
+                task.head,
+                labels=task.labels or None,
+                problem_type=task.problem_type,
+                seed=seed,
+                top=config.network,
             )
         else:
             tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
             target = None if config.target_tokenizer is None else Tokenizer.load(config.target_tokenizer)
-            network = self._network(tokenizer, target)
+            network = network_from_scratch(str(config.preset), config.network, tokenizer, target)
             model = build(network, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
             model.tokenizer = tokenizer
             if isinstance(model, EncoderDecoder):
@@ -255,21 +260,6 @@ class Bench(Seeds):
         compute_in(model, config.precision)
         model.recomputes = config.activation_checkpointing
         return model.to(self.device), report
-
-    def _network(self, tokenizer: Tokenizer, target: Tokenizer | None) -> ModelConfig:
-        """The preset over these vocabularies, with what the recipe changes; of one that writes, with what begins and
-        ends a text.
-        """
-        config = self.config
-        published = preset(config.preset)  # type: ignore[arg-type]
-        own: dict[str, Any] = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id or 0}
-        if published.num_decoder_layers:
-            written = target or tokenizer
-            own["decoder_vocab_size"] = None if target is None else target.vocab_size
-            own |= written_ends(published, written)
-        elif target is not None:
-            raise InputError(f"Preset {config.preset} writes no second text: leave --target-tokenizer out.")
-        return preset(config.preset, **{**own, **config.network})  # type: ignore[arg-type]
 
     def start(self, seed: int) -> tuple[Model, Examples, Examples]:
         """The network at its first step, its head told what the training rows say at once; and train and dev as the

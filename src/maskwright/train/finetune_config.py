@@ -42,6 +42,7 @@ OF_ONE_TASK = {
         "average_checkpoints",
     ),
 }
+TOP = ("mix_layers", "top_layers")  # what can be put between the encoder of a model folder and the new head
 CUTS = ("generation", "translation")  # tasks whose long texts are cut
 IN_WINDOWS = ("tagging", "qa")  # tasks that read long texts in windows without being asked
 
@@ -64,7 +65,8 @@ class FinetuneConfig:
     text files; target_tokenizer: from scratch, of the targets, where they have a vocabulary of their own; batch_tokens:
     tokens of a step, both sides counted, instead of batch_size; label_smoothing: the part of the probability that
     training spreads over all tokens; average_checkpoints: the model is the mean of the weights after so many last
-    epochs, None for the best epoch's; network: changes of the preset, by names of ModelConfig;
+    epochs, None for the best epoch's; network: changes of the preset, by names of ModelConfig; of a model folder, what
+    stands between its encoder and the new head (mix_layers, top_layers);
     crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
     without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
@@ -217,11 +219,16 @@ class FinetuneConfig:
             self.batch_tokens is None or self.batch_tokens >= 2 * self.max_length,
             f"Setting 'batch_tokens' is {self.batch_tokens}; it must hold a pair of {self.max_length} tokens a side.",
         )
-        for name in ("network", "target_tokenizer"):
-            check(
-                not getattr(self, name) or self.preset is not None,
-                f"Setting '{name}' goes with --preset (from scratch); a model folder has its own.",
-            )
+        check(
+            self.target_tokenizer is None or self.preset is not None,
+            "Setting 'target_tokenizer' goes with --preset (from scratch); a model folder has its own.",
+        )
+        other = [name for name in self.network if name not in TOP]
+        check(
+            not other or self.preset is not None,
+            f"Setting '{', '.join(other)}' of the network goes with --preset (from scratch); to a model folder, only "
+            f"{' and '.join(TOP)} can be added.",
+        )
         check(
             not (self.average_checkpoints and (self.average_seeds or self.patience)),
             "--average-checkpoints takes the last epochs, so it does not go with --patience, nor with --average-seeds.",

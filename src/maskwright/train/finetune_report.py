@@ -26,6 +26,7 @@ from ..tasks.translation import Translation
 from .choice_report import choice_blocks, choice_facts, guessing
 from .finetune_next import command_of, next_steps
 from .generation_report import written_blocks
+from .mixture import mixture_bars
 from .qa_report import qa_facts, qa_mistakes, refusal_baseline
 from .rare_report import anomaly_blocks, imbalance_table
 from .report import (
@@ -105,12 +106,21 @@ def write_finetune_report(
         Weights(bench.loaded.loaded, bench.loaded.new, bench.loaded.unused),
         *_trust(bench, evaluation),
         *mistake_blocks(bench, evaluation),
+        *_mixture(result.get("mix")),
         _comparison(seeds, metric, simple, words, result),
         next_steps(run.path / "model", bench.task.name),
     ]
     health = _health(result["mean"][metric], simple, words, result["dev_from_train"])
     report = Report(f"{bench.task.name} on {bench.config.train.name}", headline, health, blocks, run.facts()["started"])
     write_report(run.path / "report.html", report)
+
+
+def _mixture(mix: dict[str, Any] | None) -> list[Block]:
+    """What the head takes of each layer, where it reads a mix."""
+    if mix is None:
+        return []
+    labels = ["embeddings", *(f"layer {number}" for number in range(1, len(mix["shares"])))]
+    return [mixture_bars(labels, mix["shares"], [percent(share) for share in mix["shares"]], mix["scale"])]
 
 
 def _final(result: dict[str, Any]) -> list[Block]:

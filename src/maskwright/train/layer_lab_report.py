@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .layer_lab_probe import MIX
+from .mixture import mixture_bars
 from .report import (
     Bar,
     Bars,
@@ -28,7 +29,7 @@ from .report import (
     WhatRan,
     write_report,
 )
-from .report.numbers import file_size, fraction, percent, plus_minus
+from .report.numbers import file_size, percent, plus_minus
 from .run import RunFolder
 
 PROBES = {"linear": "a linear layer", "bilstm": "a BiLSTM"}
@@ -182,15 +183,11 @@ def _mix(rows: Sequence[Any]) -> list[Block]:
     mix = next(row["mix"] for row in rows if row["name"] == MIX)
     labels = ["embeddings", *(f"layer {number}" for number in range(1, len(mix["shares"])))]
     each = list(zip(*mix["each"], strict=True))
-    bars = [
-        Bar(label, share, f"{percent(share)} ({percent(min(seeds))} to {percent(max(seeds))})")
-        for label, share, seeds in zip(labels, mix["shares"], each, strict=True)
+    texts = [
+        f"{percent(share)} ({percent(min(seeds))} to {percent(max(seeds))})"
+        for share, seeds in zip(mix["shares"], each, strict=True)
     ]
-    note = (
-        f"softmax(w) of Peters et al. 2018, equation 1, mean and range over seeds; the scale gamma is "
-        f"{fraction(mix['scale'])}. Without learning each layer has {percent(1 / len(labels))}."
-    )
-    return [Bars(bars, title="What the learned mix takes of each layer", note=note)]
+    return [mixture_bars(labels, mix["shares"], texts, mix["scale"], "mean and range over seeds; ")]
 
 
 def _curves(rows: Sequence[Any], histories: Mapping[str, Any], metric: str, num_layers: int) -> Curves:

@@ -10,6 +10,7 @@ import torch
 
 from ..data.batch import Batch
 from ..models.encoder_decoder import EncoderDecoder
+from ..objectives.causal import guessed_inside
 from ..objectives.denoising import restored
 from .report import MaskExample
 
@@ -54,7 +55,7 @@ def next_examples(job: PretrainJob) -> list[MaskExample]:
     batch = job.held_out.batches[-1].to(job.device) if job.held_out is not None else job.micro_batches(0)[0]
     tokenizer, guesser = job.tokenizer, job.objective.guesser(job.model)
     ids = batch.input_ids.cpu().numpy()  # [tokens]
-    guessed = (batch.labels["clm_positions"] + 1).cpu()  # [labels]
+    guessed = (batch.labels["clm_positions"][guessed_inside(batch)] + 1).cpu()  # [labels]
     edges = batch.cu_seqlens.long()
     owner = torch.searchsorted(edges, guessed, right=True) - 1
     is_late = 2 * (guessed - edges[owner]) >= edges[owner + 1] - edges[owner]
@@ -62,7 +63,10 @@ def next_examples(job: PretrainJob) -> list[MaskExample]:
     if not places:
         return []
     before = torch.tensor([place.position - 1 for place in places], device=batch.input_ids.device)
-    shares = guesser.mlm_logits(guesser.encode(batch).hidden[before]).float().softmax(-1).cpu()  # [places, vocab]
+    vectors = guesser.encode(batch).hidden[before]
+    if guesser.config.separate_directions:
+        vectors = vectors[:, : guesser.config.direction_size]  # what was read from the left
+    shares = guesser.mlm_logits(vectors).float().softmax(-1).cpu()  # [places, vocab]
     seen = [replace(place, stop=place.position + 1) for place in places]
     return [_example(place, ids, share, tokenizer) for place, share in zip(seen, shares, strict=True)]
 

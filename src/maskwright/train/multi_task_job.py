@@ -40,6 +40,7 @@ class SharedEncoder(nn.Module):
         first = next((model for model in models if model.has_pooler), models[0])
         self.encoder: Transformer = first.encoder
         self.heads = nn.ModuleList(model.head for model in models if model.head is not None)
+        self.tops = nn.ModuleList(model.top for model in models if model.top is not None)
         for model in models:
             for name, part in first.encoder.named_children():
                 if getattr(model.encoder, name) is not None:

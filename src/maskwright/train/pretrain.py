@@ -254,7 +254,7 @@ class Workshop:
             self.run.path / name,
             skip_bad_rows=self.config.skip_bad_rows,
             keep_duplicates=self.config.keep_duplicates,
-            joint=joint_of(self.tokenizer) if self.config.objective == "clm" else "",
+            joint=joint_of(self.tokenizer) if self.config.objective in ("clm", "bilm") else "",
         )
 
     def _check_vocabulary(self) -> None:
@@ -288,7 +288,7 @@ class Workshop:
             config.rtd_weight or RTD_WEIGHT,
             frames=bool(tokenizer.opening_ids),
         )
-        return cls(recipe)
+        return cls.suited(self.network, carries=not config.reset_state)(recipe)
 
     def _split(self) -> tuple[np.ndarray, HeldOut | None]:
         """The documents to train on, and what is held out: the --eval text, or a share of the corpus."""

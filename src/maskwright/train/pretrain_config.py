@@ -19,7 +19,9 @@ class PretrainConfig:
     output: the run folder; preset: a name of `maskwright presets`, changed by `model` (names of ModelConfig);
     tokenizer: a saved one, else a WordPiece one of `vocab_size` is trained first; batch_tokens: tokens of one step at
     most; accumulation: micro-batches that make a step; warmup: share of the steps below 1, else steps;
-    short_share: examples of random shorter length; dropout: in this run only (the saved model keeps the network's own
+    short_share: examples of random shorter length; reset_state: of a recurrent network under clm: whether every
+    example begins anew; otherwise what it remembers goes on from batch to batch (truncated backpropagation, max_length
+    tokens at a time); dropout: in this run only (the saved model keeps the network's own
     for fine-tuning; 0 learns more from a text that is seen about once), None for the network's;
     holdout: share of the documents kept for evaluation when no `eval` text is given; eval: text, or a labelled file
     (then a linear probe on frozen features is scored);
@@ -55,6 +57,7 @@ class PretrainConfig:
     mask_rate: float = 0.15
     whole_words: bool = False
     short_share: float = 0.1
+    reset_state: bool = False
     dropout: float | None = None
     generator_share: float | None = None
     rtd_weight: float | None = None

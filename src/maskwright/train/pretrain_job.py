@@ -10,13 +10,11 @@ import torch
 from torch import nn
 
 from ..core.errors import InputError
-from ..core.randomness import generator
 from ..data.batch import Batch
 from ..data.shards import TokenShards
 from ..models.model import Model
 from ..objectives.outcome import Outcome
 from ..objectives.pretraining import MaskedLanguageModelling
-from ..objectives.stream import ExampleStream
 from .loop import Window
 from .next_step import NextStep
 
@@ -39,14 +37,9 @@ class HeldOut:
         seed: int,
         size: int,
     ) -> None:
-        stream = ExampleStream(shards, documents, objective.plan, seed)
-        examples = stream.section(0, 0)[:EVALUATION_SEQUENCES]
-        if not examples:
+        self.batches = objective.held_out(shards, documents, seed=seed, sequences=size, most=EVALUATION_SEQUENCES)
+        if not self.batches:
             raise InputError("The held-out text gives no example: its documents are too short for this objective.")
-        self.batches = [
-            objective.batch(shards, examples[start : start + size], generator(seed, "held-out masks", start))
-            for start in range(0, len(examples), size)
-        ]
         self.objective = objective
         self.tokens = sum(batch.num_tokens for batch in self.batches)
 
@@ -89,7 +82,7 @@ class PretrainJob:
         self.model, self.objective, self.shards, self.device = model, objective, shards, device
         self.sequences, self.accumulation, self.seed = sequences, accumulation, seed
         self.tokenizer, self.held_out, self.probes = tokenizer, held_out, probes
-        self.stream = ExampleStream(shards, documents, objective.plan, seed)
+        self.stream = objective.batches(shards, documents, seed=seed, sequences=sequences, accumulation=accumulation)
         self.place = self.stream.state()  # after the batches that were given, whatever was made ahead
         self._next = NextStep(self._make, ahead=device.type == "cuda")
 
@@ -100,12 +93,7 @@ class PretrainJob:
 
     def _make(self, step: int) -> tuple[list[Batch], dict[str, int]]:
         """The batches of a step, on the device, and where the stream is after them."""
-        batches = [
-            self.objective.batch(
-                self.shards, self.stream.take(self.sequences), generator(self.seed, "masks", step, number)
-            ).to(self.device)
-            for number in range(self.accumulation)
-        ]
+        batches = [self.stream.batch(step, number).to(self.device) for number in range(self.accumulation)]
         return batches, self.stream.state()
 
     def counts(self, batch: Batch) -> dict[str, int]:

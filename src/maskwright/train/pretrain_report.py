@@ -84,7 +84,7 @@ def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
         return [Command(own, "teach it to write texts for texts")]
     teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
     steps = [Command(teach, "teach it a task")]
-    if job.objective.words == "clm":
+    if job.objective.head == "clm":
         steps.insert(0, Command(f'maskwright generate {model} "your text" --top-k 40', "let it write"))
     if job.objective.words == "mlm":
         fill = f'maskwright fill-mask {_guesser_folder(model, job)} "your text with one [MASK] ."'
@@ -118,6 +118,8 @@ def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float],
     if part == "clm":
         perplexity = math.exp(min(scores["clm_loss"], 700.0))
         figures.append(Figure("Perplexity", round(perplexity, 2), note="by token; its tokenizer decides the scale"))
+    if "backward_accuracy" in scores:
+        figures.append(Figure("Previous tokens right", percent(scores["backward_accuracy"]), note="from the other end"))
     for name, what in PAIRS.items():
         if name in scores:
             figures.append(Figure(f"{what.capitalize()} right", percent(scores[name]), note="a coin gets 50 %"))
@@ -175,6 +177,8 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
                 series("masked tokens, held out", "eval_mlm_loss"),
                 series("next tokens, training", "clm_loss"),
                 series("next tokens, held out", "eval_clm_loss"),
+                series("previous tokens, training", "backward_loss"),
+                series("previous tokens, held out", "eval_backward_loss"),
                 series("hidden tokens, training", "denoise_loss"),
                 series("hidden tokens, held out", "eval_denoise_loss"),
             ],
@@ -189,6 +193,12 @@ def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
         Chart(
             "Next tokens guessed right",
             [series("training", "clm_accuracy"), series("held out", "eval_clm_accuracy")],
+            unit="percent",
+            baselines={"commonest token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Previous tokens guessed right",
+            [series("training", "backward_accuracy"), series("held out", "eval_backward_accuracy")],
             unit="percent",
             baselines={"commonest token": baseline.mlm_accuracy},
         ),

@@ -31,6 +31,7 @@ RESULT = "result.json"
 # Settings that a run may change when it goes on: they decide no number, or no more of it than another version of torch.
 _DECIDES_NO_NUMBER = ("tensorboard", "activation_checkpointing", "compile")
 _KINDS = {
+    "pretrain_steps": "a ladder",
     "rare_class": "a rare-lab run",
     "probe": "a layer lab",
     "benchmark": "a benchmark",

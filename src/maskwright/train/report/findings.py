@@ -68,6 +68,19 @@ class Curves(Block):
 
 
 @dataclass(frozen=True)
+class ColouredText(Block):
+    """A text coloured by a number for each piece of it. pieces: text and number, -1 to 1; low, high: what they mean."""
+
+    holds: ClassVar = ("pieces",)
+
+    pieces: Sequence[tuple[str, float]]
+    title: str = "Text"
+    note: str = ""
+    low: str = "-1"
+    high: str = "1"
+
+
+@dataclass(frozen=True)
 class SeenBlocks(Block):
     """Maps of sparse attention. maps: name -> a line for each block of queries, "#" for a block of keys it sees."""
 

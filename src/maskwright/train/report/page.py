@@ -31,6 +31,7 @@ from .content import (
 from .drawings import Flow, Folded, Grid, SourceCode, Tokens
 from .findings import (
     Checkpoints,
+    ColouredText,
     Comparison,
     Confusion,
     Curves,
@@ -185,6 +186,7 @@ def _anchors(titles: Sequence[str]) -> list[str]:
 VIEWS: dict[type, Callable[[Any], Markup]] = {
     Bars: plain.bars,
     Checkpoints: tables.checkpoints,
+    ColouredText: plain.coloured_text,
     Comparison: comparison.comparison,
     Dots: comparison.dots,
     Confusion: answers.confusion,

@@ -9,8 +9,10 @@ from .. import numbers
 from ..charts.bars import bar_list
 from ..charts.bars import histogram as histogram_chart
 from ..content import Bars, Facts, Histogram, KeyFigures, NextSteps, Paragraph, Value, WhatRan
+from ..findings import ColouredText
 from ..markup import Markup, data_text, element, join
 
+SHADES = 4  # of each colour; style.css has as many
 UNBROKEN = 30  # characters that fit beside each other on a phone
 
 
@@ -65,6 +67,24 @@ def bars(block: Bars) -> Markup:
 def histogram(block: Histogram) -> Markup:
     """Upright bars over a number line."""
     return join(histogram_chart(block), note(block.note))
+
+
+def coloured_text(block: ColouredText) -> Markup:
+    """Each piece on a colour: from one through none to the other, in SHADES steps on either side."""
+    pieces = [element("span", text, class_=_shade(value)) for text, value in block.pieces]
+    key = element(
+        "p",
+        element("span", block.low, class_=_shade(-1.0)),
+        " to ",
+        element("span", block.high, class_=_shade(1.0)),
+        class_="note",
+    )
+    return join(element("p", pieces, class_="coloured", dir="auto"), key, note(block.note))
+
+
+def _shade(value: float) -> str | None:
+    step = round(min(max(value, -1.0), 1.0) * SHADES)
+    return f"{'cold' if step < 0 else 'warm'} s{abs(step)}" if step else None
 
 
 def next_steps(block: NextSteps) -> Markup:

@@ -1,0 +1,97 @@
+"""`maskwright cells`: what single cells of a recurrent network tell along a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .common import (
+    DebugFlag,
+    DeviceOption,
+    JsonFlag,
+    QuietFlag,
+    SkipBadRowsFlag,
+    ThreadsOption,
+    print_json,
+    print_table,
+    print_text,
+    set_threads,
+)
+from .complexity import PageOption, check_page
+
+if TYPE_CHECKING:
+    from ..models.model import Model
+
+
+def cells(
+    model: Annotated[str, typer.Argument(help="A recurrent language model: a folder, or a name of the hub.")],
+    text: Annotated[list[str], typer.Argument(help="Text to read: files, folders or globs.")],
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(help="quotes, line, depth, comment or condition. Repeatable.  [default: all]", show_default=False),
+    ] = None,
+    unit: Annotated[
+        list[str] | None, typer.Option(help="Draw this unit too. Repeatable.", metavar="LAYER:UNIT")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Units to name for each rule.")] = 3,
+    max_tokens: Annotated[int, typer.Option(min=4, help="Tokens of the text to read, from its beginning.")] = 50_000,
+    output: PageOption = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    skip_bad_rows: SkipBadRowsFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Find cells that follow a rule: inside quotes, place in the line, depth of brackets, comments, conditions.
+
+    Each unit is searched by its correlation with the rule on the first half of the text, and confirmed on the second.
+    With -o the text is coloured by the best unit of each rule.
+
+    Examples:
+
+        maskwright cells runs/lstm/model book.txt -o cells.html
+
+        maskwright cells runs/lstm/model book.txt --rule quotes --rule line --top 5
+
+        maskwright cells runs/lstm/model book.txt --unit 2:17 -o unit.html --json
+    """
+    from ..api import open_model
+    from ..inference.ready import tokenizer_of
+    from ..inspect.cells import find_units, read_cells
+    from ..inspect.cells_page import headline, write_cells
+    from ..inspect.rules import RULES
+    from ..inspect.text import documents_of, tokens_of
+
+    check_page(output)
+    set_threads(threads)
+    loaded = open_model(model, ("clm",), device, "fp32")
+    shown = [_unit(one, loaded) for one in unit or []]
+    read = tokens_of(documents_of(text, skip_bad_rows=skip_bad_rows), tokenizer_of(loaded))
+    readings = read_cells(loaded, read, max_tokens)
+    found = [one for name in rule or list(RULES) for one in find_units(readings, name, top)]
+    if output is not None:
+        write_cells(output, readings, found, shown, Path(model).name)
+    if json:
+        print_json({"tokens": len(readings.ends), "units": [one.to_json() for one in found]})
+        return
+    rows = [[one.rule, f"{one.layer}:{one.unit}", f"{one.searched:+.3f}", f"{one.confirmed:+.3f}"] for one in found]
+    print_table(["rule", "unit", "searched", "confirmed"], rows, right=["searched", "confirmed"])
+    print_text(headline(found))
+    if output is not None:
+        print_text(f"page: {output}")
+
+
+def _unit(text: str, model: Model) -> tuple[int, int]:
+    """Layer, from 1, and unit, from 0. Raises ConfigError."""
+    from ..core.config import check
+
+    layers, size = model.config.num_hidden_layers, model.config.direction_size
+    layer, _, unit = text.partition(":")
+    is_there = layer.isdecimal() and unit.isdecimal() and 1 <= int(layer) <= layers and int(unit) < size
+    check(
+        is_there, f"--unit is '{text}'; it must be a layer from 1 to {layers} and a unit from 0 to {size - 1}, as 1:0."
+    )
+    return int(layer), int(unit)

@@ -1,0 +1,71 @@
+"""What a cell may have learnt to follow, a number for each character of a text (Karpathy et al. 2015, section 4.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+OPENING, CLOSING = "([{", ")]}"
+_CONDITION = re.compile(r"\bif\b[^:\n{]*")
+_COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+
+
+def inside_quotes(text: str) -> np.ndarray:
+    """1 between quotation marks, 0 outside. A blank line ends a quotation that was not closed. float64 [characters]."""
+    found, is_open = np.zeros(len(text)), False
+    for place, character in enumerate(text):
+        found[place] = is_open
+        if character in "“«" or (character == '"' and not is_open):
+            is_open = True
+        elif character in '”»"' or (character == "\n" and text[place - 1 : place] == "\n"):
+            is_open = False
+    return found
+
+
+def place_in_line(text: str) -> np.ndarray:
+    """Characters since the line began. float64 [characters]."""
+    found, start = np.zeros(len(text)), 0
+    for place, character in enumerate(text):
+        found[place] = place - start
+        if character == "\n":
+            start = place + 1
+    return found
+
+
+def depth_of_brackets(text: str) -> np.ndarray:
+    """Brackets that are open; one that closes nothing counts as none. float64 [characters]."""
+    found, depth = np.zeros(len(text)), 0
+    for place, character in enumerate(text):
+        depth = max(depth + (character in OPENING) - (character in CLOSING), 0)
+        found[place] = depth
+    return found
+
+
+def inside_comment(text: str) -> np.ndarray:
+    """1 in a comment (#, //, /* */), 0 outside. float64 [characters]."""
+    return _inside(_COMMENT, text)
+
+
+def inside_condition(text: str) -> np.ndarray:
+    """1 from the word "if" to the end of its condition (a colon, a brace or the line's end), 0 elsewhere. float64
+    [characters].
+    """
+    return _inside(_CONDITION, text)
+
+
+def _inside(pattern: re.Pattern[str], text: str) -> np.ndarray:
+    found = np.zeros(len(text))
+    for match in pattern.finditer(text):
+        found[match.start() : match.end()] = 1.0
+    return found
+
+
+RULES: dict[str, tuple[Callable[[str], np.ndarray], str]] = {
+    "quotes": (inside_quotes, "inside quotation marks"),
+    "line": (place_in_line, "how far the line has come"),
+    "depth": (depth_of_brackets, "how many brackets are open"),
+    "comment": (inside_comment, "inside a comment"),
+    "condition": (inside_condition, "inside the condition of an if"),
+}

@@ -1,0 +1,272 @@
+"""Is BERT worth it on these rows? From counted words to BERT under one budget, in one table.
+
+Each rung is pre-trained (where it is), fine-tuned over seeds, and measured in a process of its own. What is finished
+stays, so the same command goes on where it was cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..core import storage
+from ..core.config import to_dict
+from ..core.errors import MissingExtraError
+from ..core.progress import note, warn
+from ..hub.folders import load_model
+from ..models.device import resolve_device, resolve_precision
+from ..tasks.classification import Classification
+from ..text.tables import Row
+from ..text.tokenizer import Tokenizer
+from .finetune import finetune, pose_task, read_data
+from .finetune_config import FinetuneConfig
+from .ladder_config import LadderConfig
+from .ladder_measure import measured_apart, times_of
+from .ladder_rungs import Rung, rungs_of
+from .pretrain import pretrain
+from .pretrain_config import PretrainConfig
+from .run import RunFolder, open_run
+from .static_vectors import StaticConfig, train_static_vectors
+
+MEASURED_TEXTS = 256
+MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class LadderResult:
+    """Where the results are, and the table: for each rung its name, title, score (mean and deviation over seeds),
+    seconds of training and of pre-training, latency, texts a second, parameters, megabytes on disk and in memory.
+    left_out: rungs that could not be climbed, and why.
+    """
+
+    output: Path
+    metric: str
+    rows: list[dict[str, Any]]
+    left_out: dict[str, str]
+    already_finished: bool = False
+
+    @property
+    def report(self) -> Path:
+        """The page to look at."""
+        return self.output / "report.html"
+
+
+def ladder(config: LadderConfig, *, restart: bool = False) -> LadderResult:
+    """Run `config`, or go on with it where it was cut off; a finished run is not run again.
+
+    Raises RowErrors for bad rows, RunError when the folder holds another run, ModelFolderError for a given model that
+    cannot be read.
+    """
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        if run.result is None:
+            climb = Ladder(config, run)
+            rows = climb.climb()
+            result = {"metric": climb.metric, "rows": rows, "left_out": climb.left_out, "dev_rows": len(climb.dev)}
+            from .ladder_report import write_ladder_report
+
+            write_ladder_report(run, result)
+            run.finish(result)
+            return LadderResult(run.path, climb.metric, rows, climb.left_out)
+        found = run.result
+        return LadderResult(run.path, found["metric"], found["rows"], found["left_out"], already_finished=True)
+
+
+class Ladder:
+    """The rows of a ladder, what all rungs share, and the rungs."""
+
+    def __init__(self, config: LadderConfig, run: RunFolder) -> None:
+        self.config, self.run = config, run
+        self.left_out: dict[str, str] = {}
+        for model in config.models:
+            load_model(model, None)  # one that cannot be read is said before any work
+        recipe = self._finetuning({"preset": "bert-tiny", "tokenizer": run.path / "tokenizer"}, "none")
+        task, data = pose_task(recipe, read_data(recipe))
+        assert isinstance(task, Classification)
+        self.task, self.train, self.dev = task, data.train, data.dev
+        self.metric = config.metric or task.main_metric
+        self.texts = run.path / "texts.json"
+        if not self.texts.exists():
+            shown = [row.text if row.text_pair is None else [row.text, row.text_pair] for row in self.dev]
+            storage.write_json(self.texts, shown[:MEASURED_TEXTS])
+        self.corpus = self._corpus()
+        self.tokenizer = self._tokenizer()
+
+    def climb(self) -> list[dict[str, Any]]:
+        """Run every rung that is not finished, telling how far it is."""
+        found = []
+        rungs = rungs_of(self.config)
+        for number, rung in enumerate(rungs, 1):
+            path = self.run.path / "rungs" / f"{rung.name}.json"
+            if not path.exists():
+                note(f"Rung {number} of {len(rungs)}: {rung.title} ({rung.about}).")
+                try:
+                    row = self._climb(rung)
+                except MissingExtraError as error:
+                    warn(f"{rung.title} is left out: {error}")
+                    self.left_out[rung.title] = str(error)
+                    continue
+                path.parent.mkdir(exist_ok=True)
+                storage.write_json(path, row)
+            found.append(storage.read_json(path))
+        return found
+
+    # -- rungs -----------------------------------------------------------------------------------------------------
+
+    def _climb(self, rung: Rung) -> dict[str, Any]:
+        about = {"name": rung.name, "title": rung.title, "about": rung.about, "pretrain_seconds": 0.0}
+        if rung.finetune is None:
+            return about | self._count_words()
+        settings = dict(rung.finetune)
+        if rung.pretrain is not None:
+            settings["model"], about["pretrain_seconds"] = self._pretrain(rung)
+        elif rung.name == "static":
+            settings["model"], about["pretrain_seconds"] = self._static_vectors()
+        elif "preset" in settings:
+            settings["tokenizer"] = self.tokenizer
+        result = finetune(self._finetuning(settings, rung.name))
+        model, _ = load_model(result.model)
+        seconds = _logged_seconds(result.output) / self.config.seeds
+        size = (result.model / "model.safetensors").stat().st_size
+        config = self.config
+        measured = measured_apart(result.model, self.texts, config.device, "auto", torch.get_num_threads())
+        return {
+            **about,
+            "score": result.mean[self.metric],
+            "deviation": result.deviation[self.metric] if config.seeds > 1 else None,
+            "train_seconds": seconds,
+            "parameters": model.num_parameters,
+            "disk_mb": size / MB,
+            **measured,
+        }
+
+    def _count_words(self) -> dict[str, Any]:
+        """TF-IDF of words and pairs of words, and a logistic regression."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.multiclass import OneVsRestClassifier
+        from sklearn.pipeline import make_pipeline
+
+        start = time.perf_counter()
+        judge: Any = LogisticRegression(C=10.0, max_iter=1000, random_state=self.config.seed)
+        judge = OneVsRestClassifier(judge) if self.task.multi_label else judge
+        model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), judge)
+        model.fit([_joined(row) for row in self.train], _targets(self.task, self.train).numpy())
+        seconds = time.perf_counter() - start
+        shares = torch.from_numpy(model.predict_proba([_joined(row) for row in self.dev])).float()
+        logits = torch.logit(shares, 1e-7) if self.task.multi_label else shares.clamp_min(1e-12).log()
+        score = self.task.metrics(logits, _targets(self.task, self.dev))[self.metric]
+        counted = model[0].idf_.nbytes + sum(one.coef_.nbytes for one in getattr(model[1], "estimators_", [model[1]]))
+        texts = [" ".join(text) if isinstance(text, list) else text for text in storage.read_json(self.texts)]
+        return {
+            "score": score,
+            "deviation": 0.0 if self.config.seeds > 1 else None,  # no draw decides it
+            "train_seconds": seconds,
+            "parameters": counted // model[0].idf_.itemsize,
+            "disk_mb": counted / MB,
+            "memory_mb": counted / MB,
+            **times_of(model.predict_proba, texts),
+        }
+
+    def _pretrain(self, rung: Rung) -> tuple[str, float]:
+        """The model folder of a pre-training run, and its seconds."""
+        config = self.config
+        result = pretrain(
+            PretrainConfig(
+                corpus=self.corpus,
+                output=self.run.path / "pretrained" / rung.name,
+                tokenizer=self.tokenizer,
+                steps=config.pretrain_steps,
+                batch_tokens=config.pretrain_tokens,
+                max_length=config.max_length,
+                skip_bad_rows=config.skip_bad_rows,
+                seed=config.seed,
+                device=config.device,
+                precision=config.precision,
+                **rung.pretrain,  # type: ignore[arg-type]
+            )
+        )
+        return str(result.model), _logged_seconds(result.output)
+
+    def _static_vectors(self) -> tuple[str, float]:
+        """The folder of static vectors, and the seconds that they took."""
+        folder, config = self.run.path / "pretrained" / "static", self.config
+        clock = self.run.path / "pretrained" / "static.json"
+        if not clock.exists():
+            folder.parent.mkdir(exist_ok=True)
+            start = time.perf_counter()
+            train_static_vectors(
+                StaticConfig(
+                    self.corpus,
+                    folder,
+                    config.static_method,
+                    size=config.hidden_size,
+                    vocab_size=config.vocab_size,
+                    seed=config.seed,
+                    skip_bad_rows=config.skip_bad_rows,
+                ),
+                replace_folder=True,
+            )
+            storage.write_json(clock, {"seconds": time.perf_counter() - start})
+        return str(folder), storage.read_json(clock)["seconds"]
+
+    # -- what they share -------------------------------------------------------------------------------------------
+
+    def _finetuning(self, settings: dict[str, Any], name: str) -> FinetuneConfig:
+        config = self.config
+        return FinetuneConfig(
+            config.data,
+            config.output / "finetuned" / name,
+            dev=config.dev,
+            columns=config.columns,
+            metric=config.metric,
+            epochs=config.epochs,
+            seeds=config.seeds,
+            batch_size=config.batch_size,
+            max_length=config.max_length,
+            skip_bad_rows=config.skip_bad_rows,
+            seed=config.seed,
+            device=config.device,
+            precision=config.precision,
+            **settings,
+        )
+
+    def _corpus(self) -> tuple[str, ...]:
+        if self.config.corpus:
+            return self.config.corpus
+        path = self.run.path / "texts.jsonl"
+        if not path.exists():
+            lines = (json.dumps({"text": _joined(row)}, ensure_ascii=False) for row in self.train)
+            storage.write_text(path, "\n".join(lines) + "\n")
+        return (str(path),)
+
+    def _tokenizer(self) -> Path:
+        path = self.run.path / "tokenizer"
+        if not path.exists():
+            note(f"Training the WordPiece tokenizer that all rungs share, {self.config.vocab_size:,} pieces at most.")
+            Tokenizer.train(
+                list(self.corpus), vocab_size=self.config.vocab_size, skip_bad_rows=self.config.skip_bad_rows
+            ).save(path)
+        return path
+
+
+def _joined(row: Row) -> str:
+    return row.text if row.text_pair is None else f"{row.text} {row.text_pair}"
+
+
+def _targets(task: Classification, rows: Sequence[Row]) -> torch.Tensor:
+    """What the task makes of the labels: int64 [rows], or float [rows, labels] of several labels."""
+    return task.as_targets([task.target(row.label) for row in rows])
+
+
+def _logged_seconds(folder: Path) -> float:
+    """Seconds of training that a run has logged, all its seeds together."""
+    logs = [RunFolder(path.parent, {}) for path in folder.rglob("metrics.jsonl")]
+    return float(sum(record.get("seconds", 0.0) for log in logs for record in log.records()))

@@ -1,0 +1,95 @@
+"""How fast a model answers and how much memory it takes, in a process of its own.
+
+python -m maskwright.train.ladder_measure FOLDER TEXTS DEVICE PRECISION THREADS; TEXTS is a JSON list in a file. Prints
+one JSON object: latency_ms (median, one text at a time), texts_per_second (all at once), memory_mb (what the process
+grew by from before the model was opened to its fullest moment).
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InputError
+from ..core.progress import set_quiet
+
+SINGLE = 30  # texts that are answered one at a time
+LEAST_SECONDS = 0.5
+
+
+def measured_apart(folder: Path, texts: Path, device: str, precision: str, threads: int) -> dict[str, float]:
+    """Measure a model folder in a fresh process. texts: a JSON file. Raises InputError where that fails."""
+    command = [sys.executable, "-m", "maskwright.train.ladder_measure"]
+    found = subprocess.run(
+        [*command, str(folder), str(texts), device, precision, str(threads)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode:
+        said = found.stderr.strip().splitlines()[-1:] or ["nothing was said"]
+        raise InputError(f"{folder} could not be measured: {said[0]}")
+    result: dict[str, float] = json.loads(found.stdout)
+    return result
+
+
+def times_of(answer: Callable[[Sequence[Any]], Any], texts: Sequence[Any]) -> dict[str, float]:
+    """latency_ms and texts_per_second of whatever answers texts."""
+    single = list(texts[:SINGLE])
+    answer(single[:2])
+    each = []
+    for text in single:
+        start = time.perf_counter()
+        answer([text])
+        each.append(time.perf_counter() - start)
+    rounds, start = 0, time.perf_counter()
+    while (passed := time.perf_counter() - start) < LEAST_SECONDS:
+        answer(texts)
+        rounds += 1
+    passed = time.perf_counter() - start
+    return {"latency_ms": 1e3 * statistics.median(each), "texts_per_second": rounds * len(texts) / passed}
+
+
+def _main(folder: str, texts: str, device: str, precision: str, threads: str) -> None:
+    import torch
+
+    from ..core import storage
+    from ..hub.folders import load_model, read_facts
+    from ..inference.predict import Predictor, trained_length
+    from ..inference.ready import place
+    from ..tasks.base import task_of_model
+
+    set_quiet(True)
+    torch.set_num_threads(int(threads))
+    rows = [tuple(text) if isinstance(text, list) else text for text in storage.read_json(Path(texts))]
+    before = _resident_mb()
+    facts = read_facts(folder)
+    model = place(load_model(folder)[0], device, precision)
+    predictor = Predictor(model, task_of_model(model, facts), trained_length(facts))
+    found = times_of(lambda part: predictor.predict(list(part)), rows)
+    print(json.dumps({**found, "memory_mb": _peak_mb() - before}))
+
+
+def _resident_mb() -> float:
+    """The memory that the process holds now; where the system does not tell, the most that it has held."""
+    pages = Path("/proc/self/statm")
+    if not pages.is_file():
+        return _peak_mb()
+    return int(pages.read_text(encoding="ascii").split()[1]) * resource.getpagesize() / (1 << 20)
+
+
+def _peak_mb() -> float:
+    """The most memory that the process has held; Linux counts it in kilobytes, macOS in bytes."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

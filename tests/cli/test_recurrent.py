@@ -1,0 +1,115 @@
+"""Commands on recurrent networks: pre-train, write, score, look inside, measure, climb."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from train.runs import corpus, labelled
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
+    """A folder with a corpus, an LSTM and an RNN that read bytes."""
+    where = tmp_path_factory.mktemp("recurrent")
+    text, tok = corpus(where), where / "tok"
+    run_once("tokenizer", "train", "--kind", "byte-bpe", "--vocab-size", 261, "-o", tok, text, "--quiet")
+    network = ["--set", "hidden_size=16", "--set", "num_hidden_layers=1", "--objective", "clm", "--tokenizer", tok]
+    speed = ["--steps", 20, "--batch-tokens", 512, "--max-length", 32, "--lr", 1e-2, "--precision", "fp32"]
+    for name in ("lstm", "rnn"):
+        run_once("pretrain", "--preset", f"{name}-small", *network, *speed, "-o", where / name, text, "--quiet")
+    return where
+
+
+def test_what_was_trained_writes_and_is_scored(folder: Path, maskwright):
+    code, out, _ = maskwright("generate", folder / "lstm/model", "the ", "--top-k", 5, "--max-new-tokens", 10, "--json")
+    assert code == 0 and json.loads(out)["continuations"][0]["num_tokens"] == 10
+    _, out, _ = maskwright("evaluate", folder / "lstm/model", folder / "corpus.txt", "--json")
+    assert 1 < json.loads(out)["metrics"]["perplexity"] < 261
+    code, _, said = maskwright("evaluate", folder / "lstm/model", folder / "corpus.txt", "--stride", 8)
+    assert code == 2 and "no windows" in said
+    code, _, said = maskwright(
+        "pretrain", "--preset", "bert-tiny", "--objective", "bilm", "-o", folder / "x", folder / "corpus.txt"
+    )
+    assert code == 2 and "recurrent" in said and not (folder / "x").exists()
+
+
+def test_reset_state_is_another_run(folder: Path, maskwright):
+    same = ["pretrain", "--preset", "lstm-small", "--objective", "clm", "-o", folder / "lstm", folder / "corpus.txt"]
+    code, _, said = maskwright(*same, "--reset-state")
+    assert code == 2 and "reset_state" in said
+
+
+def test_gradients_are_shown_for_every_network(folder: Path, maskwright):
+    words = [
+        "gradients",
+        folder / "rnn/model",
+        folder / "lstm/model",
+        "--text",
+        folder / "corpus.txt",
+        "--distance",
+        10,
+    ]
+    code, out, _ = maskwright(*words, "--untrained", "--json", "-o", folder / "g.html")
+    found = json.loads(out)
+    assert code == 0 and len(found) == 4 and all(len(one["norms"]) == 10 for one in found)
+    assert "untrained" in (folder / "g.html").read_text()
+    code, out, _ = maskwright(*words)
+    assert code == 0 and "multiplies" in out
+    code, _, said = maskwright("gradients", folder / "rnn/model")
+    assert code == 2 and "--text" in said
+
+
+def test_cells_are_found_and_drawn(folder: Path, maskwright):
+    words = ["cells", folder / "lstm/model", folder / "corpus.txt", "--max-tokens", 2000]
+    code, out, _ = maskwright(*words, "--rule", "line", "--top", 2, "--unit", "1:3", "-o", folder / "c.html", "--json")
+    found = json.loads(out)
+    assert code == 0 and len(found["units"]) == 2 and found["units"][0]["rule"] == "line"
+    assert "Layer 1, unit 3" in (folder / "c.html").read_text()
+    code, out, _ = maskwright(*words)
+    assert code == 0 and "searched" in out
+    for wrong, hint in (("2:0", "1 to 1"), ("x", "1:0")):
+        code, _, said = maskwright(*words, "--unit", wrong)
+        assert code == 2 and hint in said
+    code, _, said = maskwright(*words, "--rule", "qoutes")
+    assert code == 2 and "quotes" in said
+    code, _, said = maskwright(*words, "-o", "cells.png")
+    assert code == 2 and ".html" in said
+
+
+def test_complexity_prints_the_table_and_refuses_odd_lengths(folder: Path, maskwright):
+    words = ["complexity", "--lengths", "64,128,256", "--width", 8, "--quiet"]
+    code, out, _ = maskwright(*words, "-o", folder / "n.html", "--json")
+    found = json.loads(out)["layers"]
+    assert code == 0 and [one["kind"] for one in found][:2] == ["self-attention", "recurrent"]
+    assert (folder / "n.html").exists()
+    code, out, _ = maskwright(*words)
+    assert code == 0 and "O(n^2 d)" in out
+    code, _, said = maskwright("complexity", "--lengths", "64,x")
+    assert code == 2 and "128,256,512" in said
+
+
+def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright):
+    train, dev = labelled(folder / "train.tsv", 40, 1), labelled(folder / "dev.tsv", 20, 2)
+    words = ["ladder", "--data", train, "--dev", dev, "--only", "words", "--seeds", 1, "-o", folder / "ladder"]
+    code, out, _ = maskwright(*words)
+    assert code == 0 and "counted words" in out and "report:" in out
+    _, out, _ = maskwright(*words, "--json")
+    assert [row["name"] for row in json.loads(out)["rungs"]] == ["words"]
+    code, _, said = maskwright(*words[:-1], folder / "other", "--only", "brt")
+    assert code == 2 and "bert" in said
+
+
+def test_vectors_without_their_library_name_the_extra(folder: Path, maskwright):
+    try:
+        import gensim  # noqa: F401
+    except ImportError:
+        code, _, said = maskwright("vectors", folder / "corpus.txt", "-o", folder / "vec")
+        assert code != 0 and "maskwright[vectors]" in said and not (folder / "vec").exists()
+    else:
+        code, out, _ = maskwright(
+            "vectors", folder / "corpus.txt", "-o", folder / "vec", "--size", 8, "--json", "--quiet"
+        )
+        assert code == 0 and json.loads(out)["words"] > 5

@@ -1,0 +1,225 @@
+"""Recurrent networks as models: directions, memory, heads, folders, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.inference.ready import place
+from maskwright.models.decoding.choice import decoder_of
+from maskwright.models.decoding.rules import Rules
+from maskwright.models.decoding.search import grow
+from maskwright.models.describe import parameter_count
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+from models.recurrent_models import model, network
+
+ROWS = [[5, 6, 7, 8, 9], [10, 11], [12, 13, 14, 15, 16, 17, 18]]
+
+
+def hidden(made, rows):
+    """Hidden states of each row."""
+    batch = Batch.from_sequences(rows)
+    return made.encode(batch).hidden.split(batch.lengths)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_from_the_left_a_token_sees_nothing_of_those_behind_it(cell: str):
+    made = model(recurrent=cell)
+    whole, changed = hidden(made, [[5, 6, 7, 8]])[0], hidden(made, [[5, 6, 7, 20]])[0]
+    assert torch.equal(whole[:3], changed[:3])
+    assert not torch.allclose(whole[3], changed[3])
+
+
+@pytest.mark.parametrize(("name", "meets"), [("bilstm-small", True), ("elmo-small", False)])
+def test_from_both_ends_the_output_is_twice_a_direction_and_directions_meet_or_do_not(name: str, meets: bool):
+    made = model(name, None)
+    whole, changed = hidden(made, [[5, 6, 7, 8]])[0], hidden(made, [[5, 6, 20, 8]])[0]
+    assert whole.shape == (4, 2 * made.config.direction_size)
+    left = torch.equal(whole[:2, :6], changed[:2, :6])
+    right = torch.equal(whole[3:, 6:], changed[3:, 6:])
+    assert (left, right) == (not meets, not meets)
+
+
+def test_a_text_in_pieces_is_the_text_whole_when_what_was_remembered_goes_on():
+    made = model()
+    whole = hidden(made, ROWS)
+    first = made.read_on(Batch.from_sequences([row[:2] for row in ROWS]))
+    second = made.read_on(Batch.from_sequences([row[2:] for row in ROWS]), first.states)
+    rest = second.hidden.split([len(row) - 2 for row in ROWS])
+    for own, other in zip(rest, whole, strict=True):
+        torch.testing.assert_close(own, other[2:])
+    forgetful = made.read_on(Batch.from_sequences([row[2:] for row in ROWS]))
+    assert not torch.allclose(forgetful.hidden, second.hidden)
+
+
+@pytest.mark.parametrize("name", ["lstm-small", "bilstm-small"])
+@pytest.mark.parametrize("head", ["classification", "tagging", "tagging-crf", "qa", "mlm", "choice"])
+def test_every_head_gives_the_same_padded_and_packed(name: str, head: str):
+    made = model(name, head)
+    ids, mask = torch.zeros(3, 8, dtype=torch.int64), torch.zeros(3, 8, dtype=torch.int64)
+    for number, row in enumerate(ROWS):
+        ids[number, 8 - len(row) :], mask[number, 8 - len(row) :] = torch.tensor(row), 1
+    if head == "choice":
+        ids, mask = ids[None], mask[None]
+    out = made(input_ids=ids, attention_mask=mask)
+    if head == "qa":
+        packed = made.logits(Batch.from_sequences(ROWS)).split([len(row) for row in ROWS])
+        for number, part in enumerate(packed):
+            shares = part[:, 0].softmax(0)
+            torch.testing.assert_close(out.start_logits[number].softmax(0)[8 - len(part) :], shares)
+    elif head in ("classification", "choice"):
+        torch.testing.assert_close(out.logits.view(3, -1), made.logits(Batch.from_sequences(ROWS)).view(3, -1))
+    else:
+        encoded = Batch.from_sequences(ROWS)
+        packed = made.mlm_logits(made.encode(encoded).hidden) if head == "mlm" else made.logits(encoded)
+        torch.testing.assert_close(out.logits[mask.bool()], packed)
+
+
+@pytest.mark.parametrize(
+    ("name", "head"), [("gru-small", "clm"), ("elmo-small", "bilm"), ("bilstm-small", "tagging-crf")]
+)
+def test_a_folder_brings_the_same_numbers_back(name: str, head: str, tmp_path):
+    made = model(name, head)
+    made.save(tmp_path / "m")
+    loaded, report = load_model(tmp_path / "m")
+    assert not report.new and not report.unused and loaded.config == made.config
+    assert all(torch.equal(one, other) for one, other in zip(hidden(made, ROWS), hidden(loaded, ROWS), strict=True))
+    assert "LSTM cells" in (tmp_path / "m" / "README.md").read_text() or name == "gru-small"
+
+
+def test_a_task_head_on_a_language_model_keeps_its_encoder(tmp_path):
+    made = model("elmo-small", "bilm")
+    made.save(tmp_path / "m")
+    tagger, report = load_model(tmp_path / "m", "tagging", labels=3)
+    assert {name.split(".")[0] for name in report.new} == {"head"}
+    assert torch.equal(hidden(made, ROWS)[0], hidden(tagger, ROWS)[0])
+
+
+def test_the_head_of_both_directions_gives_the_losses_of_each():
+    made = model("elmo-small", "bilm")
+    ids = torch.tensor([ROWS[2]])
+    out = made(input_ids=ids, labels=ids)
+    assert out.logits.shape == (1, 7, 2, 60)
+    shares = out.logits[0].log_softmax(-1)
+    following = [-shares[place, 0, ids[0, place + 1]] for place in range(6)]
+    before = [-shares[place, 1, ids[0, place - 1]] for place in range(1, 7)]
+    torch.testing.assert_close(out.loss, torch.stack(following + before).mean())
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_texts_grow_as_they_would_read_whole(cell: str, use_cache: bool):
+    made = model(recurrent=cell)
+    prompts = [[5, 6, 7], [8]]
+    grown = grow(decoder_of(made, prompts, 6, use_cache=use_cache), prompts, Rules(greedy=True), max_new_tokens=6)
+    for prompt, one in zip(prompts, grown, strict=True):
+        row = list(prompt)
+        for token in one.ids:
+            assert int(made.mlm_logits(hidden(made, [row])[0][-1:]).argmax()) == token
+            row.append(token)
+
+
+def test_rows_of_a_decoder_go_on_in_any_order():
+    made = model()
+    decoder = decoder_of(made, [[5, 6], [7, 8]], 4)
+    decoder.start()
+    decoder.keep(torch.tensor([1, 0, 1]))
+    found = decoder.step(torch.tensor([9, 9, 9]))
+    expected = torch.cat([made.mlm_logits(hidden(made, [row])[0][-1:]) for row in ([7, 8, 9], [5, 6, 9], [7, 8, 9])])
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_seed_decides_the_weights_and_a_cell_begins_by_remembering():
+    one, same, other = (build(network(), "clm", seed=seed) for seed in (1, 1, 2))
+    name = "encoder.stack.layers.0.kernel.weight_hh_l0"
+    weights = [dict(made.named_parameters())[name] for made in (one, same, other)]
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+    assert float(weights[0].detach().abs().max()) <= 12**-0.5
+    bias = dict(one.named_parameters())["encoder.stack.layers.0.kernel.bias_ih_l0"]
+    assert bias.tolist() == [0.0] * 12 + [1.0] * 12 + [0.0] * 24
+
+
+def test_the_engine_leaves_recurrent_networks_to_torch():
+    made = place(model("bilstm-small", None), "cpu", "fp32")
+    expected = hidden(made, ROWS)
+    with torch.inference_mode():
+        found = hidden(made, ROWS)
+    assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
+    with pytest.raises(ConfigError, match="recurrent"):
+        place(model("bilstm-small", None), "cpu", "int8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"recurrent": "lsmt"}, "rnn, gru, lstm"),
+        ({"attention": "window"}, "from the left"),
+        ({"attention": "full", "hidden_size": 13}, "even hidden_size"),
+        ({"separate_directions": True}, "from the left"),
+        ({"positions": "absolute"}, "positions 'absolute'"),
+        ({"classifier_act": None}, "classifier_act"),
+        ({"num_decoder_layers": 2}, "num_decoder_layers"),
+    ],
+)
+def test_what_a_recurrent_network_cannot_be_is_refused(changes, said: str):
+    with pytest.raises(ConfigError, match=said):
+        network(**changes)
+
+
+def test_what_only_recurrent_networks_do_is_refused_elsewhere():
+    with pytest.raises(ConfigError, match="recurrent"):
+        network("bert-tiny", num_attention_heads=2, separate_directions=True)
+    with pytest.raises(ConfigError, match="never meet"):
+        build(network("bilstm-small"), "bilm")
+    batch = Batch.from_sequences(ROWS)
+    with pytest.raises(InputError, match="remembers"):
+        model("bilstm-small", None).read_on(batch)
+    with pytest.raises(InputError, match="no attention weights"):
+        model().encode(batch, attentions=True)
+
+
+def test_a_character_has_the_vector_of_its_word_and_words_are_what_is_read():
+    made = model("bilstm-char-small", None, embedding_size=4, character_width=3)
+    ids = [2, 7, 8, 5, 9, 10, 11, 3]
+    found = hidden(made, [ids])[0]
+    assert torch.equal(found[1], found[2]) and torch.equal(found[4], found[6])
+    assert not torch.allclose(found[1], found[4])
+    spaced = hidden(made, [[2, 7, 8, 5, 5, 9, 10, 11, 3]])[0]
+    torch.testing.assert_close(spaced[-1], found[-1])  # one space or two
+    with pytest.raises(ConfigError, match="guesses none"):
+        build(made.config, "mlm")
+
+
+def test_an_empty_sequence_in_a_batch_changes_nothing():
+    made = model("bilstm-small", None)
+    batch = Batch.from_sequences([ROWS[0], [], ROWS[1]])
+    found = made.encode(batch).hidden.split(batch.lengths)
+    for own, other in zip((found[0], found[2]), hidden(made, ROWS[:2]), strict=True):
+        torch.testing.assert_close(own, other)
+
+
+def test_a_head_of_another_kind_does_not_take_parts_that_are_called_alike(tmp_path):
+    made = model("lstm-small", "clm")
+    made.save(tmp_path / "m")
+    classifier, report = load_model(tmp_path / "m", "classification", labels=2)
+    assert "head.dense.weight" in report.new and "head.dense.weight" in report.unused
+    assert not torch.equal(classifier.head.dense.weight, made.head.dense.weight)
+    again, report = load_model(tmp_path / "m", "mlm")
+    assert not report.new and torch.equal(again.head.dense.weight, made.head.dense.weight)
+
+
+def test_counts_of_the_presets_by_hand():
+    def stack(layers: int, size: int, gates: int, directions: int, width: int) -> int:
+        return layers * directions * (gates * size * (width + size) + 2 * gates * size)
+
+    words = {"lstm-medium": 10_000 * 650, "lstm-small": 10_000 * 512}
+    assert parameter_count(preset("lstm-small")) == words["lstm-small"] + stack(2, 512, 4, 1, 512)
+    assert parameter_count(preset("lstm-medium")) == words["lstm-medium"] + stack(2, 650, 4, 1, 650)
+    assert parameter_count(preset("gru-small")) == words["lstm-small"] + stack(2, 512, 3, 1, 512)
+    assert parameter_count(preset("bilstm-small")) == words["lstm-small"] + stack(2, 256, 4, 2, 512)
+    first = stack(1, 256, 4, 2, 512)
+    assert parameter_count(preset("elmo-small")) == words["lstm-small"] + first + stack(1, 256, 4, 2, 256)

@@ -1,0 +1,116 @@
+"""Between encoder and head: a learned mix of layers and BiLSTMs, on any encoder, frozen or not, in folders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import maskwright as mw
+from contracts.common import ROWS, SMALL, every_parameter_learns, lively
+from contracts.networks import learns, packs, travels
+from maskwright.core import storage
+from maskwright.core.errors import ConfigError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.inference.ready import place
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import build
+from maskwright.models.presets import preset
+from maskwright.train.finetune import finetune
+from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.train.pretrain import pretrain
+from train.runs import finetuning
+from train.test_pretrain_recurrent import recurrent
+from train.test_recurrent_taggers import sentences
+
+TOP = {"mix_layers": True, "top_layers": 1}
+
+
+def networks() -> dict[str, ModelConfig]:
+    sizes = {name: SMALL[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers")}
+    return {
+        "bert": ModelConfig(**SMALL, **TOP, pooler=False, pooling="mean", classifier_act="tanh", choice_act="tanh"),
+        "elmo": preset("elmo-small", **sizes, **TOP),
+        "mix": ModelConfig(**SMALL, mix_layers=True),
+    }
+
+
+@pytest.mark.parametrize("name", list(networks()))
+@pytest.mark.parametrize("head", ["classification", "tagging-crf", "qa"])
+def test_heads_on_it_learn_pack_and_travel(name: str, head: str, tmp_path: Path):
+    made = lively(networks()[name], head)
+    packs(made)
+    travels(made, tmp_path / "m")
+    if head != "qa":
+        learns(made)
+
+
+def test_it_is_the_mix_of_all_layers_with_its_scale():
+    made = lively(networks()["mix"], "tagging")
+    encoded = made.encode(Batch.from_sequences(ROWS), hidden_states=True)
+    shares, scale = made.top.mix.weights.softmax(0), made.top.mix.scale
+    assert len(encoded.hidden_states) == 3
+    mixed = scale * sum(share * layer for share, layer in zip(shares, encoded.hidden_states, strict=True))
+    torch.testing.assert_close(encoded.hidden, mixed)
+    assert made.top.mixture()["scale"] == pytest.approx(float(scale))
+
+
+def test_a_new_mix_is_the_mean_of_the_layers_and_a_new_lstm_is_drawn():
+    made = build(networks()["bert"], "tagging", seed=1)
+    assert made.top.mixture() == {"shares": pytest.approx([1 / 3] * 3), "scale": 1.0}
+    other = build(networks()["bert"], "tagging", seed=2)
+    assert not torch.equal(made.top.stack.layers[0].kernel.weight_hh_l0, other.top.stack.layers[0].kernel.weight_hh_l0)
+
+
+def test_the_engine_gives_the_same_layers():
+    made = lively(networks()["bert"], "tagging")
+    expected = made.logits(Batch.from_sequences(ROWS))
+    place(made, "cpu", "fp32")
+    with torch.inference_mode():
+        torch.testing.assert_close(made.logits(Batch.from_sequences(ROWS)), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_what_it_cannot_stand_before_is_refused():
+    with pytest.raises(ConfigError, match="pre-train without"):
+        build(networks()["bert"], "mlm")
+    with pytest.raises(ConfigError, match="even"):
+        ModelConfig(**{**SMALL, "hidden_size": 33, "num_attention_heads": 3}, top_layers=1)
+    with pytest.raises(ConfigError, match="encoder-decoder"):
+        replace(preset("transformer-mini"), mix_layers=True)
+    with pytest.raises(ConfigError, match="mix_layers and top_layers"):
+        FinetuneConfig(Path("a"), Path("b"), model="m", network={"hidden_size": 3})
+
+
+def test_only_what_is_new_trains_on_a_frozen_encoder():
+    made = lively(networks()["elmo"], "tagging-crf").train()
+    for parameter in made.encoder.parameters():
+        parameter.requires_grad_(False)
+    rows = torch.tensor(ROWS[0]).repeat(2, 1)
+    every_parameter_learns(made, made(input_ids=rows, labels=rows // 2 % 2).loss)
+    assert all(parameter.grad is None for parameter in made.encoder.parameters())
+
+
+def test_features_of_a_pair_of_language_models_make_a_tagger(tmp_path: Path):
+    language = pretrain(recurrent(tmp_path, preset="elmo-small", objective="bilm", max_length=32, steps=20))
+    train, dev = sentences(tmp_path / "train.conll", 60, 1), sentences(tmp_path / "dev.conll", 20, 2)
+    settings = {"model": str(language.model), "network": TOP, "crf": True, "freeze_encoder": True, "lr": 1e-2}
+    result = finetune(
+        FinetuneConfig(train, tmp_path / "t", "tagging", dev=dev, epochs=10, precision="fp32", **settings)
+    )
+    before, after = load_model(language.model)[0], load_model(result.model)[0]
+    frozen = dict(before.encoder.named_parameters())
+    assert all(torch.equal(frozen[name], value) for name, value in after.encoder.named_parameters())
+    mix = storage.read_json(result.model / "maskwright.json")["training"]["mix"]
+    assert sum(mix["shares"]) == pytest.approx(1) and mix["shares"] != pytest.approx([1 / 3] * 3)
+    assert "learned mix takes of each layer" in result.report.read_text()
+    assert result.mean["entity_f1"] > 0.4
+    assert len(mw.TokenTagger.load(result.model).predict([["aberg", "ing"]])[0]) == 2
+
+
+def test_features_of_bert_make_a_classifier(tmp_path: Path):
+    result = finetune(finetuning(tmp_path, network=TOP, epochs=8, lr=5e-3))
+    assert result.mean["accuracy"] > 0.9
+    assert storage.read_json(result.model / "config.json")["model_type"] == "maskwright"

@@ -1,0 +1,123 @@
+"""Recurrent runs from text to samples: carried memory, exact resume, perplexity, and the pair of directions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import maskwright as mw
+from maskwright.hub.folders import load_model
+from maskwright.inference.held_out_text import score_text
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train import loop
+from maskwright.train.finetune import finetune
+from maskwright.train.interrupt import Interrupted, StopRequest
+from maskwright.train.pretrain import PretrainResult, first_batch, pretrain
+from maskwright.train.pretrain_config import PretrainConfig
+from maskwright.train.run import RunFolder
+from train.runs import corpus, finetuning, pretraining
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "hidden_dropout": 0.1}
+
+
+def recurrent(folder: Path, **changes) -> PretrainConfig:
+    settings = {"preset": "lstm-small", "objective": "clm", "model": SMALL, "steps": 60, "lr": 2e-2, "max_length": 16}
+    return pretraining(folder, **{**settings, "checkpoint_every": 30, **changes})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
+    return pretrain(recurrent(tmp_path_factory.mktemp("lstm")))
+
+
+def test_it_learns_and_its_report_says_so(run: PretrainResult):
+    assert run.scores["clm_loss"] < run.baseline.mlm_loss
+    lines = [json.loads(line) for line in (run.output / "metrics.jsonl").read_text().splitlines()]
+    assert lines[0]["clm_loss"] > run.scores["clm_loss"] and "eval_clm_accuracy" in lines[-1]
+    report = run.report.read_text()
+    assert "Perplexity" in report and "maskwright generate" in report and "Guessed next words" in report
+
+
+def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(
+    tmp_path: Path, run: PretrainResult, monkeypatch: pytest.MonkeyPatch
+):
+    recipe = recurrent(tmp_path)
+    original = loop._leave_if_asked
+
+    def ask_some_steps_after_a_checkpoint(
+        request: StopRequest, folder: RunFolder | None, step: int, steps: int
+    ) -> None:
+        request.asked = request.asked or step == 33
+        original(request, folder, step, steps)
+
+    monkeypatch.setattr(loop, "_leave_if_asked", ask_some_steps_after_a_checkpoint)
+    with pytest.raises(Interrupted):
+        pretrain(recipe)
+    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    again = pretrain(recipe)
+    one, other = (load_model(result.model)[0].state_dict() for result in (run, again))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_memory_that_goes_on_is_another_run_than_memory_that_does_not(tmp_path: Path, run: PretrainResult):
+    anew = pretrain(recurrent(tmp_path, reset_state=True))
+    assert anew.scores["clm_loss"] != pytest.approx(run.scores["clm_loss"], rel=1e-3)
+
+
+def test_its_folder_writes_and_is_scored(run: PretrainResult, tmp_path: Path):
+    writer = mw.Generator(run.model, max_new_tokens=8, top_k=1)
+    one, other = writer.predict(["the cat"]), writer.predict(["the cat"])
+    assert one == other and one[0]
+    drawn = mw.Generator(run.model, max_new_tokens=20, top_k=5, random_state=3).predict(["the cat", "a dog"])
+    assert drawn == mw.Generator(run.model, max_new_tokens=20, top_k=5, random_state=3).predict(["the cat", "a dog"])
+    text = corpus(tmp_path, 6)
+    model = load_model(run.model)[0]
+    remembered, anew = score_text(model, text), score_text(model, text, max_length=8, carries=False)
+    assert set(remembered.metrics) == {"clm_accuracy", "perplexity"}
+    assert remembered.metrics["perplexity"] < anew.metrics["perplexity"]
+
+
+@pytest.mark.parametrize("kind", ["char", "word", "byte-bpe"])
+def test_it_reads_characters_words_and_bytes(kind: str, tmp_path: Path):
+    Tokenizer.train([corpus(tmp_path)], kind=kind, vocab_size=300).save(tmp_path / "tok")
+    result = pretrain(recurrent(tmp_path, tokenizer=tmp_path / "tok", steps=30, preset="gru-small"))
+    assert result.scores["clm_loss"] < result.baseline.mlm_loss + 0.5
+    assert mw.Generator(result.model, max_new_tokens=5).predict(["the"])[0] is not None
+
+
+def test_a_text_of_one_repeated_character_is_learnt(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("a" * 2000 + "\n")
+    Tokenizer.train([tmp_path / "a.txt"], kind="char", vocab_size=16).save(tmp_path / "tok")
+    changes = {"corpus": (str(tmp_path / "a.txt"),), "tokenizer": tmp_path / "tok", "steps": 40, "lr": 2e-2}
+    assert pretrain(recurrent(tmp_path, **changes)).scores["clm_loss"] < 0.3
+
+
+def test_the_first_batch_is_shown_without_what_stands_behind_it(tmp_path: Path):
+    shown = first_batch(recurrent(tmp_path))
+    assert shown[0].tokens[-1].fate == "next" or shown[0].tokens[-1].fate == ""
+    assert {token.fate for sequence in shown for token in sequence.tokens} <= {"", "next"}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
+    folder = tmp_path_factory.mktemp("elmo")
+    return pretrain(recurrent(folder, preset="elmo-small", objective="bilm", max_length=32))
+
+
+def test_both_directions_learn_and_are_scored(both: PretrainResult, tmp_path: Path):
+    assert both.scores["clm_loss"] < both.baseline.mlm_loss > both.scores["backward_loss"]
+    found = score_text(load_model(both.model)[0], corpus(tmp_path, 6))
+    assert set(found.metrics) == {"clm_accuracy", "perplexity", "backward_accuracy"}
+
+
+def test_a_pair_of_language_models_is_fine_tuned(both: PretrainResult, tmp_path: Path):
+    result = finetune(finetuning(tmp_path, model=both.model, preset=None, tokenizer=None, epochs=16, lr=1e-2))
+    assert result.mean["accuracy"] > 0.9
+
+
+def test_a_bilstm_is_trained_from_scratch(tmp_path: Path):
+    result = finetune(finetuning(tmp_path, preset="bilstm-small", network=SMALL, epochs=6, lr=5e-3))
+    assert result.mean["accuracy"] > 0.9

@@ -1,0 +1,120 @@
+"""Static vectors: a network that is its word table, trained vectors in it, and what works on it."""
+
+from __future__ import annotations
+
+import builtins
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import maskwright as mw
+from maskwright.core import storage
+from maskwright.core.errors import ConfigError, InputError, MissingExtraError, RunError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.finetune import finetune
+from maskwright.train.static_vectors import StaticConfig, bag_of_vectors, train_static_vectors
+from train.runs import finetuning
+
+
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train_from_iterator(["the cat sees a dog", "a red house"] * 3, kind="word", vocab_size=40)
+
+
+def bag() -> mw.Model:
+    words = tokenizer()
+    table = np.random.default_rng(0).normal(size=(words.vocab_size, 6)).astype(np.float32)
+    return bag_of_vectors(table, words)
+
+
+def test_a_word_has_one_vector_whatever_stands_around_it():
+    model = bag()
+    found = model.encode(Batch.from_sequences([[7, 8, 9], [9, 7]]), hidden_states=True)
+    assert len(found.hidden_states) == 1
+    torch.testing.assert_close(found.hidden, model.word_embeddings[[7, 8, 9, 9, 7]])
+
+
+def test_a_folder_brings_the_vectors_back_and_texts_are_their_means(tmp_path: Path):
+    model = bag()
+    model.save(tmp_path / "v")
+    loaded, report = load_model(tmp_path / "v")
+    assert not report.new and not report.unused
+    assert torch.equal(loaded.word_embeddings, model.word_embeddings)
+    vectors = mw.Embedder(tmp_path / "v", precision="fp32").fit([]).transform(["the cat", "cat the"])
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+    ids = tokenizer()("the cat").ids
+    np.testing.assert_allclose(vectors[0], model.word_embeddings[ids].mean(0).detach(), atol=1e-6)
+
+
+def test_it_learns_a_task_as_any_encoder_does(tmp_path: Path):
+    result = finetune(finetuning(tmp_path, preset="bag-small", epochs=20, lr=2e-2))
+    assert result.mean["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"method": "glove"}, "skip-gram or cbow"),
+        ({"size": 0}, "at least 1"),
+        ({"seed": -1}, "from 0"),
+        ({"corpus": ()}, "empty"),
+    ],
+)
+def test_wrong_settings_are_named(changes, said: str):
+    with pytest.raises(ConfigError, match=said):
+        StaticConfig(**{"corpus": ("a",), "output": Path("b"), **changes})
+
+
+def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    original = builtins.__import__
+
+    def without(name: str, *others, **more):
+        if name.startswith("gensim"):
+            raise ImportError(name)
+        return original(name, *others, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"maskwright\[vectors\]"):
+        train_static_vectors(StaticConfig(("a.txt",), tmp_path / "v"))
+    assert not (tmp_path / "v").exists()
+
+
+def pairs(path: Path) -> Path:
+    """Text in which words of one kind stand in the same places."""
+    rng = random.Random(0)
+    animals, places = ["cat", "dog", "bird", "fox"], ["house", "river", "tree", "road"]
+    lines = [f"the {rng.choice(animals)} eats and sleeps near the {rng.choice(places)} at night" for _ in range(600)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("method", ["skip-gram", "cbow"])
+def test_words_of_one_kind_have_near_vectors(method, tmp_path: Path):
+    pytest.importorskip("gensim", reason="training vectors needs the extra 'vectors'")
+    config = StaticConfig((str(pairs(tmp_path / "t.txt")),), tmp_path / "v", method, size=16, window=2, epochs=20)
+    result = train_static_vectors(config)
+    model, _ = load_model(result.model)
+    words = model.tokenizer
+
+    def cosine(one: str, other: str) -> float:
+        rows = [model.word_embeddings[words.token_to_id(word)] for word in (one, other)]
+        return float(torch.cosine_similarity(*rows, dim=0))
+
+    assert cosine("cat", "dog") > cosine("cat", "river")
+    assert result.unknown == 0 and result.words == 15
+    assert storage.read_json(result.model / "maskwright.json")["training"]["method"] == method
+    with pytest.raises(RunError):
+        train_static_vectors(config)
+    again = train_static_vectors(config, replace_folder=True)
+    assert torch.equal(load_model(again.model)[0].word_embeddings, model.word_embeddings)
+
+
+def test_a_text_without_frequent_words_is_refused(tmp_path: Path):
+    pytest.importorskip("gensim", reason="training vectors needs the extra 'vectors'")
+    (tmp_path / "t.txt").write_text("one two three\n")
+    with pytest.raises(InputError):
+        train_static_vectors(StaticConfig((str(tmp_path / "t.txt"),), tmp_path / "v"))
