@@ -62,7 +62,9 @@ def _told(result: Result) -> list[Block]:
 def _inside(result: Result) -> list[Block]:
     lesson = result.lesson
     note = f"{lesson.lecture}, “{lesson.topic}”. maskwright lessons run {lesson.name}"
-    rows = [(check.what, check.slide, check.computed, _verdict(check.ok), check.note) for check in result.checks]
+    rows: list[Sequence[str]] = [
+        (check.what, check.slide, check.computed, _verdict(check.ok), check.note) for check in result.checks
+    ]
     columns = ["", "the slide", "computed", "", "where they differ"]
     if not any(check.note for check in result.checks):
         columns, rows = columns[:-1], [row[:-1] for row in rows]

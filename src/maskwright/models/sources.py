@@ -48,12 +48,11 @@ def attention_sources(model: EncoderDecoder, source: list[int], target: list[int
         found = [text for text, seen in changed.items() if not torch.equal(seen[kind, part], plain[kind, part])]
         return " and ".join(found) or "nothing"
 
-    return [
-        AttentionSources(
-            kind, *(origin(kind, part) for part in ("query", "key", "value")), _hides(plain[kind, "weights"])
-        )
-        for kind in (SELF, MASKED, ACROSS)
-    ]
+    def sources(kind: str) -> AttentionSources:
+        query, key, value = (origin(kind, part) for part in ("query", "key", "value"))
+        return AttentionSources(kind, query, key, value, _hides(plain[kind, "weights"]))
+
+    return [sources(kind) for kind in (SELF, MASKED, ACROSS)]
 
 
 def _look(model: EncoderDecoder, source: list[int], target: list[int]) -> dict[tuple[str, str], Tensor]:

@@ -51,7 +51,8 @@ def attention_steps(model: Model, ids: list[int], layer: int = 1) -> list[Step]:
     before = depth.attention_norm(hidden) if depth.is_pre and depth.attention_norm is not None else hidden
     projected = depth.attention.qkv(before)  # [tokens, 3 * hidden]
     qkv = projected.view(len(ids), 3, heads, -1).permute(1, 2, 0, 3)  # [3, heads, tokens, head_dim]
-    context, weights = scaled_dot_product(*qkv.unbind(), causal=config.attention == "causal")
+    query, key, value = qkv.unbind()  # [heads, tokens, head_dim] each
+    context, weights = scaled_dot_product(query, key, value, causal=config.attention == "causal")
     joined = context.transpose(0, 1).reshape(len(ids), -1)  # [tokens, hidden]
     return [
         Step("embed", f"the hidden states below layer {layer}", hidden),

@@ -13,6 +13,7 @@ import torch
 
 from ..core import registry
 from ..core.config import check
+from ..core.errors import InputError
 from ..data.in_memory import TextsInMemory
 from ..models.config import ModelConfig
 from ..models.model import Model
@@ -23,6 +24,17 @@ from .pretrain_job import PretrainJob
 
 if TYPE_CHECKING:
     from ..text.tokenizer import Tokenizer
+
+
+def recipe_of(tokenizer: Tokenizer, max_length: int, mask_rate: float = 0.15) -> Recipe:
+    """How texts of this tokenizer become examples, all as long as they can be. Raises InputError where it has no [CLS],
+    [SEP] or [MASK].
+    """
+    cls_id, sep_id, mask_id = tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id
+    if cls_id is None or sep_id is None or mask_id is None:
+        raise InputError("Pre-training needs a tokenizer with [CLS], [SEP] and [MASK]; this one lacks one of them.")
+    masker = Masker(mask_id, frozenset(tokenizer.special_ids), tokenizer.vocab_size, mask_rate)
+    return Recipe(cls_id, sep_id, masker, max_length, short_share=0.0)
 
 
 def pretrain_small(
@@ -48,8 +60,7 @@ def pretrain_small(
     check(objective in ("mlm", "mlm+nsp", "clm"), f"objective is {objective!r}; here it is mlm, mlm+nsp or clm.")
     texts = TextsInMemory.encode(documents, tokenizer)
     kind = registry.resolve("objective", objective)
-    masker = Masker(tokenizer.mask_id, frozenset(tokenizer.special_ids), tokenizer.vocab_size, mask_rate)
-    guesses = kind(Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, max_length, short_share=0.0))
+    guesses = kind(recipe_of(tokenizer, max_length, mask_rate))
     guesses.check(len(texts))
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,

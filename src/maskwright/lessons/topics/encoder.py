@@ -86,6 +86,7 @@ def _parts(sheet: Sheet) -> None:
     )
     norm = LayerNorm(8, 1e-12).requires_grad_(False)
     torch.nn.init.ones_(norm.weight)
+    assert norm.bias is not None
     torch.nn.init.zeros_(norm.bias)
     normed = norm(5 + 3 * tokens)
     sheet.near("mean of each normed vector", [0.0] * 5, normed.mean(dim=1), 1e-5, digits=1)
@@ -121,6 +122,7 @@ def _stack(sheet: Sheet) -> None:
     sheet.equal("outputs of 6 layers", 7, len(states))
     layer = next(islice(model.encoder.in_order, 1))
     attended, _ = layer.attention(states[0], batch.runs)
+    assert layer.attention_norm is not None
     added = layer.attention_norm(states[0] + attended)
     whole = layer.ffn_norm(added + layer.ffn(added))
     gap = float((whole - states[1]).abs().max())

@@ -32,7 +32,8 @@ def _sides(sheet: Sheet) -> None:
             hidden = model.encode(Batch.from_sequences([row])).hidden[read : read + 1]
             return model.mlm_logits(hidden).softmax(dim=-1).detach()
 
-        hidden_ids = [*ids[:place], tokenizer.mask_id, *ids[place + 1 :]] if name == "BERT" else list(ids)
+        masked = tokenizer(TEXT.replace("because", "[MASK]")).ids
+        hidden_ids = masked if name == "BERT" else list(ids)
         earlier, later = list(hidden_ids), list(hidden_ids)
         earlier[place - 2], later[place + 2] = ids[2], ids[2]
         before = guess(hidden_ids)

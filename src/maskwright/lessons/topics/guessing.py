@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
 
 if TYPE_CHECKING:
+    from ...models.model import Model
     from ..sheet import Sheet
 
 PART = "Pre-training"
@@ -124,7 +125,7 @@ def _rome(sheet: Sheet) -> None:
     )
 
 
-def _guess(model, ids: list[int], place: int) -> int:  # type: ignore[no-untyped-def]  # a Model
+def _guess(model: Model, ids: list[int], place: int) -> int:
     from ...data.batch import Batch
 
     hidden = model.encode(Batch.from_sequences([ids])).hidden[place : place + 1]

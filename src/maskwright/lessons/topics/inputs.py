@@ -36,13 +36,14 @@ def _sum(sheet: Sheet) -> None:
             f"without the {name} vector", "another input", f"outputs move by {changes[name]:.2f}", changes[name] > 1e-3
         )
     embeddings = small_network(40).encoder.embeddings
+    assert embeddings.position and embeddings.token_type and embeddings.norm
     parts = [
         embeddings.word(batch.input_ids),
         embeddings.position(batch.position_ids),
         embeddings.token_type(batch.token_type_ids),
     ]
     whole = embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, torch.float32)
-    gap = float((embeddings.norm(sum(parts)) - whole).abs().max())
+    gap = float((embeddings.norm(torch.stack(parts).sum(dim=0)) - whole).abs().max())
     sheet.holds("input = token + segment + position, normed", "sum of three", f"differs by {tiny(gap)}", gap < 1e-6)
     sheet.show(Table(["left out", "largest change of an output"], list(changes.items())))
     swapped = Batch.from_sequences([encoding.ids], [[1 - one for one in encoding.type_ids]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
 from ..sheet import tiny
@@ -18,7 +18,8 @@ SLIDE = {  # kind: query, key, value, whether later tokens are hidden
 }
 
 
-def _translator():  # type: ignore[no-untyped-def]  # an EncoderDecoder; models are imported when a lesson runs
+def _translator() -> Any:
+    """A small network that reads one text and writes another."""
     from ..small import small_network
 
     return small_network(

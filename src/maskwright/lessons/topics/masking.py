@@ -73,7 +73,7 @@ def _milk(sheet: Sheet) -> None:
     sheet.equal("unchanged: store stays", "store", _fate(kept, "store", "kept"))
     rows = []
     for name, sequence in variants.items():
-        kinds: list[Kind] = [one.fate if one.fate in ("masked", "random", "kept") else "" for one in sequence.tokens]  # type: ignore[misc]
+        kinds: list[Kind] = [one.fate if one.fate in ("masked", "random", "kept") else "" for one in sequence.tokens]
         rows.append(
             (
                 name,

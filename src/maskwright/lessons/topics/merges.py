@@ -8,6 +8,7 @@ from ..lesson import APPLICATIONS, Lesson
 
 if TYPE_CHECKING:
     from ...text.explain import Explanation
+    from ...train.report import Table
     from ..sheet import Sheet
 
 PART = "Words and pieces"
@@ -58,7 +59,7 @@ def _spelt(counts: dict[str, tuple[int, int]]) -> str:
     return ", ".join(f"{symbol} {before} → {after}" for symbol, (before, after) in counts.items())
 
 
-def _table(found: Explanation):  # type: ignore[no-untyped-def]  # a Table; the report is imported when a lesson runs
+def _table(found: Explanation) -> Table:
     from ...train.report import Table
 
     states = [dict(found.start)]

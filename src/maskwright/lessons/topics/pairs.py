@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..lesson import APPLICATIONS, Lesson
 from ..sheet import tiny
@@ -73,7 +73,7 @@ def _pairs(sheet: Sheet) -> None:
         "length of B: IsNext and NotNext",
         "(asked)",
         f"{lengths[0]:.1f} and {lengths[1]:.1f} tokens",
-        abs(lengths[0] - lengths[1]) < 1.5,
+        bool(abs(lengths[0] - lengths[1]) < 1.5),
     )
     sheet.answer(
         "It would, if it could, so the builder takes care: both kinds of B have the same length on average "
@@ -86,16 +86,15 @@ def _total(sheet: Sheet) -> None:
     import torch
 
     from ...data.in_memory import TextsInMemory
-    from ...objectives.masking import Masker
-    from ...objectives.pretraining import MaskedLanguageModellingAndNextSentence, Recipe
+    from ...objectives.pretraining import MaskedLanguageModellingAndNextSentence
     from ...train.loop import Window
+    from ...train.pretrain_small import recipe_of
     from ...train.report import Bar, Bars
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document))
     texts = TextsInMemory.encode(STORY, tokenizer)
-    masker = Masker(tokenizer.mask_id, frozenset(tokenizer.special_ids), tokenizer.vocab_size)
-    objective = MaskedLanguageModellingAndNextSentence(Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, 20))
+    objective = MaskedLanguageModellingAndNextSentence(recipe_of(tokenizer, 20))
     batch = _batch(objective, texts)
     model = small_network(tokenizer.vocab_size, "pretraining").requires_grad_(True)
     outcome = objective.outcome(model, batch)
@@ -103,15 +102,16 @@ def _total(sheet: Sheet) -> None:
     window.add(outcome)
     means = window.means()
     sheet.near("total = masked words + next sentence", means["mlm_loss"] + means["nsp_loss"], means["loss"], 1e-5)
-    weight = model.encoder.layers[0].attention.qkv.weight
+    weight = next(model.encoder.in_order).attention.qkv.weight
 
     def gradient(*parts: str) -> torch.Tensor:
         """Of the mean losses of these parts; each is computed anew, because its graph can be used once."""
         found = objective.outcome(model, batch)
-        return torch.autograd.grad(sum(found.losses[part] / found.counts[part] for part in parts), weight)[0]
+        total = torch.stack([found.losses[part] / found.counts[part] for part in parts]).sum()
+        return torch.autograd.grad(total, weight)[0]
 
     each, whole = [gradient("mlm"), gradient("nsp")], gradient("mlm", "nsp")
-    gap = float((sum(each) - whole).abs().max() / whole.abs().max())
+    gap = float((each[0] + each[1] - whole).abs().max() / whole.abs().max())
     sheet.holds("gradient of the total", "sum of both", f"differs by {tiny(gap)}", gap < 1e-5)
     follows = batch.labels["nsp"]
     scores = model.nsp_logits(model.pool(model.encode(batch).hidden, batch))
@@ -131,7 +131,7 @@ def _total(sheet: Sheet) -> None:
     )
 
 
-def _batch(objective, texts):  # type: ignore[no-untyped-def]
+def _batch(objective: Any, texts: Any) -> Any:
     """One batch with both kinds of pairs."""
     from ...core.randomness import generator
     from ...objectives.segments import sentence_bounds

@@ -78,7 +78,9 @@ def _bytes(sheet: Sheet) -> None:
         (ids,) = tokenizer.encode_plain([text])
         back = tokenizer.decode(ids)
         sheet.equal(f"{text!r} and back", text, back)
-        rows.append((text, len(text), len(text.encode()), len(ids), ids.count(tokenizer.unk_id)))
+        rows.append(
+            (text, len(text), len(text.encode()), len(ids), [tokenizer.tokens[one] for one in ids].count("[UNK]"))
+        )
     sheet.equal("UNK in all of them", 0, sum(row[-1] for row in rows))
     columns = ["text", "characters", "bytes", "tokens", "unknown"]
     sheet.show(Table(columns, rows, right=columns[1:]))

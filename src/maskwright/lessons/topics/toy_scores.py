@@ -54,7 +54,8 @@ def _table(sheet: Sheet) -> None:
 
     words = POEM.split()
     tokenizer = word_tokenizer(" ".join(words[1:]), lowercase=False)
-    ids = [tokenizer.token_to_id(word) for word in words]
+    (rest,) = tokenizer.encode_plain([" ".join(words[1:])])
+    ids = [*tokenizer.opening_ids, *rest]
     seen = small_network(tokenizer.vocab_size).encode(Batch.from_sequences([ids]), attentions=True).attentions
     assert seen is not None
     weights = seen[0][0][0].detach().double()  # first layer, first head: [10, 10]

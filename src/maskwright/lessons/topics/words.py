@@ -32,7 +32,7 @@ def _vocabulary(sheet: Sheet) -> None:
 
     characters = Tokenizer.train_from_iterator([LETTERS], "char", 40)
     spelt = characters.encode_plain(WORDS)
-    unknown = sum(own.count(characters.unk_id) for own in spelt)
+    unknown = sum(characters.tokens[one] == "[UNK]" for own in spelt for one in own)
     sheet.equal("UNK among the characters of the same words", 0, unknown)
     lengths = {word: len(own) for word, own in zip(WORDS, spelt, strict=True)}
     sheet.answer(

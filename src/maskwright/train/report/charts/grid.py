@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..drawings import Grid
-from ..markup import Markup, data_text, element
+from ..markup import Attribute, Markup, data_text, element
 from ..numbers import MINUS
 
 CELL, LETTER, LINE = 44, 7.4, 30  # units: width of a cell, of a letter, height of a cell
@@ -48,7 +48,7 @@ def _column(name: str, x: float, y: float, is_turned: bool) -> Markup:
 def _cell(block: Grid, row: int, column: int, x: float, y: float, side: float, most: float) -> Markup:
     value = block.values[row][column]
     place = f"{block.rows[row]}, {block.columns[column]}"
-    box = {"x": f"{x:g}", "y": f"{y:g}", "width": f"{side - 2:g}", "height": LINE - 2, "rx": 3}
+    box: dict[str, Attribute] = {"x": f"{x:g}", "y": f"{y:g}", "width": f"{side - 2:g}", "height": LINE - 2, "rx": 3}
     if value is None:
         return element("g", element("rect", class_="hidden", **box), element("title", f"{place}: ruled out"))
     depth = f"--depth:{abs(value) / most:.3f}"
