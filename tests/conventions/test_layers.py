@@ -34,8 +34,7 @@ FLOORS = {
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
 # a plan asks what the machine has, and a bench opens models as others do; what is looked at is read and filled as by
-# the commands that use a model, and pages are written as reports are; a command shows
-# lessons, or opens the studio.
+# the commands that use a model, and pages are written as reports are; a command shows lessons, or opens the studio.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),

@@ -27,6 +27,7 @@ TOPICS = (
     "families",
     "sizes",
     "training_cost",
+    "layer_cost",
     "classifying",
     "tagging",
     "answering",
@@ -36,6 +37,7 @@ TOPICS = (
     "generation",
     "smaller",
     "sparse",
+    "recurrent",
 )
 
 

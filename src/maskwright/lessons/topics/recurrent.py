@@ -1,0 +1,256 @@
+"""Networks that read token after token: gates, two directions, memory, fading gradients, and what a layer costs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..lesson import SESSION, Lesson
+from ..sheet import tiny
+
+if TYPE_CHECKING:
+    from ..sheet import Sheet
+
+PART = "Recurrent networks"
+
+
+def _gates(sheet: Sheet) -> None:
+    import torch
+
+    from ...nn.cells import CellWeights, gru_step, lstm_step, unroll
+    from ...nn.recurrent import Reading
+    from ...train.report import Chart, Curves, Series
+
+    column = torch.tensor([[0.0], [0.0], [1.0], [0.0]], dtype=torch.float64)  # of i, f, g, o
+    none = torch.zeros(4, dtype=torch.float64)
+    weights = CellWeights(column, torch.zeros(4, 1, dtype=torch.float64), none, none)
+    one = torch.ones(1, 1, dtype=torch.float64)
+    h, c = lstm_step(weights, one, (0 * one, one))
+    memory = 0.5 * 1 + 0.5 * math.tanh(1)
+    sheet.near("i, f, o = σ(0) = 0.5, C̃ = tanh(1): C = f·1 + i·C̃", memory, float(c), 1e-9)
+    sheet.near("h = o · tanh(C)", 0.5 * math.tanh(memory), float(h), 1e-9)
+    three = CellWeights(column[1:], weights.U[1:], none[1:], none[1:])  # r, z, n
+    (gru,) = gru_step(
+        CellWeights(column[[0, 1, 3]] + torch.tensor([[0.0], [0.0], [1.0]]), three.U, none[1:], none[1:]), one, (one,)
+    )
+    sheet.near("a GRU with z = 0.5, n = tanh(1), h = 1", 0.5 * math.tanh(1) + 0.5, float(gru), 1e-9)
+    layer = _layer("lstm", 3, 4)
+    tokens = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    fast, _ = layer(tokens, Reading([5]))
+    blank = torch.zeros(1, 4)
+    slow, _ = unroll("lstm", layer.weights(), tokens[:, None], (blank, blank))
+    gap = float((fast - slow[:, 0]).abs().max().detach())
+    sheet.holds("five steps by the formulas and by the kernel", "the same", f"differ by {tiny(gap)}", gap < 1e-6)
+    open_gate = CellWeights(weights.W, weights.U, torch.tensor([-9.0, 9.0, 0.0, 0.0], dtype=torch.float64), none)
+    lines = {}
+    for name, own in (("forget gate open, input gate closed", open_gate), ("both half open", weights)):
+        state: tuple[Any, ...] = (0 * one, one)
+        kept: list[float] = []
+        for _ in range(20):
+            state = lstm_step(own, 0 * one, state)
+            kept.append(float(state[1]))
+        lines[name] = kept
+    sheet.show(
+        Curves(
+            [
+                Chart(
+                    "What a cell still holds of 1 after so many steps",
+                    [Series(name, list(range(1, 21)), kept) for name, kept in lines.items()],
+                )
+            ],
+            title="",
+        )
+    )
+    held = lines["forget gate open, input gate closed"][-1]
+    sheet.answer(
+        f"Yes: with f at σ(9) the cell holds {held:.3f} of its 1 after 20 steps; half open, "
+        f"{tiny(lines['both half open'][-1])}. That is why a new LSTM starts with its forget gates open."
+    )
+
+
+def _layer(cell: Any, inputs: int, size: int, side: Any = "left") -> Any:
+    """A layer of cells with first weights."""
+    import torch
+
+    from ...nn.recurrent import RecurrentLayer, fill_recurrent
+
+    layer, source = RecurrentLayer(cell, inputs, size, side), torch.Generator().manual_seed(1)
+    for name, parameter in layer.kernel.named_parameters():
+        fill_recurrent(layer.kernel, name, parameter, source)
+    return layer
+
+
+def _directions(sheet: Sheet) -> None:
+    import torch
+
+    from ...nn.cells import unroll
+    from ...nn.recurrent import Reading
+    from ...train.report import Grid
+
+    layer = _layer("lstm", 3, 4, "both")
+    tokens = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    before, _ = layer(tokens, Reading([6]))
+    sheet.equal("width of a token's output, cells of 4", 8, before.shape[1])
+    changed = tokens.clone()
+    changed[3] += 1
+    moved = (layer(changed, Reading([6]))[0] - before).abs().detach()
+    left, right = moved[:, :4].amax(dim=1) > 1e-7, moved[:, 4:].amax(dim=1) > 1e-7
+    sheet.equal("the forward half moves at tokens", "4, 5, 6", ", ".join(str(n + 1) for n in range(6) if left[n]))
+    sheet.equal("the backward half moves at tokens", "1, 2, 3, 4", ", ".join(str(n + 1) for n in range(6) if right[n]))
+    blank = torch.zeros(1, 4)
+    by_formula, _ = unroll("lstm", layer.weights(0), tokens[:, None], (blank, blank))
+    gap = float((by_formula[:, 0] - before[:, :4]).abs().max().detach())
+    sheet.holds("the forward half, by the formulas", "concatenated", f"differs by {tiny(gap)}", gap < 1e-6)
+    sheet.show(
+        Grid(
+            [f"token {n + 1}" for n in range(6)],
+            [*(f"→{n}" for n in range(4)), *(f"←{n}" for n in range(4))],
+            moved.tolist(),
+            "What moves when token 4 changes",
+        )
+    )
+    sheet.answer(
+        f"No: the backward half at token 1 has read all {len(tokens)} tokens, so it knows what is to be written. A "
+        "bidirectional network tags and classifies; ELMo keeps its two directions apart for this reason."
+    )
+
+
+def _memory(sheet: Sheet) -> None:
+    import torch
+
+    from ...nn.recurrent import RecurrentStack
+    from ...train.report import Bar, Bars
+
+    stack = RecurrentStack("rnn", 3, 8, 2)
+    stack.initialise(torch.Generator().manual_seed(2))
+    tokens = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
+    whole = stack(tokens, [12]).layers[-1].detach()
+    first = stack(tokens[:6], [6])
+    carried = stack(tokens[6:], [6], first.states).layers[-1].detach()
+    reset = stack(tokens[6:], [6]).layers[-1].detach()
+    gap = float((carried - whole[6:]).abs().max())
+    sheet.holds(
+        "two stretches with carried state, and all at once", "infinite memory", f"differ by {tiny(gap)}", gap < 1e-6
+    )
+    lost = (reset - whole[6:]).abs().amax(dim=1)
+    sheet.holds(
+        "with a state that begins anew",
+        "something is lost",
+        f"differs by {float(lost.max()):.2f}",
+        float(lost.max()) > 0.05,
+    )
+    sheet.equal("layers that remember", 2, len(first.states))
+    sheet.show(
+        Bars(
+            [Bar(f"token {7 + n}", float(one)) for n, one in enumerate(lost)],
+            title="Difference after the cut, if nothing is carried",
+        )
+    )
+    ratio = float(lost[0] / lost[-1])
+    sheet.answer(
+        f"It fades: the first token behind the cut is off by {float(lost[0]):.2f}, the sixth by {float(lost[-1]):.3f}, "
+        f"{ratio:.0f} times less. What is carried on costs nothing, but no gradient reaches back over the cut: that is "
+        "truncated backpropagation."
+    )
+
+
+def _fading(sheet: Sheet) -> None:
+    from ...core.randomness import generator
+    from ...inspect.gradients import fading
+    from ...models.model import build
+    from ...models.presets import preset
+    from ...train.report import Chart, Curves, Series
+
+    ids = generator(0, "lesson text").integers(5, 60, 400).tolist()
+    found = {}
+    for name in ("rnn-small", "gru-small", "lstm-small"):
+        network = preset(name, vocab_size=60, hidden_size=32, num_hidden_layers=2)
+        found[name] = fading(build(network, "clm", seed=1), ids, 20, name)
+    rnn, lstm = found["rnn-small"], found["lstm-small"]
+    for name, one in found.items():
+        sheet.near(f"{name}: at distance 1", 1.0, one.norms[0], 1e-6, digits=1)
+    chain = rnn.norms[0] * math.prod(b / a for a, b in zip(rnn.norms, rnn.norms[1:], strict=False))
+    sheet.near("a product of one factor for each step", chain, rnn.norms[-1], 1e-9, digits=6)
+    sheet.holds(
+        "RNN and LSTM at distance 20",
+        "the RNN's vanishes first",
+        f"{tiny(rnn.norms[-1])} and {tiny(lstm.norms[-1])}",
+        rnn.norms[-1] < lstm.norms[-1] / 5,
+    )
+    sheet.holds(
+        "factor of a step",
+        "below 1",
+        f"RNN {rnn.factor:.2f}, LSTM {lstm.factor:.2f}",
+        0 < rnn.factor < lstm.factor < 1.05,
+    )
+    x = [float(n) for n in range(1, 21)]
+    sheet.show(
+        Curves(
+            [
+                Chart(
+                    "Gradient of a loss by distance",
+                    [Series(name, x, list(one.norms), smooth=False) for name, one in found.items()],
+                    x_label="tokens back",
+                    log_y=True,
+                )
+            ],
+            title="",
+        )
+    )
+    half = "never" if lstm.half is None else f"after {lstm.half:.0f} tokens"
+    sheet.answer(
+        f"The RNN's gradient is multiplied by {rnn.factor:.2f} with each token, so 20 tokens back "
+        f"{tiny(rnn.norms[-1])} of it is left. The LSTM's loses half of it {half}, because its memory is added to and "
+        "not multiplied anew."
+    )
+
+
+LESSONS = (
+    Lesson(
+        "lstm-gates",
+        PART,
+        SESSION,
+        "LSTM Architecture",
+        "What gates let through",
+        "Forget, input and output gates are numbers between 0 and 1. They decide what is kept of the memory, what is "
+        "added to it, and what of it is told.",
+        ("nn.cells:lstm_step", "nn.cells:gru_step"),
+        "Can a cell hold something for twenty steps?",
+        _gates,
+    ),
+    Lesson(
+        "two-directions",
+        PART,
+        SESSION,
+        "Bi-LSTM",
+        "Once from the left, once from the right",
+        "Two layers read the text from its two ends, and the outputs of a token stand behind each other.",
+        ("nn.recurrent:RecurrentLayer.forward",),
+        "Could such a network write a text?",
+        _directions,
+    ),
+    Lesson(
+        "carried-memory",
+        PART,
+        SESSION,
+        "Training Details: truncated backpropagation",
+        "A memory that goes on",
+        "A long text is read in stretches. What was remembered at the end of one begins the next, so that nothing is "
+        "lost but the gradient.",
+        ("nn.recurrent:RecurrentStack.forward",),
+        "How long does it matter that a state was reset?",
+        _memory,
+    ),
+    Lesson(
+        "fading-gradients",
+        PART,
+        SESSION,
+        "Vanishing Gradients",
+        "How far back a loss can reach",
+        "The gradient of a loss with respect to an old state is a product of one factor for each step between. "
+        "Measured on three new networks.",
+        ("inspect.gradients:fading",),
+        "Why does an LSTM learn from further back?",
+        _fading,
+    ),
+)
