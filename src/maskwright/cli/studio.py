@@ -62,4 +62,6 @@ def studio(
         print_json({"address": address}) if json else print_text(address)
         note("This address is for you alone: it carries the key. Ctrl-C ends the studio.")
 
-    run_studio(models or [], port, runs, open_browser=not no_browser, device=device, precision=precision, on_address=tell)
+    run_studio(
+        models or [], port, runs, open_browser=not no_browser, device=device, precision=precision, on_address=tell
+    )
