@@ -26,7 +26,10 @@ SCHEMES = ("light", "dark")
 ENOUGH = 4.5  # contrast of text, WCAG 2.2, 1.4.3
 
 CONTRASTS = """() => {
-  const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const parse = (text) => {  // rgb(255 ...), or what color-mix makes: color(srgb 1.0 ... / alpha)
+    const numbers = (text.match(/[\\d.]+/g) || []).map(Number);
+    return text.startsWith('color(srgb') ? numbers.map((one, place) => (place < 3 ? 255 * one : one)) : numbers;
+  };
   const over = (top, under) => {
     const alpha = top.length > 3 ? top[3] : 1;
     return [0, 1, 2].map((i) => alpha * top[i] + (1 - alpha) * under[i]);

@@ -11,6 +11,7 @@ from maskwright.core import progress
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, to be set by the test."""
     now = [100.0]
+    monkeypatch.setattr(progress, "_quiet", False)  # whatever a test before this one left
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
 

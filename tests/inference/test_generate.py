@@ -130,7 +130,7 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
     generator = TextGenerator(model(room=6))
     long = "the old river was here . the red house is small ."
     found = generator.generate([long], Generation(3, Rules(greedy=True)))[0][0]
-    assert "longer than the model's 6 tokens: their ends count" in capsys.readouterr().err
+    assert "1 of 1 prompt is longer than the model's 6 tokens: its end counts" in capsys.readouterr().err
     assert found.prompt == long and found.num_tokens == 3
 
 

@@ -162,7 +162,6 @@ def test_the_engine_leaves_recurrent_networks_to_torch():
         ({"separate_directions": True}, "from the left"),
         ({"positions": "absolute"}, "positions 'absolute'"),
         ({"classifier_act": None}, "classifier_act"),
-        ({"num_decoder_layers": 2}, "num_decoder_layers"),
     ],
 )
 def test_what_a_recurrent_network_cannot_be_is_refused(changes, said: str):

@@ -6,14 +6,19 @@ import numpy as np
 
 from maskwright.train.report import (
     AlignmentMap,
+    Arrow,
     Bar,
     Bars,
+    Box,
     Checkpoint,
     Checkpoints,
     ColouredText,
     Command,
     Facts,
     Figure,
+    Flow,
+    Folded,
+    Grid,
     Health,
     Histogram,
     KeyFigures,
@@ -23,13 +28,39 @@ from maskwright.train.report import (
     Report,
     Section,
     SeenBlocks,
+    SourceCode,
     Table,
+    Token,
+    Tokens,
     Weights,
     WhatRan,
     WorstErrors,
 )
 from maskwright.train.report.numbers import count, duration, percent, plus_minus
 from train.report_findings import CLASSES, STEPS, comparison, confusion, curves, masks, seed_curves, worst
+
+
+def drawn_report() -> Report:
+    """A page of examples: every drawing, with every kind of token."""
+    kinds = ("", "special", "first", "second", "masked", "random", "kept", "right", "wrong")
+    return Report(
+        "a lesson",
+        "what it shows",
+        None,
+        [
+            Section(
+                "drawings",
+                [
+                    Grid(["a"], ["x", "y", "z"], [[0.5, -1.0, None]], "who sees whom"),
+                    Flow([Box("from", 0, 0), Box("to", 2, 1, True)], [Arrow(0, 1, "Q")], "a way"),
+                    Tokens([("kinds", [Token("the", kind, "below") for kind in kinds])]),
+                    SourceCode([("a:b", "def b(): ...")]),
+                    Table(["a", "b"], [["1", "2"]]),
+                    Folded("Why?", "The answer", [Paragraph("Because.")]),
+                ],
+            )
+        ],
+    )
 
 
 def pretraining_report() -> Report:

@@ -22,6 +22,9 @@ from maskwright.train.report import (
     Curves,
     Dots,
     Facts,
+    Flow,
+    Folded,
+    Grid,
     Health,
     HeatMap,
     Histogram,
@@ -34,7 +37,9 @@ from maskwright.train.report import (
     Section,
     SeenBlocks,
     Series,
+    SourceCode,
     Table,
+    Tokens,
     Weights,
     WhatRan,
     WorstErrors,
@@ -43,7 +48,7 @@ from maskwright.train.report import (
 )
 from maskwright.train.report.page import VIEWS
 from train.html_reading import Node, read_html
-from train.report_sample import finetuning_report, pretraining_report
+from train.report_sample import drawn_report, finetuning_report, pretraining_report
 
 STYLE = (Path(package.__file__).parent / "style.css").read_text(encoding="utf-8")
 EMPTY: list[Block] = [
@@ -68,6 +73,11 @@ EMPTY: list[Block] = [
     Weights(),
     WhatRan(),
     WorstErrors([]),
+    Grid([], [], [], "none"),
+    Flow([], [], "none"),
+    Tokens([]),
+    SourceCode([]),
+    Folded("a question", "an answer", []),
     Section("empty", [Paragraph("")]),
 ]
 
@@ -108,7 +118,7 @@ def test_the_same_content_makes_the_same_page():
 
 def test_the_style_names_nothing_that_no_page_has():
     used: set[str] = set()
-    for report in (pretraining_report(), finetuning_report()):
+    for report in (pretraining_report(), finetuning_report(), drawn_report()):
         for node in read_html(render(report)).all():
             used |= set(node.classes)
     styled = set(re.findall(r"\.([a-z][\w-]*)", re.sub(r"/\*.*?\*/|\"[^\"]*\"|\d\.\d+\w*", "", STYLE, flags=re.DOTALL)))
@@ -122,7 +132,7 @@ def test_empty_blocks_leave_no_trace():
 
 def test_every_kind_of_block_can_be_empty_and_is_known():
     kinds = {type(block) for block in EMPTY}
-    assert kinds == {*VIEWS, Section}
+    assert kinds == {*VIEWS, Section, Folded}
     assert kinds == set(Block.__subclasses__())
 
 
