@@ -136,6 +136,18 @@ def test_events_may_be_asked_for_later_and_then_go_on(tmp_path: Path):
         pass
 
 
+def test_a_switch_that_an_older_version_did_not_have_changes_nothing_while_it_is_off(tmp_path: Path):
+    with open_run(tmp_path / "run", {"lr": 1}):
+        pass
+    with open_run(tmp_path / "run", {"lr": 1, "new": False}):
+        pass
+    with (
+        pytest.raises(RunError, match=r"new \(was None, now True\)"),
+        open_run(tmp_path / "run", {"lr": 1, "new": True}),
+    ):
+        pass
+
+
 def test_starting_over_discards_the_events(tmp_path: Path):
     with open_run(tmp_path / "run", {"tensorboard": True}) as run:
         run.rewind(0)

@@ -65,7 +65,9 @@ class Cutter:
         self.tokenizer = tokenizer
         backend = tokenizer.backend  # that of Marian finds all pieces of a text at once
         self.library = None if isinstance(backend, MarianBackend) else backend
-        model = {"type": "Unigram"} if self.library is None else json.loads(self.library.to_str())["model"]
+        model: dict[str, Any] = (
+            {"type": "Unigram"} if self.library is None else json.loads(self.library.to_str())["model"]
+        )
         is_merged = model["type"] == "BPE" and not model.get("byte_fallback") and not model.get("ignore_merges")
         self.rule = "longest match" if tokenizer.kind in WORDPIECES else "merges" if is_merged else "none"
         self.prefix = model.get("continuing_subword_prefix") or ""

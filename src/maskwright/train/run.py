@@ -165,6 +165,8 @@ def _check_same(path: Path, recipe: dict[str, Any]) -> None:
         raise RunError(
             f"{path} holds {kinds[0]}, not {kinds[1]}: choose another -o folder, or --restart to discard what is there."
         )
+    # A switch that an older version did not have, and that is off: the same run.
+    new = {name: value for name, value in new.items() if name in old or value is not False}
     differing = configuration.differences(old, new)
     if differing:
         raise RunError(
