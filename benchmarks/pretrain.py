@@ -185,7 +185,7 @@ def tokens_per_second(marks: list[float], options: argparse.Namespace) -> float:
 
 def tell(rate: float) -> None:
     """Print the rate and the most memory that this process has had, in bytes."""
-    from maskwright.speed.timed import peak_memory
+    from maskwright.core.memory import peak_memory
 
     print(json.dumps({"rate": rate, "memory": peak_memory()}))
 

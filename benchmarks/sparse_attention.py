@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from maskwright.core.memory import peak_memory, resident_memory
 from maskwright.core.storage import write_text
 from maskwright.train.report.charts.maps import picture
 from maskwright.train.report.charts.scales import Scale, labels
@@ -52,12 +53,6 @@ def contender(name: str, length: int, heads: int) -> Callable:
     return lambda qkv: attend_sparse(qkv, runs, heads, rule)[0]
 
 
-def memory_line(key: str) -> int:
-    """Bytes of this process, from the system's account of it."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
-
-
 def measure(name: str, length: int, options: argparse.Namespace) -> dict[str, float]:
     """CPU seconds of a step, forward and backward, and bytes by which it raises the peak of this process."""
     import torch
@@ -81,9 +76,9 @@ def measure(name: str, length: int, options: argparse.Namespace) -> dict[str, fl
 
     prepared(192)()  # loads what is loaded once
     step = prepared(length)
-    before, peak = memory_line("VmRSS"), memory_line("VmHWM")
+    before, peak = resident_memory(), peak_memory()
     step()
-    grown = memory_line("VmHWM")
+    grown = peak_memory()
     seconds = []
     for _ in range(options.rounds):
         start = time.process_time()

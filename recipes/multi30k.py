@@ -7,9 +7,9 @@
 A joint byte-level BPE of both languages, then `maskwright finetune translation`, then BLEU and chrF with beams on the
 official dev part. --minutes says how long that training may take: a few steps are measured, and as many epochs fit.
 Epochs, rates and all other choices are made on 1,000 pairs of train that are held back. Then a torch.nn.Transformer of
-the same size is trained on the same batches with the same schedule and scored with the same beams (--alone leaves it
-out). Interrupted, the same command goes on where it was. --speed takes turns of some steps and of beams on the same
-batches, and prints tokens a second of both.
+the same size is trained on the same batches with the same schedule and scored with the same beams. --side trains one of
+them alone, so that two processes of --threads 1 do both at once. Interrupted, the same command goes on where it was.
+--speed takes turns of some steps and of beams on the same batches, and prints tokens a second of both.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -68,7 +69,7 @@ def main() -> None:
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--precision", default="auto")
     options.add_argument("--threads", type=int)
-    options.add_argument("--alone", action="store_true", help="without torch.nn.Transformer")
+    options.add_argument("--side", choices=["both", "ours", "plain"], default="both")
     options.add_argument("--speed", action="store_true", help="speeds alone")
     chosen = options.parse_args()
     if chosen.threads:
@@ -78,11 +79,13 @@ def main() -> None:
         compare(recipe_of(chosen, data, 1))
         return
     recipe = recipe_of(chosen, data, epochs_of(chosen, data))
-    result = finetune(recipe)
-    console().print(f"report: {result.report}")
-    model = place(load_model(result.model)[0], precision=chosen.precision)
-    rows = [one_side(model, recipe, data)]
-    if not chosen.alone:
+    rows = []
+    if chosen.side != "plain":
+        result = finetune(recipe)
+        console().print(f"report: {result.report}")
+        model = place(load_model(result.model)[0], precision=chosen.precision)
+        rows.append(one_side(model, recipe, data))
+    if chosen.side != "ours":
         rows.append(other_side(recipe, data))
     show(chosen, rows)
 
@@ -185,7 +188,8 @@ def one_side(model: Any, recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
 
 def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     """The same of torch.nn.Transformer, trained on the same batches; goes on where it was."""
-    resolved = recipe.resolved("cpu", "fp32")
+    device = resolve_device("cpu")
+    resolved = recipe.resolved("cpu", resolve_precision(recipe.precision, device, training=True))
     folder = recipe.output.parent / "plain"
     with open_run(folder, to_dict(resolved)) as run:
         bench, job = plain_job(resolved, run)
@@ -213,7 +217,7 @@ def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[Bench, PlainJob]:
     model, examples, dev = bench.start(0)
     torch.manual_seed(0)
     job = PlainJob(
-        PlainTransformer(model.config),  # type: ignore[arg-type]
+        PlainTransformer(model.config, recipe.precision),  # type: ignore[arg-type]
         bench.task,
         examples,
         dev,
@@ -306,15 +310,18 @@ def stepper(model: Any, bench: Bench) -> Callable[[Batch], None]:
 
 
 def compare(recipe: FinetuneConfig) -> None:
-    """Tokens a second of training and of beams, both networks on the same batches in turn."""
+    """Tokens a second of training (the other network in both precisions) and of beams (float32), on the same batches in
+    turn.
+    """
     bench, job = job_of(recipe, RunFolder(recipe.output, {}))
     model = job.model
     plain = PlainTransformer(model.config).train()
     optimizer = adamw(plain, recipe.lr, recipe.weight_decay)
 
-    def step_of_plain(batch: Batch) -> None:
+    def step_of_plain(batch: Batch, half: bool) -> None:
+        plain.half = half
         source, target, no_source, no_target = padded(batch)
-        logits = plain(source, target, no_source, no_target)[~no_target]
+        logits = plain(source, target, no_source, no_target)[~no_target].float()
         torch.nn.functional.cross_entropy(logits, batch.labels["words"], label_smoothing=0.1).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -322,7 +329,11 @@ def compare(recipe: FinetuneConfig) -> None:
     note(f"{model.num_parameters:,} parameters, {sum(p.numel() for p in plain.parameters()):,} in the other")
     batches = [batch for number in range(ROUNDS * STEPS) for batch in job.micro_batches(number)]
     parts = [batches[number * STEPS : (number + 1) * STEPS] for number in range(ROUNDS)]
-    sides = {"maskwright": stepper(model, bench), "torch.nn.Transformer": step_of_plain}
+    sides = {
+        "maskwright": stepper(model, bench),
+        "torch.nn.Transformer": partial(step_of_plain, half=False),
+        "the same, autocast": partial(step_of_plain, half=True),
+    }
 
     def trained(step: Callable[[Batch], None], part: list[Batch]) -> int:
         for batch in part:
@@ -331,6 +342,7 @@ def compare(recipe: FinetuneConfig) -> None:
 
     turns("training", {name: lambda part, own=step: trained(own, part) for name, step in sides.items()}, parts)
     model.eval()
+    plain.half = False
     rows = [list(range(number * 32, number * 32 + 32)) for number in range(ROUNDS)]
     most = 24  # untrained networks end no text: both write as much
 
@@ -361,7 +373,10 @@ def turns(what: str, sides: dict[str, Callable[[Any], int]], parts: list[Any]) -
             rates[name].append(tokens / (time.perf_counter() - start))
     for name, values in rates.items():
         print(f"{what:<10}{name:<22}  {median(values):8.0f} tokens a second")
-    print(f"{what:<10}ratio {median(a / b for a, b in zip(*rates.values(), strict=True)):.2f}", flush=True)
+    ours, *others = rates.items()
+    for name, values in others:
+        ratio = median(a / b for a, b in zip(ours[1], values, strict=True))
+        print(f"{what:<10}{ours[0]} / {name}: {ratio:.2f}", flush=True)
 
 
 if __name__ == "__main__":

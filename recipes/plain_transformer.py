@@ -18,10 +18,13 @@ from maskwright.train.finetune_job import FinetuneJob
 
 
 class PlainTransformer(nn.Module):
-    """torch.nn.Transformer with one table for both sides and the output, and fixed sinusoids."""
+    """torch.nn.Transformer with one table for both sides and the output, and fixed sinusoids. precision: `bf16` trains
+    under torch.autocast (torch's fast path for inference refuses it).
+    """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, precision: str = "fp32") -> None:
         super().__init__()
+        self.half = precision == "bf16"
         size = config.hidden_size
         self.words = nn.Embedding(config.vocab_size, size)
         nn.init.normal_(self.words.weight, std=size**-0.5)
@@ -46,20 +49,25 @@ class PlainTransformer(nn.Module):
 
     def read(self, source: Tensor, no_source: Tensor) -> Tensor:
         """float [batch, seq, hidden] of the sources."""
-        memory: Tensor = self.network.encoder(self._embed(source), src_key_padding_mask=no_source)
+        with self._autocast():
+            memory: Tensor = self.network.encoder(self._embed(source), src_key_padding_mask=no_source)
         return memory
 
     def write(self, target: Tensor, memory: Tensor, no_source: Tensor, no_target: Tensor | None = None) -> Tensor:
         """Logits [batch, target seq, vocab] of targets beside what was read."""
-        hidden = self.network.decoder(
-            self._embed(target),
-            memory,
-            tgt_mask=nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool),
-            tgt_key_padding_mask=no_target,
-            memory_key_padding_mask=no_source,
-            tgt_is_causal=True,
-        )
-        return F.linear(hidden, self.words.weight)
+        with self._autocast():
+            hidden = self.network.decoder(
+                self._embed(target),
+                memory,
+                tgt_mask=nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool),
+                tgt_key_padding_mask=no_target,
+                memory_key_padding_mask=no_source,
+                tgt_is_causal=True,
+            )
+            return F.linear(hidden, self.words.weight)
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.half and self.training)
 
     def _embed(self, ids: Tensor) -> Tensor:
         return self.dropout(self.words(ids) * self.scale + self.places[: ids.shape[1]])

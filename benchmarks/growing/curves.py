@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from maskwright.core.memory import peak_memory
 from maskwright.core.progress import set_quiet
 from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
@@ -27,7 +28,6 @@ from maskwright.models.device import DTYPES
 from maskwright.models.model import Model, build
 from maskwright.models.presets import preset
 from maskwright.objectives.masking import Masker
-from maskwright.speed.timed import peak_memory
 from maskwright.speed.utilisation import forward_flops, training_flops
 from maskwright.train.optimizer import adamw
 

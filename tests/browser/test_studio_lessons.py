@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from browser.reading import settled
+from maskwright.lessons import catalogue
 from studio.serving import serving
-
-catalogue = pytest.importorskip("maskwright.lessons.catalogue", reason="this installation has no lessons")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

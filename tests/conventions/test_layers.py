@@ -34,7 +34,8 @@ FLOORS = {
 }
 # On one floor: training writes model folders and encodes text; models take packed batches; the tokenizer makes them;
 # a plan asks what the machine has, and a bench opens models as others do; what is looked at is read and filled as by
-# the commands that use a model, and pages are written as reports are; a command shows lessons, or opens the studio.
+# the commands that use a model, and pages are written as reports are; commands show lessons and open the
+# studio, which shows lessons too.
 SAME_FLOOR = {
     ("train", "hub"),
     ("train", "inference"),
@@ -47,6 +48,7 @@ SAME_FLOOR = {
     ("speed", "api"),
     ("cli", "lessons"),
     ("cli", "studio"),
+    ("studio", "lessons"),
 }
 UPWARD = {("text.tokenizer", "data")}  # Tokenizer.batch returns the packed batch
 HEAVY = {"torch", "tokenizers", "sklearn", "numpy", "safetensors", "pandas", "pyarrow"}

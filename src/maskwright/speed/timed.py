@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..core.memory import peak_memory
 from .contest import answer
 
 COMMON = 1e-5  # of the common part's length: what is shorter is rounding
@@ -84,19 +82,6 @@ class TimedEncoder:
         if self._vectors is None:
             raise RuntimeError("nothing is loaded yet")
         return np.asarray(self._vectors(texts))
-
-
-def peak_memory() -> int:
-    """The most main memory that this process has had, in bytes.
-
-    Linux tells it of the process itself; getrusage's number begins there at what the process that started it had.
-    """
-    status = Path("/proc/self/status")
-    told = re.search(r"VmHWM:\s*(\d+)", status.read_text(encoding="utf-8")) if status.exists() else None
-    if told is not None:
-        return 1024 * int(told[1])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def percentile(values: Sequence[float], share: float) -> float:

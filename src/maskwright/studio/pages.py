@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ..api import MASKED
@@ -20,7 +19,7 @@ WRITERS = ("clm", "generation")
 @dataclass(frozen=True)
 class Page:
     """name: its address and module; about: what it shows, in a sentence; roles: heads it is for, None for every model;
-    needs_model: whether it is of use only with one; room: a part of the toolkit that it shows.
+    needs_model: whether it is of use only with one.
     """
 
     name: str
@@ -29,12 +28,6 @@ class Page:
     about: str
     roles: Collection[str | None] | None = None
     needs_model: bool = True
-    room: str = ""
-
-    @property
-    def is_there(self) -> bool:
-        """Whether this installation has what the page shows."""
-        return not self.room or find_spec(self.room) is not None
 
     def fits(self, model: Shelved) -> bool:
         """Whether the page can show this model."""
@@ -64,10 +57,10 @@ PAGES = (
     Page("translate", "Translate", "Answers", "Translations of each line, with the runners-up.", ("seq2seq",)),
     Page("meaning", "Meaning", "Inside", "How near texts are, or one word in several sentences."),
     Page("layers", "Layers", "Inside", "What each layer makes of each token."),
-    Page("attention", "Attention", "Inside", "Who attends to whom, head by head, and why.", room="maskwright.inspect"),
+    Page("attention", "Attention", "Inside", "Who attends to whom, head by head, and why."),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
     Page("train", "Train", "Training", "Fine-tune a model on a file of your own, and watch it learn."),
-    Page("lessons", "Lessons", "Learning", "The lectures' numbers, computed now.", (), False, "maskwright.lessons"),
+    Page("lessons", "Lessons", "Learning", "The lectures' numbers, computed now.", (), False),
 )
 
 
@@ -82,4 +75,4 @@ def models_of(page: Page, studio: Studio) -> list[Shelved]:
 
 
 def _has_use(page: Page, studio: Studio) -> bool:
-    return page.is_there and (not page.needs_model or bool(models_of(page, studio)))
+    return not page.needs_model or bool(models_of(page, studio))

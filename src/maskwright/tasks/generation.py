@@ -8,7 +8,6 @@ Its logits are sums: float32 [rows, 3], the loss in nats, right guesses, and tok
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError, MissingExtraError, ModelFolderError
@@ -30,9 +28,10 @@ from ..objectives.outcome import Outcome
 from ..text.encoding import TextCounts
 from ..text.pairs import read_pairs
 from ..text.tables import Row, Table
-from .base import Evaluation, Task
-from .examples import Examples, map_batches
+from .base import Evaluation
+from .examples import Examples
 from .summary_scores import rouge_scores
+from .targets import TargetTask, require_rows, with_targets
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -62,7 +61,7 @@ class TargetExamples(Examples):
         return batch.with_labels(clm_positions=guessed - 1, clm=batch.input_ids[guessed], owner=owner)
 
 
-class Generation(Task):
+class Generation(TargetTask):
     """What is written for a text.
 
     delimiter: the token between source and target, as "<to-fr>", added to the vocabulary where it is not there; None
@@ -71,10 +70,9 @@ class Generation(Task):
 
     name: ClassVar[str] = "generation"
     head = "clm"
+    wanted = "clm"
     settings: ClassVar[tuple[str, ...]] = ("delimiter",)
     main_metric = "clm_accuracy"
-    num_labels = 0
-    problem_type = None
 
     def __init__(self, delimiter: str | None = None, max_new_tokens: int = LONGEST) -> None:
         self.labels: list[str] = []
@@ -105,8 +103,7 @@ class Generation(Task):
         delimiter: str | None = None,
     ) -> Generation:
         """The task. Raises InputError for no rows."""
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no row: sources with targets are needed.")
+        require_rows(train_rows, train_file)
         if delimiter is not None and not delimiter.strip():
             raise InputError('The delimiter is empty: name a token, as "<to-fr>", or leave it out.')
         return cls(delimiter)
@@ -127,9 +124,7 @@ class Generation(Task):
         skip_bad_rows: bool = False,
     ) -> TargetExamples:
         """Rows as sequences of at most `max_length` tokens; the source gives way, and a target has half of them."""
-        good = [row for row in rows if row.label]
-        if not good or (len(good) < len(rows) and not skip_bad_rows):
-            raise InputError(f"{file or 'The data'} has rows without a target: each needs a source and a target.")
+        good = with_targets(rows, file, skip_bad_rows)
         end = self._end(tokenizer)
         counts, sequences, starts = TextCounts(), [], []
         sources = tokenizer.encode_plain([row.text for row in good])
@@ -195,39 +190,16 @@ class Generation(Task):
 
     # -- training --------------------------------------------------------------------------------------------
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Tokens of the targets of a batch."""
-        return {self.name: len(batch.labels["clm"])}
-
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Summed loss and right guesses of the targets' tokens."""
-        loss, right = model.mlm_loss(self._vectors(model, batch), batch.labels["clm"])
+        loss, right = model.mlm_loss(self.guessing(model, batch), batch.labels["clm"])
         return Outcome({self.name: loss}, self.counts(batch), {self.name: right})
 
-    @staticmethod
-    def _vectors(model: Model, batch: Batch) -> Tensor:
+    def guessing(self, model: Model, batch: Batch) -> Tensor:
         """What guesses each token of the targets: float [labels, hidden]."""
         return model.encode(batch).hidden[batch.labels["clm_positions"]]
 
     # -- answers ---------------------------------------------------------------------------------------------
-
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """float32 [rows, 3]: loss, right guesses and tokens of each row's target."""
-
-        def sums(batch: Batch) -> Tensor:
-            logits, wanted = model.mlm_logits(self._vectors(model, batch)).float(), batch.labels["clm"]
-            losses = F.cross_entropy(logits, wanted, reduction="none")  # [labels]
-            each = torch.stack([losses, (logits.argmax(dim=-1) == wanted).float(), torch.ones_like(losses)], dim=1)
-            return torch.zeros(len(batch), 3, device=each.device).index_add(0, batch.labels["owner"], each)
-
-        return map_batches(examples, sums, device=model.word_embeddings.device, batch_tokens=batch_tokens)
-
-    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
-        """{"score", "perplexity"} of each row's target: the part of its tokens guessed right."""
-        return [
-            {"score": correct / tokens, "perplexity": math.exp(min(loss / tokens, 700.0))}
-            for loss, correct, tokens in logits.tolist()
-        ]
 
     def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
         """{"generated", "score"} for each row: what the model writes, greedily, and its log probability."""
@@ -241,16 +213,6 @@ class Generation(Task):
             for one in grow(decoder, prompts, rules, max_new_tokens=self.max_new_tokens, end_ids=ends):
                 found.append({"generated": tokenizer.decode(one.ids).strip(), "score": one.score})
         return found
-
-    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """Mean over the tokens of each target: float32 [rows]."""
-        return logits[:, 0] / logits[:, 2]
-
-    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """clm_accuracy and perplexity over all tokens of the targets; the loss is their mean."""
-        loss, correct, tokens = logits.double().sum(dim=0).tolist()
-        found = {"clm_accuracy": correct / tokens, "perplexity": math.exp(min(loss / tokens, 700.0))}
-        return Evaluation(found, logits, loss / tokens)
 
     def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
         """The same with ROUGE of what the model writes, greedily, for the sources.
@@ -268,10 +230,6 @@ class Generation(Task):
         written = [answer["generated"] for answer in self.predict(model, sources, batch_tokens)]
         scores, signatures = rouge_scores(written, [str(row.label) for row in examples.rows])
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether every token of the target is guessed right."""
-        return bool(answer["score"] == 1.0)
 
     # -- files -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ one pass. Its logits are sums: float32 [rows, 3], the loss in nats, right guesse
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.errors import InputError, MissingExtraError, ModelFolderError
@@ -33,8 +31,9 @@ from ..text.language_tags import check_languages, language_of, languages_of, tag
 from ..text.pairs import read_pairs
 from ..text.parallel import read_parallel
 from ..text.tables import Row, Table
-from .base import Evaluation, Task
-from .examples import Examples, map_batches
+from .base import Evaluation
+from .examples import Examples
+from .targets import TargetTask, require_rows, with_targets
 from .translation_examples import TranslationExamples, end_id, source_ids, target_ids
 from .translation_scores import corpus_scores
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 BEAMS = 5
 
 
-class Translation(Task):
+class Translation(TargetTask):
     """What is written for a text in another language.
 
     label_smoothing: the part of the probability that training spreads over all tokens (section 5.4); languages: those
@@ -55,11 +54,10 @@ class Translation(Task):
 
     name: ClassVar[str] = "translation"
     head = "seq2seq"
+    wanted = "words"
     settings: ClassVar[tuple[str, ...]] = ("label_smoothing",)
     main_metric = "token_accuracy"
     adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
-    num_labels = 0
-    problem_type = None
 
     def __init__(self, label_smoothing: float = 0.1, languages: Sequence[str] = ()) -> None:
         self.labels: list[str] = []
@@ -100,8 +98,7 @@ class Translation(Task):
         label_smoothing: float | None = None,
     ) -> Translation:
         """The task. Raises InputError for no rows, and where some sources have a language tag and others have none."""
-        if not train_rows:
-            raise InputError(f"{train_file or 'The training data'} has no row: sources with targets are needed.")
+        require_rows(train_rows, train_file)
         languages = languages_of(train_rows)
         return cls(0.1 if label_smoothing is None else label_smoothing, languages)
 
@@ -138,9 +135,7 @@ class Translation(Task):
         skip_bad_rows: bool = False,
     ) -> TranslationExamples:
         """Rows as pairs of at most `max_length` tokens on each side; which were cut is known by `is_too_long`."""
-        good = [row for row in rows if row.label]
-        if not good or (len(good) < len(rows) and not skip_bad_rows):
-            raise InputError(f"{file or 'The data'} has rows without a target: each needs a source and a target.")
+        good = with_targets(rows, file, skip_bad_rows)
         check_languages(good, self.languages, self.codes)
         own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
         counts = TextCounts()
@@ -197,41 +192,18 @@ class Translation(Task):
 
     # -- training --------------------------------------------------------------------------------------------
 
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """Tokens of the targets of a batch."""
-        return {self.name: len(batch.labels["words"])}
-
     def outcome(self, model: Model, batch: Batch) -> Outcome:
         """Summed loss, smoothed, and right guesses of the targets' tokens."""
-        loss, right = model.mlm_loss(self._read(model, batch), batch.labels["words"], self.label_smoothing)
+        loss, right = model.mlm_loss(self.guessing(model, batch), batch.labels["words"], self.label_smoothing)
         return Outcome({self.name: loss}, self.counts(batch), {self.name: right})
 
-    @staticmethod
-    def _read(model: Model, batch: Batch) -> Tensor:
+    def guessing(self, model: Model, batch: Batch) -> Tensor:
         """What guesses each token of the targets: float [target tokens, hidden]."""
         if not isinstance(model, EncoderDecoder) or batch.target is None:
             raise InputError("Translation needs an encoder-decoder, and pairs of texts.")
         return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
 
     # -- answers ---------------------------------------------------------------------------------------------
-
-    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """float32 [rows, 3]: loss, right guesses and tokens of each row's target."""
-
-        def sums(batch: Batch) -> Tensor:
-            logits, wanted = model.mlm_logits(self._read(model, batch)).float(), batch.labels["words"]
-            losses = F.cross_entropy(logits, wanted, reduction="none")  # [target tokens]
-            each = torch.stack([losses, (logits.argmax(dim=-1) == wanted).float(), torch.ones_like(losses)], dim=1)
-            return torch.zeros(len(batch), 3, device=each.device).index_add(0, batch.labels["owner"], each)
-
-        return map_batches(examples, sums, device=model.word_embeddings.device, batch_tokens=batch_tokens)
-
-    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
-        """{"score", "perplexity"} of each row's target: the part of its tokens guessed right."""
-        return [
-            {"score": correct / tokens, "perplexity": math.exp(min(loss / tokens, 700.0))}
-            for loss, correct, tokens in logits.tolist()
-        ]
 
     def predict(
         self,
@@ -298,16 +270,6 @@ class Translation(Task):
             written[row] = text
         return written
 
-    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """Mean over the tokens of each target: float32 [rows]."""
-        return logits[:, 0] / logits[:, 2]
-
-    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """token_accuracy and perplexity over all tokens of the targets, given the right tokens before each."""
-        loss, correct, tokens = logits.double().sum(dim=0).tolist()
-        found = {"token_accuracy": correct / tokens, "perplexity": math.exp(min(loss / tokens, 700.0))}
-        return Evaluation(found, logits, loss / tokens)
-
     def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
         """The same with BLEU and chrF of what the model writes, with beams, for the sources.
 
@@ -321,10 +283,6 @@ class Translation(Task):
             warn(str(error))
             return evaluation
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether every token of the target is guessed right."""
-        return bool(answer["score"] == 1.0)
 
     # -- files -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ grew by from before the model was opened to its fullest moment).
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
+from ..core.memory import peak_memory, resident_memory
 from ..core.progress import set_quiet
 
 SINGLE = 30  # texts that are answered one at a time
@@ -69,26 +69,12 @@ def _main(folder: str, texts: str, device: str, precision: str, threads: str) ->
     set_quiet(True)
     torch.set_num_threads(int(threads))
     rows = [tuple(text) if isinstance(text, list) else text for text in storage.read_json(Path(texts))]
-    before = _resident_mb()
+    before = resident_memory()
     facts = read_facts(folder)
     model = place(load_model(folder)[0], device, precision)
     predictor = Predictor(model, task_of_model(model, facts), trained_length(facts))
     found = times_of(lambda part: predictor.predict(list(part)), rows)
-    print(json.dumps({**found, "memory_mb": _peak_mb() - before}))
-
-
-def _resident_mb() -> float:
-    """The memory that the process holds now; where the system does not tell, the most that it has held."""
-    pages = Path("/proc/self/statm")
-    if not pages.is_file():
-        return _peak_mb()
-    return int(pages.read_text(encoding="ascii").split()[1]) * resource.getpagesize() / (1 << 20)
-
-
-def _peak_mb() -> float:
-    """The most memory that the process has held; Linux counts it in kilobytes, macOS in bytes."""
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    print(json.dumps({**found, "memory_mb": (peak_memory() - before) / (1 << 20)}))
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def _five_steps(sheet: Sheet) -> None:
     import torch
 
     from ...data.batch import Batch
-    from ...models.walkthrough import attention_steps
+    from ...inspect.steps import layer_steps
     from ...nn.scaling import attention_weights
     from ...train.report import Arrow, Box, Flow, Grid, Table
     from ..small import small_network, word_tokenizer
@@ -163,18 +163,20 @@ def _five_steps(sheet: Sheet) -> None:
     text = "thinking machines learn fast"
     tokenizer = word_tokenizer(text)
     model = small_network(tokenizer.vocab_size, num_attention_heads=8, hidden_size=64, intermediate_size=128)
-    ids = tokenizer(text).ids
-    steps = attention_steps(model, ids)
-    shapes = ("6 x 64", "3 x 8 x 6 x 8", "8 x 6 x 6", "8 x 6 x 8", "6 x 64")
-    for number, (step, shape) in enumerate(zip(steps, shapes, strict=True), 1):
-        sheet.equal(f"{number}. {step.name}", shape, step.size)
+    model.tokenizer = tokenizer
+    found = layer_steps(model, text, 1)
+    sizes = [" x ".join(map(str, step.values.shape)) for step in found.five]
+    shapes = ("6 x 64", "3 x 8 x 6 x 8", "8 x 6 x 8", "6 x 64", "6 x 64")
+    for number, (step, shape, size) in enumerate(zip(found.five, shapes, sizes, strict=True), 1):
+        sheet.equal(f"{number}. {step.name}", shape, size)
     layer = next(islice(model.encoder.in_order, 1))
-    attended, _ = layer.attention(steps[0].tensor, Batch.from_sequences([ids]).runs)
-    gap = float((attended - steps[-1].tensor).abs().max())
+    ids = list(found.tokens.ids)
+    attended, _ = layer.attention(torch.from_numpy(found.inputs), Batch.from_sequences([ids]).runs)
+    gap = float((attended - torch.from_numpy(found.output)).abs().max())
     sheet.holds("the five steps = the layer's attention", "the same", f"differ by {tiny(gap)}", gap < 1e-5)
-    query, key = steps[1].tensor[0], steps[1].tensor[1]
+    query, key, weights = (torch.from_numpy(one) for one in (found.query, found.key, found.weights))
     scaled = attention_weights(query @ key.mT, 8)
-    gap = float((scaled - steps[2].tensor).abs().max())
+    gap = float((scaled - weights).abs().max())
     sheet.off(
         "what goes into the softmax",
         "the unscaled scores",
@@ -183,22 +185,21 @@ def _five_steps(sheet: Sheet) -> None:
         "one slide puts unscaled scores into the softmax in step 3; step 2 has divided them by √d already",
     )
     boxes = [
-        Box(
-            f"{step.name}: {step.size}", (n if n < 3 else 5 - n) * 1.5 + 0.2, n // 3, n == 2
-        )  # back below the first row
-        for n, step in enumerate(steps)
+        Box(f"{step.name}: {size}", (n if n < 3 else 5 - n) * 1.5 + 0.2, n // 3, n == 2)  # back below the first row
+        for n, (step, size) in enumerate(zip(found.five, sizes, strict=True))
     ]
     sheet.show(Flow(boxes, [Arrow(number, number + 1) for number in range(4)], "Shapes from step to step"))
-    tokens = [tokenizer.tokens[one] for one in ids]
-    sheet.show(Grid(tokens, tokens, steps[2].tensor[0].tolist(), "Weights of the first of 8 heads"))
-    sheet.show(Table(["step", "how", "shape"], [(step.name, step.formula, step.size) for step in steps]))
+    tokens = list(found.tokens.labels)
+    sheet.show(Grid(tokens, tokens, weights[0].tolist(), "Weights of the first of 8 heads"))
+    rows = [(step.name, step.formula, size) for step, size in zip(found.five, sizes, strict=True)]
+    sheet.show(Table(["step", "how", "shape"], rows))
     blind = attention_weights(query @ key.mT)
-    moved = float((blind - steps[2].tensor).abs().max())
+    moved = float((blind - weights).abs().max())
     sheet.holds("weights without the scale", "(asked)", f"differ by {moved:.2f}", moved > 0.05)
-    most = [float(one.max(dim=-1).values.mean()) for one in (steps[2].tensor, blind)]
+    most = [float(one.max(dim=-1).values.mean()) for one in (weights, blind)]
     sheet.answer(
         f"The largest weight of a token would be {most[1]:.2f} on average instead of {most[0]:.2f}, already with "
-        f"heads of 8 numbers. All {torch.tensor(ids).numel()} tokens pass each step at once."
+        f"heads of 8 numbers. All {len(ids)} tokens pass each step at once."
     )
 
 
@@ -209,9 +210,9 @@ LESSONS = (
         FRONTIERS,
         "Self-Attention Layer",
         "Self-attention in five steps",
-        "Embed, split into heads, score, weigh the values, join the heads: the tensors of a real layer, one step after "
-        "the other.",
-        ("models.walkthrough:attention_steps",),
+        "Embed, split into heads, attend, put the heads side by side, multiply by W_O: the numbers of a real layer, "
+        "one step after the other.",
+        ("inspect.steps:layer_steps",),
         "What if the scores were not scaled?",
         _five_steps,
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,6 +10,9 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...core.errors import InputError
+from ...inspect.attention import attention as attention_in
+from ...inspect.heads import patterns_of
+from ...inspect.query_key import query_key
 from ...models.model import Model
 from ..asking import Asked, Here, Json, LongText, Name, body
 
@@ -45,7 +47,7 @@ def attention(studio: Here, asked: Annotated[AskedAttention, body(AskedAttention
     """The weights of one head as they are, all heads in 256 steps, and the heads that fit each pattern best."""
     model = studio.model(asked.model).model
     with studio.computing:
-        found = _room("attention").attention(model, _text(model, asked), **_options(model, asked))
+        found = attention_in(model, _text(model, asked), **_options(model, asked))
     shown = found.of(asked.kind or None)
     layer, head = min(asked.layer, shown.layers[-1]), min(asked.head, shown.heads[-1])
     steps = np.rint(shown.weights * 255).astype(np.uint8)  # [layers, heads, queries, keys]
@@ -63,7 +65,7 @@ def attention(studio: Here, asked: Annotated[AskedAttention, body(AskedAttention
             "head": head,
             "weights": shown.of(layer, head).tolist(),
             "all": b64encode(steps.tobytes()).decode("ascii"),
-            "patterns": [one.to_json(SHOWN_HEADS) for one in _room("heads").patterns_of(shown)],
+            "patterns": [one.to_json(SHOWN_HEADS) for one in patterns_of(shown)],
             "most": MOST_TOKENS,
         }
     )
@@ -75,7 +77,7 @@ def neurons(studio: Here, asked: Annotated[AskedNeurons, body(AskedNeurons)]) ->
     model = studio.model(asked.model).model
     with studio.computing:
         text, options = _text(model, asked), _options(model, asked)
-        found = _room("query_key").query_key(model, text, asked.kind or None, **options)
+        found = query_key(model, text, asked.kind or None, **options)
     layer, head = min(asked.layer, found.map.layers[-1]), min(asked.head, found.map.heads[-1])
     if asked.token >= len(found.map.queries):
         raise InputError(f"Token {asked.token} is not there: the text has tokens 0 to {len(found.map.queries) - 1}.")
@@ -106,7 +108,3 @@ def _options(model: Model, asked: AskedAttention) -> dict[str, Any]:
     """How much of it is read, and the target of an encoder-decoder, which writes one where none is given."""
     room = {"max_length": min(MOST_TOKENS, model.config.max_position_embeddings)}
     return {**room, "target": asked.pair} if model.has_decoder else room
-
-
-def _room(module: str) -> Any:
-    return import_module(f"maskwright.inspect.{module}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
 from ...core.errors import MissingFileError
+from ...lessons import catalogue, running
+from ...lessons.page import report
 from ...train.report import render
 from ..asking import Asked, Here, Json, Name, body
 
@@ -31,7 +32,7 @@ class AskedLesson(Asked):
 @router.get("/api/lessons")
 def lessons() -> Json:
     """All lessons in the order in which they are taught."""
-    known = _room("catalogue").lessons().values()
+    known = catalogue.lessons().values()
     names = ("name", "part", "lecture", "topic", "title", "about")
     return Json({"lessons": [{name: getattr(one, name) for name in names} for one in known]})
 
@@ -40,7 +41,7 @@ def lessons() -> Json:
 def run(studio: Here, asked: Annotated[AskedLesson, body(AskedLesson)]) -> Json:
     """Run one; its page shows the same run."""
     with studio.computing:
-        studio.lessons[asked.name] = _room("running").run(asked.name)
+        studio.lessons[asked.name] = running.run(asked.name)
     return Json(studio.lessons[asked.name].to_json())
 
 
@@ -49,8 +50,4 @@ def page(name: str, studio: Here) -> Response:
     """The page of a lesson that was run."""
     if name not in studio.lessons:
         raise MissingFileError("This lesson was not run yet.")
-    return HTMLResponse(render(_room("page").report([studio.lessons[name]])), headers=LESSON_HEADERS)
-
-
-def _room(module: str) -> Any:
-    return import_module(f"maskwright.lessons.{module}")
+    return HTMLResponse(render(report([studio.lessons[name]])), headers=LESSON_HEADERS)
