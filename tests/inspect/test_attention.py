@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,13 @@ from inference.samples import tiny
 from looked_at import SWITCHES, TEXT, network, translator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inference.engine.engine import Engine
-from maskwright.inspect import attention, query_key, read
+from maskwright.inspect import attention, look, query_key, read
+from maskwright.inspect.attention import attends
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import build
 from maskwright.nn import attention as executors
 from maskwright.text.tokenizer import Tokenizer
+from models.recurrent_models import model as recurrent
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -189,3 +192,30 @@ def test_what_cannot_be_looked_at_is_refused_in_a_sentence():
 
 def test_the_room_is_reached_by_its_name():
     assert mw.inspect.attention is attention
+
+
+def test_a_recurrent_translator_shows_what_its_decoder_looks_at():
+    model = recurrent("seq2seq-small", "seq2seq", vocab_size=300)
+    model.tokenizer = translator().tokenizer
+    model.config = replace(model.config, decoder_start_token_id=0)
+    reading = read(model, TEXT, target="rain fell")
+    (found,) = attention(model, TEXT, target="rain fell").maps
+    assert found.kind == "cross" and attends(model)
+    with torch.inference_mode():
+        memory = model.encode(reading.batch()).hidden
+        decoded = model.decode(reading.target_batch(), memory, reading.batch(), attentions=True)
+    np.testing.assert_allclose(found.weights[0], decoded.cross_attentions[0][0].numpy(), atol=1e-6)
+    np.testing.assert_allclose(found.weights.sum(axis=-1), 1, atol=1e-5)
+    shown = look(model, TEXT, target="rain fell")
+    assert shown.predictions is not None and shown.predictions.by_layer is None and shown.steps == ()
+    with pytest.raises(InputError, match="queries and keys"):
+        query_key(model, TEXT, target="rain fell")
+
+
+@pytest.mark.parametrize("name", ["lstm-small", "bilstm-small", "bag-small"])
+def test_a_network_that_attends_to_nothing_says_so(name: str):
+    model = recurrent(name, None, vocab_size=300, **({"num_hidden_layers": 0} if name == "bag-small" else {}))
+    model.tokenizer = network("BERT").tokenizer
+    assert not attends(model)
+    with pytest.raises(InputError, match="attends to nothing"):
+        attention(model, TEXT)

@@ -1,7 +1,7 @@
 """Who attends to whom: the weights of every head of every layer for one text (Vaswani et al. 2017, section 3.2).
 
 An encoder has one map of weights, an encoder-decoder three: of the source to itself, of the target to what was written
-before, and of the target to the source.
+before, and of the target to the source. A recurrent one with attention has the last alone (Bahdanau et al. 2015).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, InputError
 from ..core.registry import unknown_name
 from ..models.model import Model
+from ..tasks.alignments import attends as attends_to_source
 from ..text.inputs import Text
 from .reading import Reading, read
 from .tokens import Tokens
@@ -117,7 +118,7 @@ class Attention:
 
     def to_json(self, digits: int = 6, *, weights: bool = True) -> dict[str, Any]:
         """{"target": "given" or "written", "maps": [...]}; arguments as of the maps."""
-        target = {} if self.maps[0].kind != "encoder" else {"target": "given" if self.is_given else "written"}
+        target = {} if self.main.kind != "cross" else {"target": "given" if self.is_given else "written"}
         return {**target, "maps": [one.to_json(digits, weights=weights) for one in self.maps]}
 
 
@@ -132,20 +133,23 @@ def attention(
 
 
 def attention_of(reading: Reading) -> Attention:
-    """The same for a text that was read."""
+    """The same for a text that was read. Raises InputError where the model attends to nothing."""
     with torch.inference_mode():
         encoded, decoded = reading.run()
     source, target = reading.source, reading.target
-    if decoded is None or target is None:
-        return Attention((_map(kind_of(reading.model), source, source, encoded.attentions),))
-    return Attention(
-        (
-            _map("encoder", source, source, encoded.attentions),
-            _map("decoder", target, target, decoded.attentions),
-            _map("cross", target, source, decoded.cross_attentions),
-        ),
-        reading.is_given,
-    )
+    parts = [(kind_of(reading.model), source, source, encoded.attentions)]
+    if decoded is not None and target is not None:
+        parts.append(("decoder", target, target, decoded.attentions))
+        parts.append(("cross", target, source, decoded.cross_attentions))
+    maps = tuple(_map(kind, queries, keys, weights) for kind, queries, keys, weights in parts if weights)
+    if not maps:
+        raise InputError("This model attends to nothing: it has no attention weights to show.")
+    return Attention(maps, reading.is_given)
+
+
+def attends(model: Model) -> bool:
+    """Whether there is attention to show: in the encoder, or of what a decoder writes to its source."""
+    return model.config.attends or attends_to_source(model)
 
 
 def kind_of(model: Model) -> str:
@@ -155,9 +159,8 @@ def kind_of(model: Model) -> str:
     return {"causal": "masked", "full": "self"}.get(model.config.attention, "sparse")
 
 
-def _map(kind: str, queries: Tokens, keys: Tokens, weights: tuple[tuple[Tensor, ...], ...] | None) -> AttentionMap:
+def _map(kind: str, queries: Tokens, keys: Tokens, weights: tuple[tuple[Tensor, ...], ...]) -> AttentionMap:
     """weights: for each layer [heads, queries, keys] of one text."""
-    assert weights is not None, "the pass was asked for weights"
     stacked = torch.stack([layer[0].float().cpu() for layer in weights]).numpy()  # [layers, heads, queries, keys]
     layers, heads = stacked.shape[:2]
     return AttentionMap(kind, queries, keys, stacked, tuple(range(1, layers + 1)), tuple(range(1, heads + 1)))

@@ -113,6 +113,9 @@ def facts_of(model: Model) -> str:
 
 
 def _fits(model: Model, map: AttentionMap) -> bool:
+    """Whether a map is made of queries and keys, and these are few enough for a page."""
+    if not model.config.attends:
+        return False
     layers, heads = map.weights.shape[:2]
     numbers = layers * heads * (len(map.queries) + len(map.keys)) * model.config.head_dim
     positions = map.weights.size if model.config.relative_buckets or "relative" in model.config.positions else 0
@@ -163,8 +166,8 @@ def _masks(reading: Reading) -> int:
 
 
 def _steps(reading: Reading, shown: Attention) -> tuple[LayerSteps, ...]:
-    layers = shown.maps[0].layers
-    if 4 * len(reading.source) * len(layers) * reading.model.config.hidden_size > MOST_STEPS:
+    layers, config = shown.maps[0].layers, reading.model.config
+    if not config.attends or 4 * len(reading.source) * len(layers) * config.hidden_size > MOST_STEPS:
         return ()
     every = steps_of(reading)
     return tuple(every[layer - 1] for layer in layers)

@@ -102,8 +102,12 @@ def predictions(
 
 
 def predictions_of(reading: Reading, *, layers: bool = True, last: int | None = None) -> Predictions:
-    """The same for a text that was read. last: only so many places, the last ones; None for all."""
+    """The same for a text that was read. last: only so many places, the last ones; None for all.
+
+    Of a recurrent network the last layer alone guesses: what stands below it is no guess.
+    """
     model = reading.model
+    layers = layers and model.config.recurrent is None
     if model.head_name not in GUESSING:
         raise InputError("This model guesses no tokens: it takes a masked or left-to-right language model.")
     tokens = reading.target or reading.source

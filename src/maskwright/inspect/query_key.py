@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.errors import InputError
 from ..models.attending import angles_of
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
@@ -72,7 +73,8 @@ def query_key(
 ) -> QueryKey:
     """Queries, keys and values of every head for a text. kind: of an encoder-decoder which attention, None for cross.
 
-    Other arguments as `read` takes them. Raises ConfigError for a kind that the model does not have.
+    Other arguments as `read` takes them. Raises ConfigError for a kind that the model does not have, and
+    InputError for one whose weights are not made of queries and keys.
     """
     return query_key_of(read(model, text, target=target, max_length=max_length, beams=beams), kind)
 
@@ -80,6 +82,8 @@ def query_key(
 def query_key_of(reading: Reading, kind: str | None = None) -> QueryKey:
     """The same for a text that was read."""
     model = reading.model
+    if not model.config.attends:
+        raise InputError("The weights of this model are not made of queries and keys: only those of a Transformer are.")
     if isinstance(model, EncoderDecoder) and kind in (None, "cross"):
         return _across(reading, model)
     stack: Transformer = model.decoder if isinstance(model, EncoderDecoder) and kind == "decoder" else model.encoder

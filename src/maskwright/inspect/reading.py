@@ -48,9 +48,12 @@ class Reading:
         return _pack(self.model, self.target)
 
     def run(self) -> tuple[Encoded, Decoded | None]:
-        """Hidden states and attention weights of all layers, by the explicit path, with the model as it stands."""
+        """Hidden states and attention weights of all layers, by the explicit path, with the model as it stands.
+
+        What attends to nothing, such as a recurrent encoder, has None instead of weights.
+        """
         batch = self.batch()
-        encoded = self.model.encode(batch, hidden_states=True, attentions=True)
+        encoded = self.model.encode(batch, hidden_states=True, attentions=self.model.config.attends)
         if self.target is None or not isinstance(self.model, EncoderDecoder):
             return encoded, None
         wanted = {"hidden_states": True, "attentions": True}

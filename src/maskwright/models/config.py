@@ -354,6 +354,11 @@ class ModelConfig:
         return self.decoder_vocab_size or self.vocab_size
 
     @property
+    def attends(self) -> bool:
+        """Whether the layers of the encoder have attention weights: those of recurrent networks do not."""
+        return self.recurrent is None and self.num_hidden_layers > 0
+
+    @property
     def head_dim(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads

@@ -164,8 +164,8 @@ class EncoderDecoder(Model):
         source = _packed(input_ids, attention_mask, token_type_ids)
         target = _packed(decoder_input_ids, decoder_attention_mask, None)
         wanted = {"hidden_states": output_hidden_states, "attentions": output_attentions}
-        attends = self.config.recurrent is None  # a recurrent encoder does not
-        encoded = self.encode(source, hidden_states=output_hidden_states, attentions=output_attentions and attends)
+        shown = output_attentions and self.config.attends
+        encoded = self.encode(source, hidden_states=output_hidden_states, attentions=shown)
         decoded = self.decode(target, encoded.hidden, source, **wanted)
         logits = loss = None
         if self.head is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..api import MASKED
+from ..inspect.attention import attends
 
 if TYPE_CHECKING:
     from .shelf import Shelved, Studio
@@ -19,7 +20,8 @@ WRITERS = ("clm", "generation")
 @dataclass(frozen=True)
 class Page:
     """name: its address and module; about: what it shows, in a sentence; roles: heads it is for, None for every model;
-    needs_model: whether it is of use only with one.
+    of_attention: it shows attention weights, which not every model has; needs_model: whether it is of use only
+    with one.
     """
 
     name: str
@@ -28,10 +30,11 @@ class Page:
     about: str
     roles: Collection[str | None] | None = None
     needs_model: bool = True
+    of_attention: bool = False
 
     def fits(self, model: Shelved) -> bool:
         """Whether the page can show this model."""
-        return self.roles is None or model.role in self.roles
+        return (self.roles is None or model.role in self.roles) and (attends(model.model) or not self.of_attention)
 
 
 PAGES = (
@@ -57,7 +60,7 @@ PAGES = (
     Page("translate", "Translate", "Answers", "Translations of each line, with the runners-up.", ("seq2seq",)),
     Page("meaning", "Meaning", "Inside", "How near texts are, or one word in several sentences."),
     Page("layers", "Layers", "Inside", "What each layer makes of each token."),
-    Page("attention", "Attention", "Inside", "Who attends to whom, head by head, and why."),
+    Page("attention", "Attention", "Inside", "Who attends to whom, head by head, and why.", of_attention=True),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
     Page("train", "Train", "Training", "Fine-tune a model on a file of your own, and watch it learn."),
     Page("lessons", "Lessons", "Learning", "The lectures' numbers, computed now.", (), False),
