@@ -56,13 +56,16 @@ class Task:
 
 @dataclass(frozen=True)
 class Part:
-    """One network with one seed: a run folder with its scores."""
+    """One network with one seed: a run folder with its scores. top: what stands between its encoder and the head of the
+    task, as `maskwright finetune --set` takes it.
+    """
 
     name: str
     seed: int
     config: PretrainConfig
     score_at: tuple[int, ...]
     task_lr: float
+    top: dict[str, Any]
 
     @property
     def folder(self) -> Path:
@@ -132,6 +135,7 @@ def plan(settings: dict[str, Any], output: Path, seeds: int) -> list[Part]:
         for name, own in settings["runs"].items():
             recipe = {**settings["pretraining"], **own}
             task_lr = recipe.pop("task_lr", settings["task"]["lr"])
+            top = recipe.pop("top", {})
             config = PretrainConfig(
                 corpus=(str(output / "text" / "data"),),
                 tokenizer=output / "text" / "tokenizer",
@@ -144,7 +148,7 @@ def plan(settings: dict[str, Any], output: Path, seeds: int) -> list[Part]:
             missing = [step for step in steps if step % config.checkpoint_every and step != config.steps]
             if missing:
                 raise InputError(f"score_at {missing[0]} is no multiple of checkpoint_every {config.checkpoint_every}.")
-            parts.append(Part(name, seed, config, steps, task_lr))
+            parts.append(Part(name, seed, config, steps, task_lr, top))
     return parts
 
 
@@ -235,7 +239,7 @@ def fine_tuned_accuracy(part: Part, step: int, task: Task) -> float:
 def network_at(part: Part, step: int, tagging: Tagging) -> Model:
     """The network as it was after `step` steps, with a new head drawn from the run's seed."""
     head: dict[str, Any] = {"labels": tagging.labels, "seed": part.seed}
-    model, _ = load_model(part.folder / "model", tagging.head, **head)
+    model, _ = load_model(part.folder / "model", tagging.head, **head, top=part.top)
     if step == 0:
         return build(model.config, tagging.head, **head)
     stored = read_weights(part.folder / "checkpoints" / f"step-{step}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from data_sets import data_file
 
-from maskwright.core.errors import InputError
 from maskwright.text.files import open_bytes
 
 
@@ -14,10 +12,7 @@ def captions(part: str) -> dict[str, list[str]]:
 
     Raises InputError where $MASKWRIGHT_DATA does not hold them.
     """
-    where = os.environ.get("MASKWRIGHT_DATA")
-    if not where or not (Path(where) / "multi30k").is_dir():
-        raise InputError("Set MASKWRIGHT_DATA to a folder with multi30k/train.tsv.xz and multi30k/dev.tsv.")
     name = {"train": "train.tsv.xz", "dev": "dev.tsv"}[part]
-    with open_bytes(Path(where) / "multi30k" / name) as handle:
+    with open_bytes(data_file(f"multi30k/{name}")) as handle:
         header, *rows = [line.split("\t") for line in handle.read().decode("utf-8").strip("\n").split("\n")]
     return {language: [row[place].strip() for row in rows] for place, language in enumerate(header)}

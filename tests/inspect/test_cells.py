@@ -30,6 +30,8 @@ def said(rule: str, text: str) -> str:
         ("quotes", '"a\n\nb" c', "01110011"),
         ("line", "ab\ncde", "012012"),
         ("depth", "a(b[c])d)", "011221000"),
+        ("capitals", "A DUKE, Duke I4 ÉTÉ", "0011110000000000111"),
+        ("heading", "a: b\nFirst c:\nd\ne:", "000001111111100011"),
         ("comment", "a # b\nc /* d */ e", "00111000111111100"),
         ("condition", "x if ab: c", "0011111000"),
     ],

@@ -49,10 +49,13 @@ lr = 1e-3
 [runs."mlm"]
 [runs."left to right"]
 objective = "clm"
+[runs."left to right+BiLSTM"]
+objective = "clm"
+top = { top_layers = 1 }
 [runs."mlm+nsp"]
 objective = "mlm+nsp"
 [comparisons]
-objective = ["mlm", "left to right"]
+objective = ["mlm", "left to right", "left to right+BiLSTM"]
 """
 
 
@@ -83,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
     said = ablations(folder, "--seeds", "1")
-    assert "[1/3] seed 0, mlm" in said and "table.md" in said
+    assert "[1/4] seed 0, mlm" in said and "table.md" in said
     first = folder / "out/seed-0/mlm/result.json"
     made = first.stat().st_mtime_ns
     ablations(folder, "--seeds", "2")
@@ -93,10 +96,13 @@ def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
         "mlm": [0, 1],
         "mlm+nsp": [0, 1],
         "left to right": [0, 1],
+        "left to right+BiLSTM": [0, 1],
     }
+    plain, lifted = (results["runs"][name][0] for name in ("left to right", "left to right+BiLSTM"))
+    assert plain["guessed"] == lifted["guessed"], "both are pre-trained alike"
     assert list(results["runs"]["mlm"][0]["accuracy"]) == ["0", "2", "4"]
     table = (folder / "out/table.md").read_text()
-    assert table.count("| objective |") == 2
+    assert table.count("| objective |") == 3
     assert "no result" in table, "four steps cannot beat the commonest token"
     assert "ross" in table
     assert (folder / "out/accuracy.svg").read_text().startswith("<svg")
@@ -105,7 +111,7 @@ def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
 @pytest.mark.slow
 def test_the_plan_is_said_and_other_settings_are_refused(folder: Path):
     said = ablations(folder, "--dry-run", "--seeds", "2")
-    assert len(said.splitlines()) == 6 and "seed 1, left to right: bert-tiny, clm, 4 steps, 512 tokens" in said
+    assert len(said.splitlines()) == 8 and "seed 1, left to right: bert-tiny, clm, 4 steps, 512 tokens" in said
     (folder / "out").mkdir(exist_ok=True)
     (folder / "out/settings.json").write_text(json.dumps({"vocab_size": 5}))
     assert "other settings" in ablations(folder, code=2)

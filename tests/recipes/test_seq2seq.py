@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from conventions.sources import REPOSITORY, ROOT
+from recipe_runs import run
 
 WORDS = {"ein": "a", "hund": "dog", "mann": "man", "frau": "woman", "sieht": "sees", "kennt": "knows", "den": "the"}
-
-
-def run(name: str, *options: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A recipe in a process of its own."""
-    return subprocess.run(
-        [sys.executable, str(REPOSITORY / "recipes" / name), *map(str, options)],
-        env={**os.environ, "PYTHONPATH": str(ROOT.parent), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])

@@ -30,7 +30,10 @@ def cells(
     text: Annotated[list[str], typer.Argument(help="Text to read: files, folders or globs.")],
     rule: Annotated[
         list[str] | None,
-        typer.Option(help="quotes, line, depth, comment or condition. Repeatable.  [default: all]", show_default=False),
+        typer.Option(
+            help="quotes, line, depth, capitals, heading, comment or condition. Repeatable.  [default: all]",
+            show_default=False,
+        ),
     ] = None,
     unit: Annotated[
         list[str] | None, typer.Option(help="Draw this unit too. Repeatable.", metavar="LAYER:UNIT")
@@ -45,7 +48,7 @@ def cells(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Find cells that follow a rule: inside quotes, place in the line, depth of brackets, comments, conditions.
+    """Find cells that follow a rule: quotes, place in the line, brackets, capitals, headings, comments, conditions.
 
     Each unit is searched by its correlation with the rule on the first half of the text, and confirmed on the second.
     With -o the text is coloured by the best unit of each rule.

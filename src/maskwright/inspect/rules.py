@@ -9,6 +9,8 @@ import numpy as np
 
 OPENING, CLOSING = "([{", ")]}"
 _CONDITION = re.compile(r"\bif\b[^:\n{]*")
+_WORD = re.compile(r"[^\W\d_]+")
+_HEADING = re.compile(r"^[^\n]*:(?=[ \t]*$)", re.MULTILINE)
 _COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 
 
@@ -55,6 +57,22 @@ def inside_condition(text: str) -> np.ndarray:
     return _inside(_CONDITION, text)
 
 
+def inside_capitals(text: str) -> np.ndarray:
+    """1 in a word of two or more letters, all of them capitals, 0 elsewhere. float64 [characters]."""
+    found = np.zeros(len(text))
+    for match in _WORD.finditer(text):
+        if len(match[0]) > 1 and match[0].isupper():
+            found[match.start() : match.end()] = 1.0
+    return found
+
+
+def inside_heading(text: str) -> np.ndarray:
+    """1 in a line that ends with a colon, such as the name of who speaks in a play, 0 elsewhere. float64
+    [characters].
+    """
+    return _inside(_HEADING, text)
+
+
 def _inside(pattern: re.Pattern[str], text: str) -> np.ndarray:
     found = np.zeros(len(text))
     for match in pattern.finditer(text):
@@ -66,6 +84,8 @@ RULES: dict[str, tuple[Callable[[str], np.ndarray], str]] = {
     "quotes": (inside_quotes, "inside quotation marks"),
     "line": (place_in_line, "how far the line has come"),
     "depth": (depth_of_brackets, "how many brackets are open"),
+    "capitals": (inside_capitals, "inside a word in capitals"),
+    "heading": (inside_heading, "inside a line that ends with a colon"),
     "comment": (inside_comment, "inside a comment"),
     "condition": (inside_condition, "inside the condition of an if"),
 }

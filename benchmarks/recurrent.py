@@ -1,0 +1,170 @@
+"""An LSTM language model here beside plain torch.nn.LSTM code of the same sizes: a step of training, and reading.
+
+python benchmarks/recurrent.py                            2 layers of 256 and 512, 8 and 32 lanes of 100 bytes
+python benchmarks/recurrent.py --threads 1 --hidden 256 --lanes 32
+python benchmarks/recurrent.py --quick                    a small network, two turns
+
+Both have the same weights and the same dropout, read the same stretches of random bytes, remember from stretch to
+stretch, and take a step of the same AdamW behind clipped gradients; reading gives the losses of every next byte. They
+take turns, and the order changes with every turn. Times are medians; the ratio is the median of the turns' own, above 1
+where we are faster. "apart" is how far the two mean losses are from each other on the first stretch; training
+has draws of dropout, so there they differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from maskwright.data.batch import Batch
+from maskwright.data.in_memory import TextsInMemory
+from maskwright.models.model import Model
+from maskwright.models.presets import preset
+from maskwright.objectives.carried import CarriedTokenPrediction
+from maskwright.objectives.lanes import LaneBatches, Lanes
+from maskwright.objectives.masking import Masker
+from maskwright.objectives.pretraining import Recipe
+from maskwright.train.optimizer import adamw
+
+BYTES, LAYERS, STRETCH = 261, 2, 100
+LR, WEIGHT_DECAY, CLIP = 2e-3, 0.01, 1.0
+Work = Callable[[Batch], float]  # gives the mean loss
+
+
+class PlainLanguageModel(nn.Module):
+    """What one would write by hand, with the weights of ours."""
+
+    def __init__(self, ours: Model) -> None:
+        super().__init__()
+        hidden, dropout = ours.config.hidden_size, ours.config.hidden_dropout
+        self.embedding = nn.Embedding(BYTES, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.lstm = nn.LSTM(hidden, hidden, LAYERS, batch_first=True, dropout=dropout)
+        self.dense = nn.Linear(hidden, hidden)
+        self.norm = nn.LayerNorm(hidden, eps=ours.config.layer_norm_eps)
+        self.decoder = nn.Linear(hidden, BYTES)
+        self.decoder.weight = self.embedding.weight
+        self.memory: tuple[Tensor, Tensor] | None = None
+        weights = ours.state_dict()
+        own = {
+            "embedding.weight": weights["encoder.embeddings.word.weight"],
+            "decoder.weight": weights["encoder.embeddings.word.weight"],
+            "decoder.bias": weights["head.bias"],
+            **{
+                name: weights[f"head.{name}"]
+                for part in ("dense", "norm")
+                for name in (f"{part}.weight", f"{part}.bias")
+            },
+            **{
+                f"lstm.{kind}_l{layer}": weights[f"encoder.stack.layers.{layer}.kernel.{kind}_l0"]
+                for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                for layer in range(LAYERS)
+            },
+        }
+        self.load_state_dict(own)
+
+    def forward(self, ids: Tensor, wanted: Tensor) -> Tensor:
+        """The mean loss of the next bytes. ids, wanted: int64 [lanes, stretch]."""
+        hidden, memory = self.lstm(self.dropout(self.embedding(ids)), self.memory)
+        self.memory = (memory[0].detach(), memory[1].detach())
+        hidden = self.norm(functional.gelu(self.dense(self.dropout(hidden))))
+        return functional.cross_entropy(self.decoder(hidden).flatten(0, 1), wanted.flatten())
+
+
+def main() -> None:
+    """Measure and print the table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true", help="a small network, two turns")
+    options.add_argument("--hidden", type=int, nargs="+", default=[256, 512])
+    options.add_argument("--lanes", type=int, nargs="+", default=[8, 32])
+    options.add_argument("--turns", type=int, default=15)
+    options.add_argument("--threads", type=int, default=torch.get_num_threads())
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.hidden, chosen.lanes, chosen.turns = [32], [4], 2
+    torch.set_num_threads(chosen.threads)
+    print(f"threads: {chosen.threads}; torch {torch.__version__}; {LAYERS} layers, stretches of {STRETCH} bytes")
+    print("| work | hidden | lanes | ours, ms | theirs, ms | ours, tokens/s | theirs, tokens/s | ratio | apart |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for hidden in chosen.hidden:
+        for lanes in chosen.lanes:
+            compare(hidden, lanes, chosen.turns)
+
+
+def compare(hidden: int, lanes: int, turns: int) -> None:
+    """Print the rows of one size: reading, then training."""
+    torch.manual_seed(0)
+    config = preset("lstm-small", vocab_size=BYTES, hidden_size=hidden, num_hidden_layers=LAYERS)
+    ids = np.random.default_rng(0).integers(5, BYTES, size=lanes * STRETCH * (2 * turns + 4))
+    recipe = Recipe(0, 1, Masker(2, frozenset(range(5)), BYTES), STRETCH, frames=False)
+    objective = CarriedTokenPrediction(recipe)
+    batches = LaneBatches(Lanes(TextsInMemory([[ids]]), np.arange(1), recipe, lanes, None))
+    ours = objective.network(config, 0)
+    plain = PlainLanguageModel(objective.kept(ours))
+
+    def read_ours(batch: Batch) -> float:
+        with torch.inference_mode():
+            return float(objective.outcome(ours.eval(), batch).losses["clm"]) / len(batch.labels["clm"])
+
+    def read_plain(batch: Batch) -> float:
+        with torch.inference_mode():
+            return float(plain.eval()(*in_rows(batch)))
+
+    optimizers = {id(model): adamw(model, LR, WEIGHT_DECAY) for model in (ours, plain)}
+
+    def learn(model: nn.Module, loss: Tensor) -> float:
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizers[id(model)].step()
+        optimizers[id(model)].zero_grad()
+        return float(loss.detach())
+
+    def train_ours(batch: Batch) -> float:
+        return learn(ours, objective.outcome(ours.train(), batch).losses["clm"] / len(batch.labels["clm"]))
+
+    def train_plain(batch: Batch) -> float:
+        return learn(plain, plain.train()(*in_rows(batch)))
+
+    works: dict[str, tuple[Work, Work]] = {"reading": (read_ours, read_plain), "training": (train_ours, train_plain)}
+    for name, sides in works.items():
+        plain.memory = None
+        print(f"| {name} | {hidden} | {lanes} | {row(sides, batches, turns)} |", flush=True)
+
+
+def in_rows(batch: Batch) -> tuple[Tensor, Tensor]:
+    """What is read and what is guessed: int64 [lanes, stretch] each."""
+    shape = (len(batch), -1)
+    return batch.input_ids.view(shape), batch.labels["clm"].view(shape)
+
+
+def row(sides: tuple[Work, Work], batches: LaneBatches, turns: int) -> str:
+    """The figures of one work, in turn on the same stretches."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    apart: list[float] = []
+    for turn in range(turns + 1):
+        batch = batches.batch(turn, 0)
+        found = [0.0, 0.0]
+        for side in (0, 1) if turn % 2 else (1, 0):
+            start = time.perf_counter()
+            found[side] = sides[side](batch)
+            if turn:  # the first warms
+                seconds[side].append(time.perf_counter() - start)
+        apart.append(abs(found[0] - found[1]))
+    tokens = batch.num_tokens
+    ours, plain = map(median, seconds)
+    ratio = median(theirs / own for own, theirs in zip(*seconds, strict=True))
+    return (
+        f"{1000 * ours:.1f} | {1000 * plain:.1f} | {tokens / ours:,.0f} | {tokens / plain:,.0f} | {ratio:.2f} | "
+        f"{apart[0]:.1e}"
+    )
+
+
+if __name__ == "__main__":
+    main()

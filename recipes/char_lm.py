@@ -1,0 +1,245 @@
+"""What single cells of a character language model know: an LSTM on Shakespeare or War and Peace (Karpathy et al. 2015).
+
+    MASKWRIGHT_DATA=path python recipes/char_lm.py -o runs/char                                30 minutes of training
+    MASKWRIGHT_DATA=path python recipes/char_lm.py --text war_and_peace --hidden 512 --minutes 120 -o runs/peace
+    MASKWRIGHT_DATA=path python recipes/char_lm.py --steps 20 --hidden 32 -o runs/try
+
+An LSTM guesses the next byte of a text. --minutes says how long a training may take: a few steps are measured, and as
+many fit; --steps says it otherwise. A part of the training text is held out for the curve of the report; the dev text
+decides nothing. It is scored once: perplexity and bits per byte, where the end of a speech or a paragraph counts as a
+byte, and one that comes twice counts once.
+
+Then every unit is searched for rules (quotation marks, place in the line, words in capitals, lines that end with a
+colon, which are the speakers of a play) on the first half of the dev text and confirmed on the second half. An LSTM of
+the same sizes with random weights is searched in the same way: what it has as well was not learnt. Samples are printed,
+cells.html colours the text by the best unit of each rule, and table.json has the numbers. --seeds trains so many
+networks. Interrupted, the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+import torch
+from data_sets import data_file
+
+from maskwright.core import storage
+from maskwright.core.errors import MaskwrightError
+from maskwright.core.progress import note
+from maskwright.hub.folders import load_model
+from maskwright.inference.generate import Generation, TextGenerator
+from maskwright.inference.held_out_text import score_text
+from maskwright.inference.ready import place, tokenizer_of
+from maskwright.inspect.cells import FoundUnit, Readings, find_units, read_cells
+from maskwright.inspect.cells_page import write_cells
+from maskwright.inspect.rules import RULES
+from maskwright.inspect.text import documents_of, tokens_of
+from maskwright.models.decoding.rules import Rules
+from maskwright.models.model import Model, build
+from maskwright.text.tokenizer import Tokenizer
+from maskwright.train.pretrain import pretrain
+from maskwright.train.pretrain_config import PretrainConfig
+from maskwright.train.run import RunFolder
+
+TEXTS = {  # files, and what samples begin with
+    "tinyshakespeare": {"train": "tinyshakespeare_train.txt", "dev": "tinyshakespeare_dev.txt", "start": "KING"},
+    "war_and_peace": {"train": "war_and_peace_train.txt.xz", "dev": "war_and_peace_dev.txt", "start": "The"},
+}
+SEARCHED = ("line", "capitals", "heading", "quotes")
+CLEAR = 0.6  # a correlation on unseen text that says something
+TOP = 3  # units named for each rule
+BYTES = 261  # and the special tokens
+TEMPERATURES, SAMPLES, SAMPLE_BYTES = (0.5, 0.8), 2, 300
+MEASURED_STEPS = 8
+
+
+def main() -> None:
+    """Train, score, search, write."""
+    chosen = _options()
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
+    prepare(chosen)
+    steps = steps_of(chosen)
+    runs = []
+    for seed in range(chosen.seeds):
+        result = pretrain(recipe_of(chosen, chosen.output / f"seed-{seed}", steps, seed))
+        model = place(load_model(result.model)[0], chosen.device, "fp32")
+        readings, found = search(chosen, model)
+        if seed == 0:
+            show_samples(chosen, model)
+            write_cells(chosen.output / "cells.html", readings, found, [], f"an LSTM on {chosen.text}")
+        _, not_learnt = search(chosen, untrained(chosen, model, seed))
+        runs.append(
+            {
+                "seed": seed,
+                "parameters": model.num_parameters,
+                "minutes": minutes_of(result.output),
+                **score(chosen, model),
+                "cells": [one.to_json() for one in found],
+                "untrained": [one.to_json() for one in not_learnt],
+            }
+        )
+    storage.write_json(chosen.output / "table.json", {"text": chosen.text, "steps": steps, "runs": runs})
+    show(chosen, steps, runs)
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("-o", "--output", type=Path, required=True)
+    options.add_argument("--text", choices=list(TEXTS), default="tinyshakespeare")
+    options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--minutes", type=float, default=30.0, help="of one training; --steps says it otherwise")
+    options.add_argument("--steps", type=int)
+    options.add_argument("--hidden", type=int, default=256)
+    options.add_argument("--layers", type=int, default=2)
+    options.add_argument("--lanes", type=int, default=32, help="stretches of the text that are read side by side")
+    options.add_argument("--stretch", type=int, default=100, help="bytes that a gradient goes back")
+    options.add_argument("--lr", type=float, default=2e-3)
+    options.add_argument("--device", default="auto")
+    options.add_argument("--precision", default="fp32")
+    options.add_argument("--threads", type=int)
+    return options.parse_args()
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def prepare(chosen: argparse.Namespace) -> None:
+    """A tokenizer whose pieces are bytes, made once."""
+    if not (chosen.output / "tokenizer").is_dir():
+        trained = Tokenizer.train([str(text_of(chosen, "train"))], kind="byte-bpe", vocab_size=BYTES)
+        trained.save(chosen.output / "tokenizer")
+
+
+def text_of(chosen: argparse.Namespace, part: str) -> Path:
+    """The file of a part of the text."""
+    return data_file(f"char_lm/{TEXTS[chosen.text][part]}")
+
+
+def recipe_of(chosen: argparse.Namespace, output: Path, steps: int, seed: int) -> PretrainConfig:
+    """What is trained and how."""
+    return PretrainConfig(
+        corpus=(str(text_of(chosen, "train")),),
+        output=output,
+        preset="lstm-small",
+        objective="clm",
+        tokenizer=chosen.output / "tokenizer",
+        model={"hidden_size": chosen.hidden, "num_hidden_layers": chosen.layers},
+        steps=steps,
+        batch_tokens=chosen.lanes * chosen.stretch,
+        max_length=chosen.stretch,
+        lr=chosen.lr,
+        warmup=0.02,
+        holdout=0.02,
+        keep_duplicates=True,
+        seed=seed,
+        device=chosen.device,
+        precision=chosen.precision,
+    )
+
+
+def steps_of(chosen: argparse.Namespace) -> int:
+    """How many steps fit into the minutes: measured once, and the same when the run goes on."""
+    if chosen.steps:
+        return int(chosen.steps)
+    plan = chosen.output / "plan.json"
+    sizes = ("text", "minutes", "hidden", "layers", "lanes", "stretch")
+    wanted = {name: getattr(chosen, name) for name in sizes}
+    known = storage.read_json(plan) if plan.exists() else {}
+    if wanted.items() <= known.items():
+        return int(known["steps"])
+    recipe = recipe_of(chosen, chosen.output / "measured", MEASURED_STEPS, 0)
+    at_the_end = {"checkpoint_every": MEASURED_STEPS, "evaluate_every": MEASURED_STEPS, "compile": "off"}
+    measured = pretrain(replace(recipe, log_every=1, **at_the_end), restart=True)
+    seconds = median(one["seconds"] for one in RunFolder(measured.output, {}).records() if "seconds" in one)
+    steps = max(int(chosen.minutes * 60 / seconds), 1)
+    note(f"A step takes about {seconds:.2f} s here: {steps:,} steps in {chosen.minutes:g} minutes.")
+    storage.write_json(plan, wanted | {"steps": steps, "seconds_per_step": seconds})
+    return steps
+
+
+def untrained(chosen: argparse.Namespace, model: Model, seed: int) -> Model:
+    """A network of the same sizes as it is before its first step."""
+    made = build(model.config, "clm", seed=seed).eval()
+    made.tokenizer = tokenizer_of(model)
+    return place(made, chosen.device, "fp32")
+
+
+def minutes_of(run: Path) -> float:
+    """How long a run's steps took."""
+    return sum(record.get("seconds", 0.0) for record in RunFolder(run, {}).records()) / 60
+
+
+# -- what it learnt ---------------------------------------------------------------------------------------------------
+
+
+def score(chosen: argparse.Namespace, model: Model) -> dict[str, float]:
+    """How well it guesses the dev text, which decided nothing."""
+    perplexity = score_text(model, text_of(chosen, "dev")).metrics["perplexity"]
+    return {"perplexity": perplexity, "bits_per_byte": math.log2(perplexity)}
+
+
+def search(chosen: argparse.Namespace, model: Model) -> tuple[Readings, list[FoundUnit]]:
+    """What every unit holds along the dev text, and the units that follow each rule, best first."""
+    read = tokens_of(documents_of(str(text_of(chosen, "dev"))), tokenizer_of(model))
+    readings = read_cells(model, read)
+    return readings, [one for rule in SEARCHED for one in find_units(readings, rule, TOP)]
+
+
+def show_samples(chosen: argparse.Namespace, model: Model) -> None:
+    """Print what the model writes behind the beginning of a text."""
+    start = TEXTS[chosen.text]["start"]
+    for temperature in TEMPERATURES:
+        how = Generation(SAMPLE_BYTES, Rules(temperature=temperature), num_results=SAMPLES)
+        for sample in TextGenerator(model).generate([start], how)[0]:
+            print(f"-- temperature {temperature}\n{start}{sample.text}\n")
+
+
+def show(chosen: argparse.Namespace, steps: int, runs: list[dict[str, Any]]) -> None:
+    """Print the table: the best unit of each rule as it was found, and as it was confirmed."""
+    one = runs[0]
+    print(f"{chosen.text}: {one['parameters']:,} parameters, {steps:,} steps, {spread(runs, 'minutes')} minutes")
+    print(f"dev text: perplexity {spread(runs, 'perplexity')}, bits per byte {spread(runs, 'bits_per_byte')}")
+    print(f"{'seed':>4}  {'rule':<36}{'unit':>7}{'searched':>10}{'confirmed':>10}{'untrained, confirmed':>22}")
+    for run in runs:
+        untrained_units = best_by_rule(run["untrained"])
+        for rule, unit in best_by_rule(run["cells"]).items():
+            print(
+                f"{run['seed']:>4}  {RULES[rule][1]:<36}{unit['layer']:>3}:{unit['unit']:<3}{unit['searched']:>+10.3f}"
+                f"{unit['confirmed']:>+10.3f}{untrained_units[rule]['confirmed']:>+22.3f}"
+            )
+        own, other = clear(run["cells"]), clear(run["untrained"])
+        print(f"      rules followed at {CLEAR} or more on the half that was not searched: {own}; untrained: {other}")
+    print(f"page: {chosen.output / 'cells.html'}")
+
+
+def best_by_rule(units: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """rule -> the unit that followed it best where it was searched."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in units:
+        found.setdefault(one["rule"], one)
+    return found
+
+
+def clear(units: list[dict[str, Any]]) -> int:
+    """How many rules have a unit that follows them clearly on the half that was not searched."""
+    return sum(abs(one["confirmed"]) >= CLEAR for one in best_by_rule(units).values())
+
+
+def spread(runs: list[dict[str, Any]], name: str) -> str:
+    """Mean and deviation over the seeds."""
+    values = [run[name] for run in runs]
+    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MaskwrightError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,47 @@
+"""The recipe of the character language model at a size of seconds: it goes on, and searches two networks."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from recipe_runs import run
+
+
+def play(speeches: int, seed: int) -> str:
+    """Speeches of two speakers."""
+    draws = random.Random(seed)
+    names, words = ("KING", "Fool"), ("the", "crown", "is", "a", "heavy", "HAT", "sir")
+    said = (
+        f"{draws.choice(names)}:\n" + "\n".join(" ".join(draws.choices(words, k=5)) for _ in range(draws.randint(1, 3)))
+        for _ in range(speeches)
+    )
+    return "\n\n".join(said) + "\n"
+
+
+@pytest.mark.slow
+def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path):
+    data = tmp_path / "shared/char_lm"
+    data.mkdir(parents=True)
+    (data / "tinyshakespeare_train.txt").write_text(play(300, 1), encoding="utf-8")
+    (data / "tinyshakespeare_dev.txt").write_text(play(40, 2), encoding="utf-8")
+    how = ["--minutes", 0.01, "--hidden", 16, "--lanes", 4, "--stretch", 20, "-o", tmp_path / "out", "--device", "cpu"]
+    tables = []
+    for _ in range(2):  # the second time it is all there
+        found = run("char_lm.py", *how, MASKWRIGHT_DATA=str(tmp_path / "shared"))
+        assert found.returncode == 0, found.stderr
+        assert "temperature 0.8\nKING" in found.stdout and "untrained" in found.stdout
+        tables.append(json.loads((tmp_path / "out/table.json").read_text(encoding="utf-8")))
+    assert tables[0] == tables[1]
+    (only,) = tables[0]["runs"]
+    assert {one["rule"] for one in only["cells"]} == {"line", "capitals", "heading"}  # nobody quotes
+    assert only["cells"] != only["untrained"] and 1 < only["perplexity"] < 261
+    assert "Units that follow a rule" in (tmp_path / "out/cells.html").read_text(encoding="utf-8")
+
+
+def test_without_the_data_it_says_what_is_missing(tmp_path: Path):
+    found = run("char_lm.py", "-o", tmp_path / "out", MASKWRIGHT_DATA=str(tmp_path))
+    assert found.returncode != 0 and "char_lm/tinyshakespeare_train.txt" in found.stderr
