@@ -36,6 +36,7 @@ TOPICS = (
     "published",
     "rare",
     "layers",
+    "searching",
     "generation",
     "writing",
     "smaller",
