@@ -72,8 +72,8 @@ def _medicine(sheet: Sheet) -> None:
     place = [one.passage.text for one in hits].index(answer) + 1
     sheet.answer(
         f"No: the passage that answers shares {len(shared[answer])} words with the question. Here, with drawn weights, "
-        f"its place is {place} of {len(hits)}; what brings it to the first is what a network has learnt. With MiniLM it "
-        "has 0.581, and the two that share words with the question 0.420 and 0.388 (docs/meaning.md)."
+        f"its place is {place} of {len(hits)}; what brings it to the first is what a network has learnt. With MiniLM "
+        "it has 0.581, and the two that share words with the question 0.420 and 0.388 (docs/meaning.md)."
     )
 
 
