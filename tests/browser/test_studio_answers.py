@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,14 @@ from maskwright.api import open_answerer, open_generator, open_predictor, open_t
 from maskwright.inference.generate import Generation
 from maskwright.inference.translate import TranslationSettings
 from maskwright.models.decoding.rules import Rules
+from maskwright.tasks.alignments import alignments
 from maskwright.text.choices import choices_of
 from studio.models import (
     write_answerer,
+    write_autoencoder,
     write_chooser,
     write_classifier,
+    write_recurrent_translator,
     write_tagger,
     write_translator,
     write_writer,
@@ -34,7 +39,9 @@ def models(tmp_path_factory) -> dict[str, Path]:
         "choices": write_chooser,
         "answers": write_answerer,
         "writer": write_writer,
-        "translator": write_translator,
+        "translator": partial(write_translator, num_decoder_layers=3),
+        "recurrent": write_recurrent_translator,
+        "vector": write_autoencoder,
     }
     return {name: make(folder / name) for name, make in makers.items()}
 
@@ -176,4 +183,69 @@ def test_translations_of_each_line_with_runners_up(served, models, visit):
     rows = cells(page, "All translations")
     assert [row[2] for row in rows] == [one.text for several in expected for one in several]
     assert [float(row[3]) for row in rows] == pytest.approx([one.score for own in expected for one in own], abs=1e-4)
+    assert opened.complaints == [] and opened.requests == []
+
+
+def aligned(models, name: str, text: str, rank: int) -> tuple[str, list[str], list[str], list[list[float]]]:
+    """What Python gives of the translation of that rank: its text, words read, words written, weights."""
+    translator = open_translator(models[name], **HERE)
+    chosen = translator.translate([text], TranslationSettings(beams=4, num_results=3))[0][rank]
+    (found,) = alignments(translator.model, translator.task, [(text, chosen.text)], translator.max_length)
+    return chosen.text, list(found.source), list(found.target), found.weights.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("translator", "the decoder's layer 2 of 3"), ("recurrent", "attention while it writes")]
+)
+def test_what_each_written_word_looked_at(served, models, visit, name, source):
+    opened = visit(served, f"/translate#model={name}&text=rain%20fell%0Athe%20unbelievably%20long%20cat%20sat%20.")
+    page = opened.page
+    settled(page)
+    for choice, text, rank in (("1.1", "rain fell", 0), ("2.3", "the unbelievably long cat sat .", 2)):
+        page.get_by_label("Translation", exact=True).select_option(choice)
+        settled(page)
+        translation, read, written, weights = aligned(models, name, text, rank)
+        table = page.locator('[role="region"][aria-label="Alignment as a table"]')
+        assert table.locator("thead th").all_text_contents() == ["", *read, "sum"]
+        rows = cells(page, "Alignment as a table")
+        assert [row[0] for row in rows] == written
+        assert [[float(cell) for cell in row[1:-1]] for row in rows] == [
+            pytest.approx(row, abs=6e-3) for row in weights
+        ]
+        assert [row[-1] for row in rows] == ["1.00"] * len(written)
+        drawn = page.locator("figure svg")
+        assert drawn.locator("rect.cell").count() == len(read) * len(written)
+        assert drawn.get_attribute("aria-label") == f"What each word of “{translation}” looked at"
+    assert source in page.locator(".note").last.text_content()
+    assert "looks=2.3" in page.evaluate("location.href")
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_an_alignment_is_saved_in_three_formats(served, models, visit):
+    opened = visit(served, "/translate#model=translator&text=the%20cat%20sat%20.")
+    page = opened.page
+    settled(page)
+    _, read, written, weights = aligned(models, "translator", "the cat sat .", 0)
+    svg = saved(page, "Save the picture What each written word looked at as SVG").decode()
+    assert svg.count("<rect") >= len(read) * len(written) and "var(" not in svg
+    assert saved(page, "Save the picture What each written word looked at as PNG").startswith(b"\x89PNG")
+    page.get_by_text("The weights as a table").click()
+    table = list(csv.reader(saved(page, "Save the table Alignment as a table as CSV").decode("utf-8-sig").splitlines()))
+    assert table[0] == ["", *read, "sum"]
+    assert [[float(cell) for cell in row[1:-1]] for row in table[1:]] == [
+        pytest.approx(row, abs=1e-12) for row in weights
+    ]
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_a_network_without_attention_says_so(served, visit):
+    opened = visit(served, "/translate#model=vector&text=the%20cat%20sat%20.")
+    page = opened.page
+    settled(page)
+    assert page.get_by_text("This network has no attention, so no word looks at another").count() == 1
+    assert not page.locator("figure").is_visible() and not page.get_by_label("Translation", exact=True).is_visible()
+    assert len(cells(page, "All translations")) == 3
+    page.get_by_label("Model").select_option("translator")
+    settled(page)
+    assert page.locator("figure svg rect.cell").count() > 0
     assert opened.complaints == [] and opened.requests == []

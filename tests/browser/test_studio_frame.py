@@ -37,7 +37,7 @@ LOOKS = [
     pytest.param(375, "light", marks=pytest.mark.slow),
     pytest.param(1400, "dark", marks=pytest.mark.slow),
 ]
-NAMES = [page.name for page in PAGES if page.is_there and page.name != "lessons"]
+NAMES = [page.name for page in PAGES if page.name != "lessons"]
 HOSTILE = (
     "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
     "</textarea><svg onload=\"document.title='taken'\"> javascript:alert(1) {{title}} ${document.title='taken'} [MASK]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import sys
@@ -62,6 +63,14 @@ def _does_nothing(real: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: None
 
 
+def _finds_none(real: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: iter(())
+
+
+def _shares_nothing(real: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, models: real(self, [copy.deepcopy(model) for model in models])
+
+
 def _looks_left(real: Callable[..., Any]) -> Callable[..., Any]:
     from maskwright.nn.attention import attend
 
@@ -119,6 +128,8 @@ MUTANTS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "models.autoencoder:AutoencoderHead.fit_scale": _does_nothing,
     "models.presets:preset": _is_deeper,
     "nn.attention:hide_later": _does_nothing,
+    "train.multi_task_job:SharedEncoder.__init__": _shares_nothing,
+    "text.pairs:lead_pairs": _finds_none,
     "nn.relative:RelativeVectors.score_terms": _knows_no_distance,
     "objectives.causal:NextTokenPrediction.batch": _asks_half,
     "tasks.qa_spans:Found.best": _does_nothing,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from maskwright.hub.folders import save_model
 from maskwright.models.config import ModelConfig
@@ -79,20 +80,31 @@ def write_writer(folder: Path) -> Path:
     return _save(folder, build(config, "clm", seed=3), tokenizer("byte-bpe"), None)
 
 
-def write_translator(folder: Path) -> Path:
+def write_translator(folder: Path, num_decoder_layers: int = 1) -> Path:
     """An encoder-decoder."""
-    published = preset("transformer-mini")
-    own = tokenizer()
+    sizes = {"num_attention_heads": 4, "intermediate_size": 64, "max_position_embeddings": 64}
+    return _write_pairs(folder, "transformer-mini", num_decoder_layers=num_decoder_layers, **sizes)
+
+
+def write_recurrent_translator(folder: Path) -> Path:
+    """One that reads and writes with recurrent layers, and looks at what it read."""
+    return _write_pairs(folder, "seq2seq-small", num_decoder_layers=1, initializer_range=0.5)
+
+
+def write_autoencoder(folder: Path) -> Path:
+    """One that writes from a single vector, without attention."""
+    return _write_pairs(folder, "autoencoder-small", num_decoder_layers=1)
+
+
+def _write_pairs(folder: Path, name: str, **sizes: Any) -> Path:
+    published, own = preset(name), tokenizer()
     config = preset(
-        "transformer-mini",
+        name,
         vocab_size=own.vocab_size,
         pad_token_id=own.pad_id or 0,
         hidden_size=32,
         num_hidden_layers=1,
-        num_decoder_layers=1,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
+        **sizes,
         **written_ends(published, own),
     )
     return _save(folder, build(config, "seq2seq", seed=3), own, {"task": "translation"})

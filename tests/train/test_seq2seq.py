@@ -73,6 +73,17 @@ def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turne
     assert np.mean([one[0].text == text for one, text in zip(found, wanted, strict=True)]) > 0.97
 
 
+def test_a_source_asks_for_a_language_as_its_model_knows_it(translator: Model):
+    own = Translating(translator)
+    assert own.source_of("w1 w2", None) == "w1 w2"
+    with pytest.raises(InputError, match="without language tags"):
+        own.source_of("w1 w2", "fr")
+    own.task.languages = ("fr",)
+    assert own.source_of("w1 w2", "fr") == "<to-fr> w1 w2"
+    own.task.codes = ("fr",)
+    assert own.source_of("w1 w2", "fr") == ">>fr<< w1 w2"
+
+
 @pytest.mark.slow
 def test_attention_looks_at_the_word_that_is_copied(tmp_path: Path, tokenizer: Path):
     config = small(tmp_path, tokenizer, True, epochs=12, network=SMALL | {"hidden_size": 64})

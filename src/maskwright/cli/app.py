@@ -42,6 +42,7 @@ from . import (
     predict,
     presets,
     pretrain,
+    probe,
     rare_lab,
     search,
     similarity,
@@ -98,6 +99,7 @@ for name, command, panel in (
     ("lengths", lengths.lengths, "Know"),
     ("cells", cells.cells, "Know"),
     ("inspect", inspect.inspect, "Know"),
+    ("probe", probe.probe, "Know"),
     ("rare-lab", rare_lab.rare_lab, "Know"),
     ("ladder", ladder.ladder, "Know"),
 ):

@@ -98,7 +98,6 @@ def translate(
     from ..api import open_translator
     from ..tasks.alignments import check_attends
     from ..tasks.examples import rows_of
-    from ..text.language_tags import tag
     from ..text.row_stream import RowStream
 
     translator = open_translator(model, max_length=max_length, device=device, precision=precision)
@@ -106,7 +105,7 @@ def translate(
         check_attends(translator.model)
     stream = None if texts else RowStream(input or STDIN, skip_bad_rows=skip_bad_rows)
     faulty = Faulty(translator.stream(rows_of(texts) if texts else stream or (), settings))
-    drawn = Kept(faulty, 0 if alignments is None else DRAWN, "" if to is None else f"{tag(to)} ")
+    drawn = Kept(faulty, 0 if alignments is None else DRAWN)
     found = iter(drawn)
     if output is not None:
         _write(found, output, results)
@@ -120,7 +119,8 @@ def translate(
     warn_of_cuts(translator.counts)
     faulty.tell()
     if alignments is not None:
-        _draw(alignments, drawn, translator, model)
+        pairs = [(translator.source_of(text, to), written) for text, written in drawn.pairs]
+        _draw(alignments, pairs, drawn.more, translator, model)
 
 
 def _print(found: Iterator[tuple[AnyRow, list[Translated]]], json: bool, results: int) -> None:
@@ -158,34 +158,34 @@ class Faulty:
 class Kept:
     """Passes results on, and keeps the first `most` sources with their best translations. more: results beyond them."""
 
-    def __init__(self, found: Iterable[tuple[AnyRow, list[Translated]]], most: int, before: str = "") -> None:
-        self.found, self.most, self.more, self.before = found, most, 0, before
+    def __init__(self, found: Iterable[tuple[AnyRow, list[Translated]]], most: int) -> None:
+        self.found, self.most, self.more = found, most, 0
         self.pairs: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[tuple[AnyRow, list[Translated]]]:
         """The same results."""
         for row, own in self.found:
             if len(self.pairs) < self.most:
-                self.pairs.append((self.before + row.text, own[0].text))
+                self.pairs.append((row.text, own[0].text))
             else:
                 self.more += 1
             yield row, own
 
 
-def _draw(path: Path, drawn: Kept, translator: Translating, model: str) -> None:
-    """Draw what was kept; nothing where there was no text."""
+def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: Translating, model: str) -> None:
+    """Draw sources with their translations; nothing where there is none. more: texts that are not drawn."""
     from ..core.progress import note, warn
     from ..tasks.alignments import alignments
     from ..train.alignments_page import write_alignments
 
-    if not drawn.pairs:
+    if not pairs:
         warn(f"There is no text, so {path} is not drawn.")
         return
-    maps = alignments(translator.model, translator.task, drawn.pairs, translator.max_length)
+    maps = alignments(translator.model, translator.task, pairs, translator.max_length)
     write_alignments(path, maps, Path(model).name)
     note(f"alignments are drawn in {path}")
-    if drawn.more:
-        warn(f"The first {len(drawn.pairs)} texts are drawn, {drawn.more:,} more are not.")
+    if more:
+        warn(f"The first {len(pairs)} texts are drawn, {more:,} more are not.")
 
 
 def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path, results: int) -> None:

@@ -99,7 +99,8 @@ class Translating:
         """The same for rows, in their order; they are read block by block."""
         settings = settings or TranslationSettings()
         for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
-            asked = block if settings.to is None else [self._asking(row, settings.to) for row in block]
+            to = settings.to
+            asked = block if to is None else [_with_source(row, self.source_of(row.text, to)) for row in block]
             examples = self.task.unlabelled(asked, self.tokenizer, self.max_length, counts=self.counts)
             if settings.brackets is not None:
                 examples = replace(examples, rows=block)  # the words of a tree are those behind a tag
@@ -114,12 +115,21 @@ class Translating:
                 found = [_translated(one) for one in (answer, *answer.get("others", []))]
                 yield row, _trees(found, row.text)[: settings.num_results] if settings.brackets else found
 
-    def _asking(self, row: AnyRow, language: str) -> Row:
-        """A row whose source says in which language to write. Raises InputError where the model knows no tags."""
+    def source_of(self, text: str, to: str | None) -> str:
+        """The text as the network reads it: behind what names the language `to`, if one is given.
+
+        Raises InputError where the model knows no languages.
+        """
+        if to is None:
+            return text
         if not self.task.languages and not self.task.codes:
             raise InputError("The model was trained without language tags: leave --to out.")
-        text = asking(row.text, language, self.task.codes)
-        return Row(text, None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
+        return asking(text, to, self.task.codes)
+
+
+def _with_source(row: AnyRow, source: str) -> Row:
+    """The row with another source."""
+    return Row(source, None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
 
 
 def _trees(found: Sequence[Translated], source: str) -> list[Translated]:

@@ -11,6 +11,7 @@
     moves.py       heads that move between texts    capture.py    what modules take and give
     gradients.py   how far gradients reach          cells.py      what one cell of a recurrent network tells
     lengths.py     scores by the length of sources  rules.py      what a cell may follow; text.py its texts
+    probe.py       what each layer knows            probe_rows.py the labelled words and texts that it is asked of
 
 Every function takes a model as `maskwright.load` gives it, and a text or a pair of texts. Arrays are numpy, on the CPU.
 """
@@ -26,6 +27,8 @@ from .look import Look, MapLook, look
 from .moves import Move, Moves, Shift, head_moves
 from .page import render, write_page
 from .predictions import Guess, Predictions, predictions, predictions_of
+from .probe import LayerProbe, Probed, probe
+from .probe_rows import read_labelled
 from .query_key import QueryKey, query_key, query_key_of
 from .reading import Reading, read
 from .results import attention_rows, search, through
@@ -42,6 +45,7 @@ __all__ = [
     "Found",
     "Guess",
     "HeadScore",
+    "LayerProbe",
     "LayerSteps",
     "Look",
     "MapLook",
@@ -50,6 +54,7 @@ __all__ = [
     "Moves",
     "Neighbour",
     "Predictions",
+    "Probed",
     "QueryKey",
     "Reading",
     "Shift",
@@ -75,9 +80,11 @@ __all__ = [
     "patterns_of",
     "predictions",
     "predictions_of",
+    "probe",
     "query_key",
     "query_key_of",
     "read",
+    "read_labelled",
     "render",
     "rollout",
     "search",

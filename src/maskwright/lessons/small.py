@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..models.encoder_decoder import EncoderDecoder
     from ..models.model import Model
     from ..text.tokenizer import Tokenizer
 
@@ -39,3 +40,18 @@ def small_network(
     }
     config = ModelConfig(vocab_size=vocab_size, **(sizes | changes))
     return build(config, head, labels=labels).eval().requires_grad_(False)
+
+
+def small_translator(vocab_size: int = 30) -> EncoderDecoder:
+    """Such a network that reads one text and writes another, which begins with token 0."""
+    from ..models.encoder_decoder import EncoderDecoder
+
+    switches: dict[str, Any] = {
+        "type_vocab_size": 0,
+        "pooler": False,
+        "decoder_start_token_id": 0,
+        "positions": "sinusoidal",
+    }
+    made = small_network(vocab_size, "seq2seq", num_decoder_layers=2, **switches)
+    assert isinstance(made, EncoderDecoder)
+    return made

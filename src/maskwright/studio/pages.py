@@ -57,7 +57,7 @@ PAGES = (
     Page("choose", "Choose", "Answers", "Which of several texts goes on best.", ("choice",)),
     Page("answer", "Answer", "Answers", "The answer to a question, shown where it stands in the text.", ("qa",)),
     Page("generate", "Generate", "Answers", "Suggestions of how your text goes on, and longer texts.", WRITERS),
-    Page("translate", "Translate", "Answers", "Translations of each line, with the runners-up.", ("seq2seq",)),
+    Page("translate", "Translate", "Answers", "Translations of each line, and what each word looked at.", ("seq2seq",)),
     Page("meaning", "Meaning", "Inside", "How near texts are, or one word in several sentences."),
     Page("layers", "Layers", "Inside", "What each layer makes of each token."),
     Page("attention", "Attention", "Inside", "Who attends to whom, head by head, and why.", of_attention=True),

@@ -24,6 +24,10 @@ from .translation import Translation
 from .translation_examples import source_ids, target_ids
 
 Group = tuple[str, list[int]]  # a word, and the places of its pieces
+NO_ATTENTION = (
+    "This network has no attention, so no word looks at another: finetune translation --preset seq2seq-small trains "
+    "one that has."
+)
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,15 @@ def check_attends(model: Model) -> None:
     if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
         raise InputError("Only an encoder-decoder with a tokenizer aligns texts.")
     if not attends(model):
-        raise InputError(
-            "This network has no attention, so no word looks at another: finetune translation --preset seq2seq-small "
-            "trains one that has."
-        )
+        raise InputError(NO_ATTENTION)
+
+
+def shown_attention(model: Model) -> str:
+    """Which attention the weights are, in a sentence."""
+    layers = model.config.num_decoder_layers
+    if model.config.recurrent is not None:
+        return "The weights are those of the network's attention while it writes."
+    return f"The weights are the mean over the heads of the decoder's layer {_last_but_one(layers) + 1} of {layers}."
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: np.ndarray) -> list[Group]:
@@ -113,5 +122,10 @@ def _weights(model: EncoderDecoder, source: np.ndarray, target: np.ndarray) -> n
     decoded = model.decode(written, model.encode(read).hidden, read, attentions=True)
     assert decoded.cross_attentions is not None
     layers = [layer[0].double().cpu().numpy() for layer in decoded.cross_attentions]  # each [heads, target, source]
-    chosen: np.ndarray = layers[max(len(layers) - 2, 0)].mean(axis=0)
+    chosen: np.ndarray = layers[_last_but_one(len(layers))].mean(axis=0)
     return chosen
+
+
+def _last_but_one(num_layers: int) -> int:
+    """The place of that layer; of a single layer, its own."""
+    return max(num_layers - 2, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
 from ..sheet import tiny
@@ -18,26 +18,12 @@ SLIDE = {  # kind: query, key, value, whether later tokens are hidden
 }
 
 
-def _translator() -> Any:
-    """A small network that reads one text and writes another."""
-    from ..small import small_network
-
-    return small_network(
-        30,
-        "seq2seq",
-        num_decoder_layers=2,
-        type_vocab_size=0,
-        pooler=False,
-        decoder_start_token_id=0,
-        positions="sinusoidal",
-    )
-
-
 def _sources(sheet: Sheet) -> None:
     from ...models.sources import attention_sources
     from ...train.report import Arrow, Box, Flow, Table
+    from ..small import small_translator
 
-    found = attention_sources(_translator(), [5, 6, 7, 8], [1, 9, 10])
+    found = attention_sources(small_translator(), [5, 6, 7, 8], [1, 9, 10])
     for one in found:
         query, key, value, hides = SLIDE[one.kind]
         sheet.equal(f"{one.kind}: Q, K, V", f"{query}, {key}, {value}", f"{one.query}, {one.key}, {one.value}")
@@ -75,12 +61,14 @@ def _sources(sheet: Sheet) -> None:
 def _cross(sheet: Sheet) -> None:
     from ...data.batch import Batch
     from ...train.report import Grid
+    from ..small import small_translator
 
-    model = _translator()
+    model = small_translator()
     source, target = [5, 6, 7, 8], [1, 9, 10]
     read = Batch.from_sequences([source])
     encoded = model.encode(read)
     decoded = model.decode(Batch.from_sequences([target]), encoded.hidden, read, attentions=True)
+    assert decoded.cross_attentions is not None
     weights = decoded.cross_attentions[0][0].detach()
     sheet.equal("table of one head: target × source", [3, 4], list(weights.shape[1:]))
     off = float((weights.sum(dim=-1) - 1).abs().max())

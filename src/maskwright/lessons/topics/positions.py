@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 PART = "Positions and input"
 WIDTH, LENGTH = 512, 512
+PARSED = ("the", "animal", "that", "crossed", "the", "street", "was", "tired")
+HEADS = (2, 8, 4, 2, 6, 4, 8, 0)  # the number of each word's head, from 1; 0 is the root's
 
 
 def _sinusoids(sheet: Sheet) -> None:
@@ -139,6 +141,38 @@ def _relative(sheet: Sheet) -> None:
     )
 
 
+def _tree(sheet: Sheet) -> None:
+    import numpy as np
+
+    from ...data.parses import tree_distances
+    from ...train.report import Grid, Table
+
+    arcs = tree_distances(HEADS)  # [words, words], negative to the left
+    places = np.arange(len(PARSED))
+    steps = places[None, :] - places[:, None]
+    subject, street, verb = PARSED.index("animal"), PARSED.index("street"), PARSED.index("tired")
+    sheet.equal(
+        "animal and tired: words between places, arcs", (6, 1), (int(steps[subject, verb]), int(arcs[subject, verb]))
+    )
+    sheet.equal("street and was: words between places, arcs", (1, 4), (int(steps[street, 6]), int(arcs[street, 6])))
+    neighbours = int((np.abs(arcs) == 1).sum()) // 2
+    sheet.equal("pairs that are one arc apart: one less than words", len(PARSED) - 1, neighbours)
+    sheet.equal("there and back: the same number, the other sign", True, bool((arcs == -arcs.T).all()))
+    chain = tree_distances([*range(2, len(PARSED) + 1), 0])  # each word hangs on the next
+    sheet.equal("a tree that is a row: distances are those of the text", True, bool((chain == steps).all()))
+    sheet.show(Grid(list(PARSED), list(PARSED), np.abs(arcs).tolist(), "Arcs between words", digits=0))
+    rows = [
+        (f"{PARSED[a]} – {PARSED[b]}", abs(int(steps[a, b])), abs(int(arcs[a, b])))
+        for a, b in ((subject, verb), (subject, 3), (street, 6), (0, 4))
+    ]
+    sheet.show(Table(["words", "apart in the text", "apart in the tree"], rows))
+    sheet.answer(
+        f"By {int(np.abs(arcs).max())} arcs at most here, by {len(PARSED) - 1} places in the text: trees are wide. "
+        "What is said of the animal is one arc away, however long the clause between them becomes. In the batches of a "
+        "network with relative positions these distances take the place of linear ones (parsed_batch)."
+    )
+
+
 LESSONS = (
     Lesson(
         "sinusoids",
@@ -180,5 +214,17 @@ LESSONS = (
         ("nn.relative:RelativeVectors.score_terms", "nn.rotary:rotate_query_key"),
         "What happens to distances that are larger than any in training?",
         _relative,
+    ),
+    Lesson(
+        "tree-distances",
+        PART,
+        APPLICATIONS,
+        "What would we like to fix: syntax",
+        "Near in the tree, far in the text",
+        "Wang et al. take distances from a dependency parse: how many arcs lie between two words, instead of how many "
+        "words. The parse comes from a file; here it is written by hand.",
+        ("data.parses:tree_distances",),
+        "By how much can two words of a sentence be apart in its tree?",
+        _tree,
     ),
 )

@@ -1,4 +1,4 @@
-"""The page Translate: the best translations of each line, with scores."""
+"""The page Translate: the best translations of each line with scores, and what each written word looked at."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...inference.translate import TranslationSettings
+from ...tasks.alignments import NO_ATTENTION, alignments, attends, shown_attention
 from ..asking import Asked, Here, Json, LongText, Name, body
 
 MOST_LINES = 50
+MOST_WORDS = 96  # of a side: more are no picture
 
 router = APIRouter()
 
@@ -27,9 +29,20 @@ class AskedTranslation(Asked):
     to: Name = ""
 
 
+class AskedAlignment(Asked):
+    """A text, one of its translations, and the language that was asked for, "" for none."""
+
+    model: Name
+    text: LongText
+    translation: LongText
+    to: Name = ""
+
+
 @router.post("/api/translate")
 def translate(studio: Here, asked: Annotated[AskedTranslation, body(AskedTranslation)]) -> Json:
-    """`Translating.translate` as it is, and the languages that the model was trained to write."""
+    """`Translating.translate` as it is, the languages that the model was trained to write, and where the network has no
+    attention, a sentence that says so.
+    """
     found = studio.model_with(asked.model, ("seq2seq",))
     settings = TranslationSettings(
         beams=asked.beams,
@@ -46,5 +59,25 @@ def translate(studio: Here, asked: Annotated[AskedTranslation, body(AskedTransla
                 for text, several in zip(asked.texts, translated, strict=True)
             ],
             "languages": list(found.translator.task.languages),
+            "unaligned": None if attends(found.model) else NO_ATTENTION,
+        }
+    )
+
+
+@router.post("/api/translate/alignment")
+def alignment(studio: Here, asked: Annotated[AskedAlignment, body(AskedAlignment)]) -> Json:
+    """`alignments` of one text, for the first MOST_WORDS words of either side, and which attention it is."""
+    found = studio.model_with(asked.model, ("seq2seq",))
+    translator = found.translator
+    pair = translator.source_of(asked.text, asked.to or None), asked.translation
+    with studio.computing:
+        (own,) = alignments(found.model, translator.task, [pair], translator.max_length)
+    return Json(
+        {
+            "source": shown_attention(found.model),
+            "read": own.source[:MOST_WORDS],
+            "written": own.target[:MOST_WORDS],
+            "weights": own.weights[:MOST_WORDS, :MOST_WORDS].tolist(),
+            "most": MOST_WORDS if max(own.weights.shape) > MOST_WORDS else None,
         }
     )

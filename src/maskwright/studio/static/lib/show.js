@@ -1,6 +1,6 @@
 // Tables and pictures with a heading, each with the buttons that save it.
 
-import { make, refill } from "./dom.js";
+import { fixed, make, refill } from "./dom.js";
 import { csvText, download, pngBlob, svgText } from "./save.js";
 
 /**
@@ -32,6 +32,14 @@ function cellOf(value, column) {
 }
 
 const plain = (value) => (value !== null && typeof value === "object" ? (value.value ?? value.text) : value);
+
+/** A matrix of shares as a table with the sum of each row, folded up. rows, columns: names; values[row][column]. */
+export function matrixTable(rows, columns, values, { summary, title, file }) {
+  const made = table(title, [{ name: "", kind: "word" }, ...columns.map((name) => ({ name, kind: "number" })), { name: "sum", kind: "number" }], { file });
+  const cell = (value) => ({ text: fixed(value, 2), value });
+  made.update(values.map((row, index) => [rows[index], ...row.map(cell), cell(row.reduce((sum, value) => sum + value, 0))]));
+  return make("details", {}, make("summary", { text: summary }), made);
+}
 
 /**
  * A picture. `update(draw)` shows what `draw(width)` returns, an SVG element with width and height, again whenever the

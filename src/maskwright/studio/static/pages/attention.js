@@ -7,7 +7,7 @@ import { neurons } from "../lib/charts/neurons.js";
 import { fixed, make, refill, roving } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
-import { picture, section, table } from "../lib/show.js";
+import { matrixTable, picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const EXAMPLE = "The animal didn't cross the street because it was too tired.";
@@ -49,7 +49,7 @@ page(({ root, models }) => {
     if (form.state.view === "matrix") drawn.update(heat(found.queries, found.keys, found.weights, { name, chosen: token, onpick: pick }));
     else if (form.state.view === "lines") drawn.update(headLines(found.queries, found.keys, found.weights, { token, onpick: pick, name }));
     else await elements(drawn, { ...asked, token: Math.max(token, 0) }, found, signal);
-    refill(place, weightsTable(found, name));
+    refill(place, matrixTable(found.queries, found.keys, found.weights, { summary: `${name}: the weights as a table`, title: "Weights as a table", file: "weights" }));
     const bytes = Uint8Array.from(atob(found.all), (letter) => letter.charCodeAt(0));
     const [rows, columns] = [found.queries.length, found.keys.length];
     const weightOf = (own, other, query, key) => bytes[((own * found.heads + other) * rows + query) * columns + key];
@@ -102,10 +102,4 @@ async function elements(drawn, asked, found, signal) {
   const own = await ask("/api/attention/neurons", asked, signal);
   drawn.rename(`Layer ${own.layer}, head ${own.head}: what “${found.queries[own.token]}” looks for`);
   drawn.update(neurons(own, found.queries[own.token]));
-}
-
-function weightsTable(found, name) {
-  const made = table("Weights as a table", [{ name: "", kind: "word" }, ...found.keys.map((key) => ({ name: key, kind: "number" })), { name: "sum", kind: "number" }], { file: "weights" });
-  made.update(found.weights.map((row, index) => [found.queries[index], ...row.map((value) => ({ text: fixed(value, 2), value })), { text: fixed(row.reduce((sum, value) => sum + value, 0), 2), value: row.reduce((sum, value) => sum + value, 0) }]));
-  return make("details", {}, make("summary", { text: `${name}: the weights as a table` }), made);
 }

@@ -1,26 +1,34 @@
-// Translate: each line as it is typed, with the runners-up and their scores.
+// Translate: each line as it is typed, with the runners-up and their scores, and what each written word looked at.
 
 import { ask, live } from "../lib/ask.js";
+import { heat } from "../lib/charts/heat.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
-import { section, table } from "../lib/show.js";
+import { matrixTable, picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 page(({ root, models }) => {
-  let update = () => {};
-  const form = new Form({ model: models[0].name, text: "The river rose after the rain .", beams: "4", results: "3", penalty: "1", to: "" }, () => update());
+  let [update, align, found] = [() => {}, () => {}, null];
+  const defaults = { model: models[0].name, text: "The river rose after the rain .", beams: "4", results: "3", penalty: "1", to: "", looks: "1.1" };
+  const form = new Form(defaults, (_, name) => (name === "looks" ? align() : update()));
   const reading = make("div", { "aria-live": "polite" });
   const all = table("All translations", [{ name: "text" }, { name: "place", kind: "number" }, { name: "translation" }, { name: "score", kind: "number" }, { name: "", kind: "word" }], { file: "translations" });
   const shown = make("div", { class: "result" }, reading, all);
   const language = form.line("to", "Language to write");
   language.hidden = true;
+  const looks = form.choice("looks", "Translation", [[form.state.looks, form.state.looks]]);
+  const source = make("p", { class: "note" });
+  const matrix = picture("What each written word looked at", { file: "alignment" });
+  const place = make("div");
+  const aligned = make("div", { class: "result" }, looks, source, matrix, place);
   root.append(
     section(
       "Text", modelField(form, models), form.area("text", "Texts, one a line"),
       make("div", { class: "fields few" }, form.number("beams", "Beams", { min: 1, max: 16 }), form.number("results", "Translations of each", { min: 1, max: 16 }), form.number("penalty", "Length penalty", { min: 0, max: 5, step: 0.1 }), language),
     ),
     section("Translation", shown),
+    section("Alignment", aligned),
   );
 
   update = live(async (signal) => {
@@ -28,16 +36,44 @@ page(({ root, models }) => {
     if (!texts.length) return;
     const { model, beams, results, penalty, to } = form.state;
     const asked = { model, texts, beams: within(beams, 1, 16, 4), num_results: within(results, 1, 16, 3), length_penalty: Math.min(Math.max(Number(penalty) || 0, 0), 5), to };
-    const found = await ask("/api/translate", asked, signal);
+    const answer = await ask("/api/translate", asked, signal);
+    found = { model, to, ...answer };
     language.hidden = !found.languages.length;
     refill(reading, found.texts.map((one) => make("p", { class: "reading large", dir: "auto", text: one.translations[0].text })));
     all.update(found.texts.flatMap((one) => one.translations.map((other, index) => ({
       cells: [index ? "" : one.text, index + 1, other.text, { text: fixed(other.score), value: other.score }, other.is_ended ? "" : "cut off"],
       class: index ? null : "chosen",
     }))));
+    choices(form, found.texts);
+    align();
   }, shown, 250);
+
+  align = live(async (signal) => {
+    if (!found) return;
+    looks.hidden = matrix.hidden = place.hidden = found.unaligned !== null;
+    if (found.unaligned) {
+      source.textContent = found.unaligned;
+      return;
+    }
+    const [line, rank] = form.state.looks.split(".").map((number) => Number(number) - 1);
+    const { text, translations } = found.texts[line];
+    const own = await ask("/api/translate/alignment", { model: found.model, text, translation: translations[rank].text, to: found.to }, signal);
+    const cut = own.most ? ` The first ${own.most} words of each side are shown.` : "";
+    source.textContent = `Each row is a word that was written, each column one that was read; a row sums to 1. ${own.source}${cut}`;
+    matrix.update(heat(own.written, own.read, own.weights, { name: `What each word of “${translations[rank].text}” looked at` }));
+    refill(place, matrixTable(own.written, own.read, own.weights, { summary: "The weights as a table", title: "Alignment as a table", file: "alignment" }));
+  }, aligned);
   writeState(form.state);
   update();
 });
+
+/** Line and place of every translation, to choose the one whose words are shown. */
+function choices(form, texts) {
+  const all = texts.flatMap((one, line) => one.translations.map((other, index) => [`${line + 1}.${index + 1}`, `${line + 1}.${index + 1}  ${other.text}`]));
+  refill(form.controls.looks, all.map(([value, text]) => make("option", { value, text })));
+  form.state.looks = all.some(([value]) => value === form.state.looks) ? form.state.looks : "1.1";
+  form.controls.looks.value = form.state.looks;
+  writeState(form.state);
+}
 
 const within = (text, least, most, otherwise) => (/^\d+$/.test(text) ? Math.min(Math.max(Number(text), least), most) : otherwise);

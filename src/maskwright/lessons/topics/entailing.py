@@ -1,0 +1,187 @@
+"""Premise and hypothesis: how such pairs are read, judged and scored; and several tasks on one encoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lesson import APPLICATIONS, FRONTIERS, Lesson
+
+if TYPE_CHECKING:
+    from ..sheet import Sheet
+
+PART = "Tasks"
+PREMISE = "A man plays a guitar on the stage."
+PAIRS = {
+    "entailment": "A man makes music.",
+    "contradiction": "The man is asleep in his bed.",
+    "neutral": "The man is famous.",
+}
+HEADER = "index\tgenre\tsentence1\tsentence2\tgold_label"
+
+
+def _entailment(sheet: Sheet) -> None:
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    import torch
+
+    from ...core import storage
+    from ...tasks.classification import Classification
+    from ...text.glue import glue_files, read_glue
+    from ...train.report import Kind, Table, Token, Tokens
+    from ..small import word_tokenizer
+
+    lines = [f"{n}\tfiction\t{PREMISE}\t{text}\t{label}" for n, (label, text) in enumerate(PAIRS.items())]
+    disputed = f"3\tfiction\t{PREMISE}\tThe man is tired.\t-"
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "MNLI"
+        place.mkdir()
+        for split in ("train", "dev_matched", "dev_mismatched"):
+            rows = [*lines, disputed] if split == "train" else lines
+            storage.write_text(place / f"{split}.tsv", "\n".join([HEADER, *rows]) + "\n")
+        files = glue_files(folder, "MNLI")
+        read = {split: read_glue(path, "MNLI") for split, path in files.items()}
+    sheet.equal("dev parts of MNLI", "dev_matched, dev_mismatched", ", ".join(one for one in read if "dev" in one))
+    train = read["train"]
+    sheet.equal("rows, and those without a label that people agreed on", (3, 1), (len(train), train.num_without_gold))
+    sheet.equal("labels of the pairs", list(PAIRS), [row.label for row in train.rows])
+    task = Classification.from_rows(train.rows)
+    sheet.equal("classes, and numbers that the last layer gives", 3, len(task.labels))
+    tokenizer = word_tokenizer(PREMISE, *PAIRS.values())
+    row = train.rows[0]
+    encoding = tokenizer(row.text, row.text_pair)
+    sheet.equal("one pair", "[CLS] premise [SEP] hypothesis [SEP]", _shape(encoding.tokens, encoding.type_ids))
+    right = torch.tensor([task.labels.index(str(one.label)) for one in train.rows])
+    guesses = {"dev_matched": right, "dev_mismatched": torch.tensor([right[0], right[1], right[1]])}
+    scores = {}
+    for split, guess in guesses.items():
+        own = task.examples(read[split].rows, tokenizer)
+        scores[split] = task.score(torch.eye(3)[guess], own).metrics["accuracy"]
+    sheet.near("answers all right, and two of three: accuracy", [1.0, 2 / 3], list(scores.values()), 1e-6)
+    kinds: list[Kind] = [
+        "special" if one.startswith("[") else "second" if kind else "first"
+        for one, kind in zip(encoding.tokens, encoding.type_ids, strict=True)
+    ]
+    sheet.show(Tokens([("entailment", [Token(one, kind) for one, kind in zip(encoding.tokens, kinds, strict=True)])]))
+    sheet.show(
+        Table(
+            ["premise", "hypothesis", "label"], [(row.text, str(row.text_pair), str(row.label)) for row in train.rows]
+        )
+    )
+    turned = tokenizer(str(row.text_pair), row.text)
+    changed = sum(a != b for a, b in zip(encoding.ids, turned.ids, strict=True))
+    sheet.answer(
+        "It does. Who plays a guitar makes music, but who makes music need not play a guitar. The two orders are other "
+        f"inputs: {changed} of {len(encoding.ids)} places have another token, and the types change at place "
+        f"{turned.type_ids.index(1)} instead of {encoding.type_ids.index(1)}."
+    )
+
+
+def _shape(tokens: list[str], types: list[int]) -> str:
+    """The frame of a pair, with its texts by name."""
+    names = {0: "premise", 1: "hypothesis"}
+    found: list[str] = []
+    for token, kind in zip(tokens, types, strict=True):
+        part = token if token.startswith("[") else names[kind]
+        found += [] if found[-1:] == [part] else [part]
+    return " ".join(found)
+
+
+def _shared(sheet: Sheet) -> None:
+    import torch
+
+    from ...core.randomness import generator
+    from ...data.batch import Batch
+    from ...tasks.classification import Classification
+    from ...text.tables import Row
+    from ...train.finetune_job import MemoryKeeper
+    from ...train.multi_task_job import MultiTaskJob, Part, SharedEncoder
+    from ...train.report import Bar, Bars, Token, Tokens
+    from ..small import small_network, word_tokenizer
+
+    tokenizer = word_tokenizer("good bad film happy sad")
+    kinds = {
+        "sentiment": (("good film", "1"), ("bad film", "0")),
+        "mood": (("happy", "2"), ("sad", "1"), ("film", "0")),
+    }
+    rows = {name: [Row(*(pair[0], None, pair[1]), 1, name) for pair in pairs * 8] for name, pairs in kinds.items()}
+    tasks = {name: Classification.from_rows(own) for name, own in rows.items()}
+    models = [
+        small_network(tokenizer.vocab_size, "classification", labels=one.labels).requires_grad_(True)
+        for one in tasks.values()
+    ]
+    alone = [sum(part.numel() for part in model.parameters()) for model in models]
+    shared = SharedEncoder(models)
+    together = sum(part.numel() for part in shared.parameters())
+    heads = [sum(part.numel() for part in head.parameters()) for head in shared.heads]
+    sheet.equal(
+        "weights of two models, and of one encoder with two heads",
+        (sum(alone), alone[0] + heads[1]),
+        (sum(alone), together),
+    )
+    batch = Batch.from_sequences([tokenizer("good film").ids])
+    before = models[1].logits(batch).detach()
+    torch.nn.functional.cross_entropy(models[0].logits(batch), torch.tensor([1])).backward()
+    torch.optim.SGD(models[0].parameters(), lr=0.5).step()
+    moved = float((models[1].logits(batch) - before).abs().max().detach())
+    sheet.holds(
+        "a step of the first task moves the answers of the second", "one encoder", f"by {moved:.3f}", moved > 1e-3
+    )
+    untouched = all(part.grad is None for part in shared.heads[1].parameters())
+    sheet.equal("the head of the second has no gradient of it", True, untouched)
+    parts = [
+        Part(name, task, task.examples(rows[name], tokenizer), task.examples(rows[name], tokenizer))
+        for name, task in tasks.items()
+    ]
+    job = MultiTaskJob(shared, parts, MemoryKeeper(), batch_size=4, seed=0, device=torch.device("cpu"))
+    plan = job.plan(0)
+    turns = [part for part, _ in plan]
+    sheet.equal("steps of an epoch: 16 and 24 rows, 4 at a time", (4, 6), (turns.count(0), turns.count(1)))
+    seen = sorted(row for part, own in plan if part == 1 for row in own.tolist())
+    sheet.equal("every row of the second task once", True, seen == list(range(24)))
+    sheet.equal("no batch of both", True, all(part in (0, 1) for part in turns))
+    names = list(tasks)
+    sheet.show(Tokens([("one epoch", [Token(names[part], "first" if part == 0 else "second") for part in turns])]))
+    sheet.show(
+        Bars(
+            [
+                Bar("two models", sum(alone), f"{sum(alone):,}"),
+                Bar("one encoder, two heads", together, f"{together:,}"),
+            ],
+            title="Weights",
+        )
+    )
+    other = generator(1, "turns of the tasks", 0).permutation([0] * 4 + [1] * 6).tolist()
+    sheet.answer(
+        f"As often as they have rows for: {turns.count(0)} and {turns.count(1)} steps, in an order drawn by the seed: "
+        f"{''.join(map(str, turns))}, and with another seed {''.join(map(str, other))}. Two heads cost {sum(heads):,} "
+        f"weights, the encoder {together - sum(heads):,}, once."
+    )
+
+
+LESSONS = (
+    Lesson(
+        "entailment",
+        PART,
+        FRONTIERS,
+        "Usage III: pair to class; MNLI",
+        "Does the premise say so?",
+        "A pair of sentences gets one of three classes. MNLI has two dev parts, of the kinds of text that training has "
+        "and of others, and each has its own score. Three pairs of our own, in a file like MNLI's.",
+        ("text.glue:read_glue", "tasks.classification:Classification.metrics"),
+        "Does it matter which of both sentences comes first?",
+        _entailment,
+    ),
+    Lesson(
+        "one-encoder",
+        PART,
+        APPLICATIONS,
+        "Assignment 2",
+        "One BERT for several tasks",
+        "Models with heads of their own are given one encoder: what a task teaches it, all have learnt. Each step "
+        "trains one task.",
+        ("train.multi_task_job:SharedEncoder.__init__", "train.multi_task_job:MultiTaskJob.plan"),
+        "How often does each task have its turn?",
+        _shared,
+    ),
+)
