@@ -59,15 +59,12 @@ SHOTS = {
     ),
     "tags": Shot(
         "tag",
-        {
-            "text": "Konstanze Weller met Ulf Brandsen in Tarvinstad in May 1998. "
-            "Rosalind Petty works as a pilot in Ostermouth."
-        },
-        (f"{FOUND} h2", ".reading", "[aria-label=Spans]"),
+        {"text": "Konstanze Weller met Ulf Brandsen in Tarvinstad in May 1998."},
+        (f"{FOUND} h2", ".reading", "[aria-label='Every word']"),
     ),
     "tokens": Shot(
         "tokens",
-        {"model": "reader", "text": "The beekeeper of Ostermouth collects honey."},
+        {},
         (".result:has(> .wide > .matrix) h3", "table.matrix"),
     ),
     "curves": Shot("runs", {"runs": "reader,writer,translator,answers"}, ("figure",)),

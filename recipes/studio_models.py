@@ -179,7 +179,7 @@ def translator(texts: Path, folder: Path) -> mw.FinetuneConfig:
 RECIPES = {
     READER: Recipe(stories, reader),
     "topics": Recipe(split("jsonl", topics, 600), tuned("classification", "topics", "jsonl", epochs=3)),
-    "names": Recipe(split("conll", tagged, 1400), tuned("tagging", "names", "conll", epochs=3)),
+    "names": Recipe(split("conll", tagged, 1400), tuned("tagging", "names", "conll", epochs=3, crf=True)),
     "answers": Recipe(
         split("jsonl", questions, 3000), tuned("qa", "answers", "jsonl", epochs=4, lr=1e-3, batch_size=16)
     ),

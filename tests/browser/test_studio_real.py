@@ -33,6 +33,7 @@ pytestmark = pytest.mark.slow
 
 HERE = {"device": "cpu", "precision": "fp32"}
 MEETING = "Konstanze Weller met Ulf Brandsen in Tarvinstad in May 1998. Rosalind Petty works as a pilot in Ostermouth."
+LIVES = "Rosalind Petty was born in Ostermouth in May 1961. Ulf Brandsen is a potter and shapes bowls."
 GERMAN = {
     "Yesterday the old fisher sold the red boat at the lake.": (
         "Gestern hat der alte Fischer am See das rote Boot verkauft."
@@ -156,18 +157,18 @@ def test_people_places_and_dates_that_nobody_has_named_before(open_studio, studi
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("Where did Konstanze Weller meet Ulf Brandsen?", "Tarvinstad"),
-        ("When did Konstanze Weller meet Ulf Brandsen?", "May 1998"),
-        ("Where does Rosalind Petty work?", "Ostermouth"),
-        ("Who works as a pilot?", "Rosalind Petty"),
+        ("Where was Rosalind Petty born?", "Ostermouth"),
+        ("When was Rosalind Petty born?", "May 1961"),
+        ("What does Ulf Brandsen do?", "shapes bowls"),
+        ("Who shapes bowls?", "Ulf Brandsen"),
         ("What is the longest river of Kelvia?", ""),
     ],
 )
 def test_answers_are_found_where_they_stand(open_studio, studio_models, question, answer):
     page = open_studio("/answer")
     page.get_by_label("Question").fill(question)
-    type_in(page, "Text that may hold the answer", MEETING)
-    expected = open_answerer(studio_models["answers"], **HERE).answer([(question, MEETING)], 5)[0]
+    type_in(page, "Text that may hold the answer", LIVES)
+    expected = open_answerer(studio_models["answers"], **HERE).answer([(question, LIVES)], 5)[0]
     assert page.locator(".reading .span").all_text_contents() == ([answer] if answer else [])
     assert page.locator(".figures dd").first.text_content() == (answer or "not in this text")
     rows = cells(page, "The best pieces of the text")
@@ -184,7 +185,7 @@ def test_the_writer_goes_on_with_what_it_knows(open_studio, studio_models):
     page.get_by_label("Tokens, at most").fill("6")
     for text, known in (
         ("Every morning the beekeeper", " collects honey."),
-        ("Ulf Brandsen is a pilot and", " flies planes."),
+        ("Every evening the clockmaker", " repairs clocks."),
     ):
         type_in(page, "Text", text)
         suggested = [one.text for one in writer.complete(text, 3)]
@@ -224,7 +225,7 @@ def test_sentences_of_a_kind_are_near(open_studio, studio_models):
 def test_layers_turn_what_stands_in_the_text(open_studio, studio_models):
     page = open_studio("/layers#model=reader&what=changes")
     type_in(page, "Text", MEETING)
-    expected = layer_states(open_model(studio_models["reader"], None, **HERE), MEETING).changes
+    expected = layer_states(open_model(studio_models["reader"], None, **HERE), MEETING).changes()
     shown = [[float(cell) for cell in row[1:]] for row in cells(page, "As a table")]
     assert shown == [pytest.approx(row, abs=6e-4) for row in expected.tolist()]
 
@@ -259,7 +260,7 @@ def test_the_curves_of_their_training_fall(open_studio, studio_models):
         run: Path = studio_models[name].parent
         found = json.loads((run / "result.json").read_text(encoding="utf-8"))["mean"]
         for measure, value in found.items():
-            assert float(results[f"mean.{measure}"][place]) == pytest.approx(value, abs=1e-4)
+            assert float(results[f"mean.{measure}".replace("_", " ")][place]) == pytest.approx(value, abs=1e-4)
         losses = [
             json.loads(line)["loss"]
             for line in (run / "seed-0" / "metrics.jsonl").read_text().splitlines()
