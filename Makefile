@@ -43,7 +43,7 @@ docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and 
 	@echo "The first page is site/index.html"
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site build/studio-models .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
