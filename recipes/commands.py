@@ -1,12 +1,23 @@
-"""What the recipes share: commands as a user types them, and where MiniLM lies."""
+"""What the recipes share: commands as a user types them, where MiniLM lies, and which browser takes pictures."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib import metadata
 from typing import Any
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def browser_program() -> str:
+    """The Chromium of this machine; ends the program, in words, where there is none."""
+    found = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if found is None:
+        sys.exit(f"error: No Chromium on this machine (looked for {', '.join(BROWSERS)}).")
+    return found
 
 
 def run(*words: str) -> dict[str, Any]:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from conventions.sources import REPOSITORY, ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -119,6 +123,21 @@ def visit(browser: Browser) -> Iterator[Callable[..., Opened]]:
     yield opener
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def studio_models() -> dict[str, Path]:
+    """Trained models by name, those of recipes/studio_models.py: kept in build/studio-models, made in some minutes."""
+    folder = REPOSITORY / "build" / "studio-models"
+    made = subprocess.run(
+        [sys.executable, REPOSITORY / "recipes" / "studio_models.py", "-o", folder],
+        env={**os.environ, "PYTHONPATH": str(ROOT.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    return {path.parent.name: path for path in sorted(folder.glob("*/model"))}
 
 
 def _give_up(reason: str) -> None:

@@ -18,7 +18,9 @@ PAGES = sorted(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path):
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    pictures = re.findall(r'\bsrc(?:set)?="([^"]+)"', text)
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text) + pictures:
         if not target.startswith(("http://", "https://", "mailto:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

@@ -1,0 +1,80 @@
+"""What the small models learn from: answers stand where rows say, German agrees, and a finished model is kept."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conventions.sources import REPOSITORY
+
+
+@pytest.fixture(autouse=True)
+def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipes can be imported."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
+
+
+def test_answers_stand_where_the_rows_say():
+    from small_texts import questions
+
+    rows = [json.loads(line) for line in questions(random.Random(1), 300)]
+    for row in rows:
+        for answer in row["answers"]:
+            start = answer["answer_start"]
+            assert row["context"][start : start + len(answer["text"])] == answer["text"]
+    assert sum(not row["answers"] for row in rows) == 60
+    assert not any("{" in row["question"] for row in rows)
+
+
+def test_names_are_tagged_whole():
+    from small_texts import tagged
+
+    text = "".join(tagged(random.Random(1), 300))
+    tags = [line.split("\t")[1] if line else "" for line in text.split("\n")]
+    assert set(tags) == {"", "O", "B-PER", "I-PER", "B-LOC", "B-DATE", "I-DATE"}
+    for before, tag in zip(["O", *tags], tags, strict=False):
+        assert not tag.startswith("I-") or before[2:] == tag[2:]
+
+
+def test_german_agrees_and_ends_with_what_was_done():
+    from english_german import DONE, DONE_TO_ANYONE, WHAT, WHO, pair
+
+    articles = {german.split()[1]: german.split()[0] for german in (WHO | WHAT).values()}
+    ends = {word for forms in (DONE | DONE_TO_ANYONE).values() for word in forms}
+    draw = random.Random(1)
+    for english, german in (pair(draw) for _ in range(300)):
+        assert english[0].isupper() and german[0].isupper() and english[-1] == german[-1] == "."
+        assert german[:-1].split()[-1] in ends
+        words = re.sub(r"\b(am|im|auf dem|in der) \w+ ?", "", german[:-1]).split()
+        nouns = [word for word in words if word in articles]
+        shown = [word.lower() for word in words if word.lower() in ("der", "die", "das", "den")]
+        assert len(nouns) == len(shown) == 2
+        subject, thing = (articles[noun] for noun in nouns)
+        assert shown == [subject, "den" if thing == "der" else thing]
+
+
+@pytest.mark.slow
+def test_a_finished_model_is_kept_until_its_settings_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import studio_models
+
+    wanted = studio_models.RECIPES["translator"]
+
+    def few(draw: random.Random) -> dict[str, str]:
+        return {file: "".join(text.splitlines(True)[:40]) for file, text in wanted.texts(draw).items()}
+
+    def train(epochs: int) -> int:
+        config = lambda texts, folder: replace(wanted.config(texts, folder), epochs=epochs)  # noqa: E731
+        monkeypatch.setitem(studio_models.RECIPES, "translator", replace(wanted, texts=few, config=config))
+        studio_models.train.cache_clear()
+        model = studio_models.train(tmp_path, "translator")
+        assert (model / "config.json").exists()
+        return (model.parent / "result.json").stat().st_mtime_ns
+
+    first = train(1)
+    assert train(1) == first
+    assert train(2) != first
