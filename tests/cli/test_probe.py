@@ -52,7 +52,8 @@ def test_texts_are_probed_and_drawn(folder: Path, maskwright, tmp_path: Path):
         (["--train", "nothing.tsv"], "nothing.tsv"),
         (["--train", "{folder}/texts.tsv", "--pooling", "median"], "pooling"),
         (["--train", "{folder}/texts.tsv", "-o", "p.png"], ".html"),
-        (["--train", "{folder}/texts.tsv", "--dev", "{folder}/train.conll", "--most", 1], "--most"),
+        (["--train", "{folder}/texts.tsv", "--dev", "{folder}/train.conll"], "both must be of one kind"),
+        (["--train", "{folder}/texts.tsv", "--most", 1], "--most"),
     ],
 )
 def test_what_cannot_be_probed_is_refused(folder: Path, maskwright, words: list[object], said: str):

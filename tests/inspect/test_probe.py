@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from inference.samples import TEXTS, tiny
 from looked_at import translator
-from maskwright.core.errors import InputError, RowErrors
+from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.inspect import probe, read_labelled
 from maskwright.inspect.probe import control_labels, fit_and_score, majority, probe_vectors
 from maskwright.inspect.probe_rows import Judged, judged, split_rows
@@ -182,6 +182,28 @@ def test_so_many_words_and_no_sentence_in_parts():
 def test_what_cannot_be_probed_is_refused_in_a_sentence(rows, words):
     with pytest.raises(InputError, match=words):
         probe(tiny(), rows, rows)
+
+
+def test_parts_that_do_not_belong_together_are_refused_in_a_sentence():
+    texts = [Row("the cat", None, "x", 1, "f"), Row("rain", None, "y", 2, "f")]
+    with pytest.raises(InputError, match="labels of texts, the dev part of words"):
+        probe(tiny(), texts, sentences(2, 1))
+    with pytest.raises(InputError, match="such as 'X', is one of the training texts, such as 'x'"):
+        probe(tiny(), texts, [Row("the cat", None, "X", 1, "f")])
+    seen = probe(tiny(), texts, [*texts, Row("the dog", None, "z", 3, "f")])
+    assert (
+        seen.labels == ("x", "y") and max(one.accuracy for one in seen.layers) <= 2 / 3
+    )  # what is new counts as wrong
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"most": 0}, "most is 0"), ({"penalty": 0.0}, "penalty is 0"), ({"pooling": "men"}, "mean")],
+)
+def test_settings_out_of_range_are_refused_whatever_is_probed(settings, words):
+    for rows in (sentences(2, 1), [Row("the cat", None, "x", 1, "f"), Row("rain", None, "y", 2, "f")]):
+        with pytest.raises(ConfigError, match=words):
+            probe(tiny(), rows, rows, **settings)
 
 
 def test_files_are_read_as_what_they_are(tmp_path):

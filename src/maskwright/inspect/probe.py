@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.config import check
 from ..core.errors import InputError
 from ..core.progress import track
 from ..core.randomness import generator
+from ..inference.layers import check_pooling
 from ..models.model import Model
 from .probe_rows import Judged, Labelled, judged, split_rows
 
@@ -103,8 +105,11 @@ def probe(
     dev: rows to score on, None for a quarter of `rows`, drawn by `seed`; pooling: what makes one vector of a text, as
     for `embed` (a word has that of its first piece); max_length: tokens that are read at once; most: words or texts of
     a side, the first ones; penalty: of the squared weights, 1 / C of scikit-learn; seed: of the control labels.
-    Raises InputError for rows without labels, or of one label alone.
+    Raises InputError for rows without labels, or of one label alone, and where the dev rows are of another kind or have
+    none of the labels; ConfigError for settings out of range.
     """
+    check_pooling(pooling)
+    check(most >= 1, f"most is {most}; it must be at least 1.")
     train, held = split_rows(rows, seed) if dev is None else (rows, dev)
     parts = [judged(model, part, pooling, max_length, most) for part in (train, held)]
     return probe_vectors(*parts, penalty=penalty, seed=seed)
@@ -112,9 +117,8 @@ def probe(
 
 def probe_vectors(train: Judged, dev: Judged, *, penalty: float = PENALTY, seed: int = 0) -> Probed:
     """The same for vectors that are given."""
-    labels = tuple(sorted(set(train.labels)))
-    if len(labels) < 2:
-        raise InputError(f"All training {train.unit} have the label '{labels[0]}': a probe tells two or more apart.")
+    check(penalty > 0, f"penalty is {penalty}; it must be above 0.")
+    labels = labels_of(train, dev)
     drawn = control_labels([*train.types, *dev.types], train.labels, seed)
     tasks = [(train.labels, dev.labels), ([drawn[one] for one in train.types], [drawn[one] for one in dev.types])]
     layers, num_unfinished = [], 0
@@ -136,6 +140,23 @@ def probe_vectors(train: Judged, dev: Judged, *, penalty: float = PENALTY, seed:
         num_dev=len(dev.labels),
         num_unfinished=num_unfinished,
     )
+
+
+def labels_of(train: Judged, dev: Judged) -> tuple[str, ...]:
+    """The labels of the training part, sorted. Raises InputError where a probe of them cannot be scored on `dev`."""
+    if train.unit != dev.unit:
+        raise InputError(
+            f"The training part has labels of {train.unit}, the dev part of {dev.unit}: both must be of one kind."
+        )
+    labels = tuple(sorted(set(train.labels)))
+    if len(labels) < 2:
+        raise InputError(f"All training {train.unit} have the label '{labels[0]}': a probe tells two or more apart.")
+    if not set(labels) & set(dev.labels):
+        raise InputError(
+            f"No label of the dev {dev.unit}, such as '{dev.labels[0]}', is one of the training {train.unit}, such as "
+            f"'{labels[0]}': the two parts must share their labels."
+        )
+    return labels
 
 
 def control_labels(types: Sequence[str], labels: Sequence[str], seed: int = 0) -> dict[str, str]:
