@@ -34,7 +34,7 @@ from small_texts import questions, split, stories, tagged, topics
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.config import to_dict
-from maskwright.core.errors import MaskwrightError
+from maskwright.core.errors import InputError, MaskwrightError
 from maskwright.core.progress import note
 
 # So narrow a network learns soon where its first weights are not small and positions are relative to each other.
@@ -79,6 +79,8 @@ def train(folder: Path, name: str) -> Path:
     made_of = [files, to_dict(config), recipe.tokenizer, begins_with]
     key = hashlib.sha256(json.dumps(made_of, default=str).encode()).hexdigest()
     known = folder / "texts" / f"{name}.key"
+    if run.exists() and not known.exists():
+        raise InputError(f"{run} is there and none of these models: give another folder with -o.")
     if not known.exists() or known.read_text() != key:
         for outdated in (run, texts):
             if outdated.exists():

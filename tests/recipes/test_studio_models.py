@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conventions.sources import REPOSITORY
+from maskwright.core.errors import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,16 @@ def test_german_agrees_and_ends_with_what_was_done():
         assert len(nouns) == len(shown) == 2
         subject, thing = (articles[noun] for noun in nouns)
         assert shown == [subject, "den" if thing == "der" else thing]
+
+
+def test_a_run_of_that_name_that_is_not_its_own_is_left_alone(tmp_path: Path):
+    import studio_models
+
+    (tmp_path / "writer").mkdir()
+    (tmp_path / "writer/result.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match="give another folder with -o"):
+        studio_models.train(tmp_path, "writer")
+    assert (tmp_path / "writer/result.json").read_text(encoding="utf-8") == "{}"
 
 
 @pytest.mark.slow
