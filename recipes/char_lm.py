@@ -104,7 +104,10 @@ def _options() -> argparse.Namespace:
     options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="fp32")
     options.add_argument("--threads", type=int)
-    return options.parse_args()
+    chosen = options.parse_args()
+    if chosen.seeds < 1:
+        options.error("--seeds must be 1 or more")
+    return chosen
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
@@ -146,7 +149,7 @@ def recipe_of(chosen: argparse.Namespace, output: Path, steps: int, seed: int) -
 
 def steps_of(chosen: argparse.Namespace) -> int:
     """How many steps fit into the minutes: measured once, and the same when the run goes on."""
-    if chosen.steps:
+    if chosen.steps is not None:
         return int(chosen.steps)
     plan = chosen.output / "plan.json"
     sizes = ("text", "minutes", "hidden", "layers", "lanes", "stretch")

@@ -31,7 +31,7 @@ from data_sets import data_file
 
 from maskwright.api import open_predictor
 from maskwright.core import storage
-from maskwright.core.errors import MaskwrightError
+from maskwright.core.errors import InputError, MaskwrightError
 from maskwright.core.progress import note
 from maskwright.hub.folders import load_model, save_model
 from maskwright.models.config import ModelConfig
@@ -106,22 +106,32 @@ def _options() -> argparse.Namespace:
     options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="fp32")
     options.add_argument("--threads", type=int)
-    return options.parse_args()
+    chosen = options.parse_args()
+    if chosen.seeds < 1:
+        options.error("--seeds must be 1 or more")
+    return chosen
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
 def prepare(chosen: argparse.Namespace) -> Path:
-    """Sentences to train on, those held back, and the tokenizer of the raw text in `output`/data, made once."""
+    """Sentences to train on, those held back, and the tokenizer of the raw text in `output`/data, made once.
+
+    Raises InputError where that was made with other numbers.
+    """
     folder: Path = chosen.output / "data"
+    sizes = {"rows": chosen.rows, "held": chosen.held, "vocab_size": chosen.vocab_size}
     if folder.is_dir():
+        if storage.read_json(folder / "sizes.json") != sizes:
+            raise InputError(f"{folder} was made with another --rows, --held or --vocab-size: give another -o.")
         return folder
     with open_bytes(data_file("conll2003/train.conll.xz")) as handle:
         sentences = handle.read().decode("utf-8").strip("\n").split("\n\n")
     random.Random(0).shuffle(sentences)
     parts = {"held": sentences[: chosen.held], "train": sentences[chosen.held :][: chosen.rows or None]}
     with storage.new_folder(folder) as new:
+        storage.write_json(new / "sizes.json", sizes)
         for name, own in parts.items():
             storage.write_text(new / f"{name}.conll", "\n\n".join(own) + "\n")
         raw = [str(raw_text())]

@@ -42,6 +42,15 @@ def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path
     assert "Units that follow a rule" in (tmp_path / "out/cells.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("given", "said"), [(["--seeds", 0], "--seeds must be 1 or more"), (["--steps", 0], "steps")])
+def test_what_trains_nothing_is_refused(tmp_path: Path, given: list[object], said: str):
+    data = tmp_path / "char_lm"
+    data.mkdir()
+    (data / "tinyshakespeare_train.txt").write_text(play(20, 1), encoding="utf-8")
+    found = run("char_lm.py", "-o", tmp_path / "out", *given, MASKWRIGHT_DATA=str(tmp_path))
+    assert found.returncode != 0 and said in found.stderr and "Traceback" not in found.stderr
+
+
 def test_without_the_data_it_says_what_is_missing(tmp_path: Path):
     found = run("char_lm.py", "-o", tmp_path / "out", MASKWRIGHT_DATA=str(tmp_path))
     assert found.returncode != 0 and "char_lm/tinyshakespeare_train.txt" in found.stderr

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import lzma
 import random
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from conventions.sources import REPOSITORY
+from maskwright.core.errors import InputError
 from recipe_runs import run
 
 WORDS = {"Ann": "B-PER", "Bonn": "B-LOC", "saw": "O", "left": "O", "the": "O", "town": "O"}
@@ -28,9 +31,8 @@ def conll(number: int, seed: int) -> str:
     )
 
 
-@pytest.mark.slow
-def test_five_taggers_train_as_many_parameters(tmp_path: Path):
-    shared = tmp_path / "shared"
+def write_data(shared: Path) -> Path:
+    """The files of both data sets, small."""
     for name, content in (
         ("conll2003/train.conll.xz", lzma.compress(conll(60, 1).encode())),
         ("conll2003/dev.conll", conll(20, 2).encode()),
@@ -38,6 +40,27 @@ def test_five_taggers_train_as_many_parameters(tmp_path: Path):
     ):
         (shared / name).parent.mkdir(parents=True, exist_ok=True)
         (shared / name).write_bytes(content)
+    return shared
+
+
+def test_sentences_of_another_number_are_not_taken_for_those_that_were_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
+    monkeypatch.setenv("MASKWRIGHT_DATA", str(write_data(tmp_path / "shared")))
+    import taggers
+
+    chosen = Namespace(output=tmp_path / "out", rows=30, held=10, vocab_size=60)
+    made = taggers.prepare(chosen)
+    assert taggers.prepare(chosen) == made
+    chosen.rows = 20
+    with pytest.raises(InputError, match="another --rows"):
+        taggers.prepare(chosen)
+
+
+@pytest.mark.slow
+def test_five_taggers_train_as_many_parameters(tmp_path: Path):
+    shared = write_data(tmp_path / "shared")
     how = [*SIZES, "--pretrain-steps", 3, "--pretrain-tokens", 128, "--device", "cpu", "-o", tmp_path / "out"]
     tables = []
     for _ in range(2):  # the second time it is all there
