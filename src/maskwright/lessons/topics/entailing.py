@@ -137,9 +137,9 @@ def _shared(sheet: Sheet) -> None:
     plan = job.plan(0)
     turns = [part for part, _ in plan]
     sheet.equal("steps of an epoch: 16 and 24 rows, 4 at a time", (4, 6), (turns.count(0), turns.count(1)))
-    seen = sorted(row for part, own in plan if part == 1 for row in own.tolist())
-    sheet.equal("every row of the second task once", True, seen == list(range(24)))
-    sheet.equal("no batch of both", True, all(part in (0, 1) for part in turns))
+    for number, (name, count) in enumerate((("first", 16), ("second", 24))):
+        seen = sorted(row for part, own in plan if part == number for row in own.tolist())
+        sheet.equal(f"every row of the {name} task once, in steps of its own", True, seen == list(range(count)))
     names = list(tasks)
     sheet.show(Tokens([("one epoch", [Token(names[part], "first" if part == 0 else "second") for part in turns])]))
     sheet.show(

@@ -58,7 +58,7 @@ page(({ root, models }) => {
     const [line, rank] = form.state.looks.split(".").map((number) => Number(number) - 1);
     const { text, translations } = found.texts[line];
     const own = await ask("/api/translate/alignment", { model: found.model, text, translation: translations[rank].text, to: found.to }, signal);
-    const cut = own.most ? ` The first ${own.most} words of each side are shown.` : "";
+    const cut = own.most ? ` The first ${own.most} words of each side are shown; what a row gives to others is missing from its sum.` : "";
     source.textContent = `Each row is a word that was written, each column one that was read; a row sums to 1. ${own.source}${cut}`;
     matrix.update(heat(own.written, own.read, own.weights, { name: `What each word of “${translations[rank].text}” looked at` }));
     refill(place, matrixTable(own.written, own.read, own.weights, { summary: "The weights as a table", title: "Alignment as a table", file: "alignment" }));
