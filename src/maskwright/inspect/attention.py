@@ -143,7 +143,10 @@ def attention_of(reading: Reading) -> Attention:
         parts.append(("cross", target, source, decoded.cross_attentions))
     maps = tuple(_map(kind, queries, keys, weights) for kind, queries, keys, weights in parts if weights)
     if not maps:
-        raise InputError("This model attends to nothing: it has no attention weights to show.")
+        raise InputError(
+            "This model attends to nothing: it has no attention weights to show. What its layers know, "
+            "maskwright probe says."
+        )
     return Attention(maps, reading.is_given)
 
 

@@ -73,10 +73,19 @@ class TargetTask(Task):
 
 
 def with_targets(rows: Sequence[Any], file: str | None, skip_bad_rows: bool) -> list[Any]:
-    """The rows that have a target. Raises InputError where one has none, unless such rows are skipped."""
+    """The rows that have a target. Raises InputError where one has none, unless such rows are skipped, and where no row
+    is left.
+    """
     good = [row for row in rows if row.label]
-    if not good or (len(good) < len(rows) and not skip_bad_rows):
-        raise InputError(f"{file or 'The data'} has rows without a target: each needs a source and a target.")
+    where = file or "The data"
+    if len(good) < len(rows) and not skip_bad_rows:
+        first = next(row for row in rows if not row.label)
+        raise InputError(
+            f"{where} has rows without a target, the first at line {first.line:,}: each needs a source and a target "
+            "(--skip-bad-rows leaves such rows out)."
+        )
+    if not good:
+        raise InputError(f"{where} has no row with a target: each needs a source and a target.")
     return good
 
 
