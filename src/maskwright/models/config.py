@@ -12,7 +12,6 @@ from ..core import registry
 from ..core.config import check
 from .config_tables import (
     ACTIVATION_FIELDS,
-    ATTENTION_SCORES,
     CHOICES,
     DROPOUTS,
     LARGEST_FIXED_TABLE,
@@ -326,11 +325,7 @@ class ModelConfig:
 
     def _check_looking(self) -> None:
         """How a recurrent decoder looks at what was read."""
-        looks, known = self.attention_score != "none", ", ".join(ATTENTION_SCORES)
-        check(
-            self.attention_score in ATTENTION_SCORES,
-            f"attention_score is {self.attention_score!r}; it must be one of {known}.",
-        )
+        looks = self.attention_score != "none"
         check(
             not (looks or self.input_feeding) or (self.recurrent is not None and self.num_decoder_layers > 0),
             "attention_score and input_feeding are of recurrent networks that write: take a preset such as "

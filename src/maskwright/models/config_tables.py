@@ -39,7 +39,6 @@ LOWEST = {
 }  # 1 for others
 LARGEST_FIXED_TABLE = 1 << 26  # no file holds it whose size would have to agree
 RECURRENT_CELLS = ("rnn", "gru", "lstm")
-ATTENTION_SCORES = ("none", "dot", "bilinear", "mlp", "additive")
 OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups", "decoder_vocab_size")
 
 CHOICES = {
@@ -55,6 +54,7 @@ CHOICES = {
         "none",
     ),
     "attention": ("full", "causal", "window", "global", "big_bird", "big_bird_published"),
+    "attention_score": ("none", "dot", "bilinear", "mlp", "additive"),
     "norm": ("post", "pre"),
     "embedding_dropout": ("after", "before"),
     "residual_dropout": ("both", "attention", "ffn", "inner"),
