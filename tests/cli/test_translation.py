@@ -87,6 +87,7 @@ def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
         (["translate", "MODEL", "a", "--beam", 0], "number of beams is 0"),
         (["translate", "MODEL", "a", "--beam", 2, "--results", 3], "3 results are wanted of 2 beams"),
         (["translate", "MODEL", "a", "--max-new-tokens", 0], "at least 1"),
+        (["translate", "MODEL", "a", "--length-penalty", "inf"], "from -10 to 10"),
         (["translate", "MODEL", "a", "--input", "SOURCE"], "either texts or --input"),
         (["translate", "MODEL", "a", "--results", 2, "--output", "OUT"], "go into a .jsonl"),
         (["evaluate", "MODEL", "SOURCE"], "the file of their translations too"),

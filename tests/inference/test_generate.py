@@ -137,9 +137,14 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
 @pytest.mark.parametrize(
     "values, said",
     [
-        ({"max_new_tokens": 0}, "at least 1"),
+        ({"max_new_tokens": 0}, "1 to 1,000,000"),
+        ({"max_new_tokens": 10**14}, "1 to 1,000,000"),
         ({"beams": 0}, "at least 1"),
-        ({"num_results": 0}, "at least 1"),
+        ({"num_results": 0}, "1 to 10,000"),
+        ({"num_results": 10**9}, "1 to 10,000"),
+        ({"beams": 2, "length_penalty": float("nan")}, "from -10 to 10"),
+        ({"beams": 2, "length_penalty": 1000.0}, "from -10 to 10"),
+        ({"beams": 2, "length_penalty": -1000.0}, "from -10 to 10"),
         ({"beams": 2, "num_results": 3}, "1 to 2"),
         ({"beams": 2, "rules": Rules(top_k=3)}, "draw nothing"),
         ({"num_results": 2, "rules": Rules(greedy=True)}, "all the same"),

@@ -267,6 +267,7 @@ def test_copies_of_a_text_are_drawn_by_their_own_numbers():
     [
         ({"temperature": 0}, "above 0.*--greedy"),
         ({"temperature": -1.0}, "above 0"),
+        ({"temperature": 1e-310}, "0.000001 at least"),
         ({"top_k": 0}, "at least 1"),
         ({"top_p": 0.0}, "above 0"),
         ({"top_p": 1.5}, "at most 1"),

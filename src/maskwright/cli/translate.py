@@ -113,9 +113,10 @@ def translate(
     else:
         _print(found, json, results)
     if stream is not None and stream.num_skipped:
+        from ..core.plural import plural
         from ..core.progress import warn
 
-        warn(f"{stream.num_skipped:,} bad rows are left out.")
+        warn(f"{plural(stream.num_skipped, 'bad row is', 'bad rows are')} left out.")
     warn_of_cuts(translator.counts)
     faulty.tell()
     if alignments is not None:
@@ -150,9 +151,11 @@ class Faulty:
     def tell(self) -> None:
         """Say how many there were."""
         if self.count:
+            from ..core.plural import plural
             from ..core.progress import warn
 
-            warn(f"{self.count:,} results are no well-formed trees; of the first, {self.first}.")
+            what = plural(self.count, "result is no well-formed tree", "results are no well-formed trees")
+            warn(f"{what}; of the first, {self.first}.")
 
 
 class Kept:

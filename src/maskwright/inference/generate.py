@@ -23,6 +23,8 @@ from ..models.model import Model
 from .engine.engine import Engine
 from .ready import tokenizer_of
 
+MOST_NEW_TOKENS = 1_000_000
+MOST_RESULTS = 10_000  # of a prompt, held at once
 ROWS = 32  # texts that grow side by side
 SUGGESTED_TOKENS = 8
 
@@ -47,8 +49,10 @@ class Generation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check(self.max_new_tokens >= 1, f"max_new_tokens is {self.max_new_tokens}; it must be at least 1.")
-        check(self.num_results >= 1, f"num_results is {self.num_results}; it must be at least 1.")
+        most = self.max_new_tokens
+        check(1 <= most <= MOST_NEW_TOKENS, f"max_new_tokens is {most}; it must be 1 to {MOST_NEW_TOKENS:,}.")
+        wanted = self.num_results
+        check(1 <= wanted <= MOST_RESULTS, f"num_results is {wanted}; it must be 1 to {MOST_RESULTS:,}.")
         check(self.beams >= 1, f"beams is {self.beams}; it must be at least 1.")
         if self.beams > 1:
             rules = self.rules

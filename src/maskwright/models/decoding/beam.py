@@ -16,6 +16,7 @@ from .allowed import Allows, MayCome, highest_allowed
 from .rules import Decoder, highest, penalise
 from .search import Grown, Seen
 
+STEEPEST = 10  # length penalty, either way: powers of every length then stay finite
 NOTHING = -1e9  # the score of a beam that does not exist yet
 
 
@@ -24,8 +25,8 @@ class Beams:
     """How wide and how long.
 
     width: beams of a text; num_results: how many of them are wanted, the best first; length_penalty: above 0 long
-    texts are preferred, below 0 short ones, 0 is the plain sum; early_stopping: stop when `width` texts have ended, and
-    not when no running one can become better.
+    texts are preferred, below 0 short ones, 0 is the plain sum, -10 to 10; early_stopping: stop when `width`
+    texts have ended, and not when no running one can become better.
     """
 
     width: int = 1
@@ -38,6 +39,10 @@ class Beams:
         check(
             1 <= self.num_results <= self.width,
             f"{self.num_results} results are wanted of {self.width} beams: ask for 1 to {self.width}.",
+        )
+        check(
+            -STEEPEST <= self.length_penalty <= STEEPEST,
+            f"length_penalty is {self.length_penalty}; it must be a number from -{STEEPEST} to {STEEPEST}.",
         )
 
 

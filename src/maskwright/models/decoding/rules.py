@@ -15,6 +15,7 @@ from torch import Tensor
 from ...core.config import check
 
 PART = 64  # of a row of scores, looked through at once
+COLDEST = 1e-6  # temperature: logits divided by less may pass every number
 HEAD = 1_024  # the most probable tokens among which the nucleus is looked for first: a sort of all is slow
 
 
@@ -53,8 +54,9 @@ class Rules:
     def __post_init__(self) -> None:
         heat = self.temperature
         check(
-            0 < heat < math.inf,
-            f"temperature is {heat}; it must be a number above 0. For the most probable token each time use --greedy.",
+            COLDEST <= heat < math.inf,
+            f"temperature is {heat}; it must be above 0 ({COLDEST:f} at least). For the most probable token each time "
+            "use --greedy.",
         )
         check(self.top_k is None or self.top_k >= 1, f"top_k is {self.top_k}; it must be at least 1.")
         check(self.top_p is None or 0 < self.top_p <= 1, f"top_p is {self.top_p}; it must be above 0 and at most 1.")
