@@ -20,6 +20,7 @@ from maskwright.inference.engine import choice, layers, operators
 from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, attend_fixed
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.ready import place
+from maskwright.models.device import CACHES, KEPT_SHAPES
 from maskwright.models.model import Model, build
 from maskwright.models.presets import PRESETS, preset
 from maskwright.nn.activations import ACTIVATIONS
@@ -288,7 +289,8 @@ SHAPES = """
 import torch
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.engine.layers import PackedProduct
-Engine()
+from maskwright.models.device import resolve_device
+{begin}
 product = PackedProduct(torch.randn(64, 64), None, torch.bfloat16)
 with torch.inference_mode():
     for rows in [*range(1, {many} + 1), 1]:
@@ -297,10 +299,11 @@ with torch.inference_mode():
 
 
 @pytest.mark.skipif(operators.missing(torch.bfloat16) is not None, reason="no packed products in bfloat16 here")
-@pytest.mark.parametrize(("variables", "is_kept"), [({}, False), (dict.fromkeys(operators.CACHES, "1024"), True)])
-def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(variables, is_kept):
-    environment = {name: value for name, value in os.environ.items() if name not in operators.CACHES}
-    code = SHAPES.format(many=operators.KEPT_SHAPES + 9)
+@pytest.mark.parametrize("begin", ["Engine()", "resolve_device('cpu')"])
+@pytest.mark.parametrize(("variables", "is_kept"), [({}, False), (dict.fromkeys(CACHES, "1024"), True)])
+def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin, variables, is_kept):
+    environment = {name: value for name, value in os.environ.items() if name not in CACHES}
+    code = SHAPES.format(begin=begin, many=KEPT_SHAPES + 9)
     run = subprocess.run(
         [sys.executable, "-c", code],
         env=environment | {"ONEDNN_VERBOSE": "profile_create"} | variables,

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from ..core.errors import ConfigError
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+# oneDNN makes code for every shape of a product and keeps it, half a megabyte each, and so does the layer through which
+# torch calls it: 1,024 shapes unless these variables say otherwise when the first product is made. A pack asks for some
+# dozens of shapes, and hardly two packs have as many tokens.
+KEPT_SHAPES = 256
+CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+
+def keep_few_shapes() -> None:
+    """Let code be kept for KEPT_SHAPES shapes. A variable that is set stands; too late after the first product."""
+    for name in CACHES:
+        os.environ.setdefault(name, str(KEPT_SHAPES))
 
 
 def resolve_device(name: str = "auto") -> torch.device:
-    """The device for `auto`, `cpu`, `cuda` or `mps`. Raises ConfigError when this machine has no such device."""
+    """The device for `auto`, `cpu`, `cuda` or `mps`. Raises ConfigError when this machine has no such device.
+
+    Called before anything is computed, so what oneDNN keeps is bounded here.
+    """
+    keep_few_shapes()
     has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         return torch.device(next(device for device in ("cuda", "mps", "cpu") if has[device]))

@@ -20,13 +20,13 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from ...core.errors import InputError
 from ...data.batch import Batch
+from ...models.device import keep_few_shapes
 from ...models.model import Model
 from ...models.transformer import Encoded
 from .choice import float_kit, int8_kit, step_kit
 from .encoder import FixedEncoder
 from .graphs import Graphs, why_no_graphs
 from .int8 import Int8Loss, Place, Range, RecordingKit
-from .operators import keep_few_shapes
 from .steps import FixedSteps
 
 

@@ -6,7 +6,6 @@ plain operator on a small input; where it is missing, fails or differs, `missing
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -38,18 +37,7 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
 }
-# oneDNN makes code for every shape of a product and keeps it, half a megabyte each, and so does the layer through which
-# torch calls it: 1,024 shapes unless these variables say otherwise when the first product is made. A pack asks for some
-# dozens of shapes, a stream of texts for ever new ones.
-KEPT_SHAPES = 256
-CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 _TOKENS = 512  # the number of rows for which weights are laid out; others are as right, and nearly as fast
-
-
-def keep_few_shapes() -> None:
-    """Let code be kept for KEPT_SHAPES shapes. A variable that is set stands; too late after the first product."""
-    for name in CACHES:
-        os.environ.setdefault(name, str(KEPT_SHAPES))
 
 
 def pack(weight: Tensor) -> Tensor:
