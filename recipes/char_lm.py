@@ -23,11 +23,12 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import median
 from typing import Any
 
 import torch
 from data_sets import data_file
+from figures import minutes_of, spread
 
 from maskwright.core import storage
 from maskwright.core.errors import MaskwrightError
@@ -174,11 +175,6 @@ def untrained(chosen: argparse.Namespace, model: Model, seed: int) -> Model:
     return place(made, chosen.device, "fp32")
 
 
-def minutes_of(run: Path) -> float:
-    """How long a run's steps took."""
-    return sum(record.get("seconds", 0.0) for record in RunFolder(run, {}).records()) / 60
-
-
 # -- what it learnt ---------------------------------------------------------------------------------------------------
 
 
@@ -207,8 +203,10 @@ def show_samples(chosen: argparse.Namespace, model: Model) -> None:
 def show(chosen: argparse.Namespace, steps: int, runs: list[dict[str, Any]]) -> None:
     """Print the table: the best unit of each rule as it was found, and as it was confirmed."""
     one = runs[0]
-    print(f"{chosen.text}: {one['parameters']:,} parameters, {steps:,} steps, {spread(runs, 'minutes')} minutes")
-    print(f"dev text: perplexity {spread(runs, 'perplexity')}, bits per byte {spread(runs, 'bits_per_byte')}")
+    names = ("minutes", "perplexity", "bits_per_byte")
+    minutes, perplexity, bits = (spread([run[name] for run in runs], 3) for name in names)
+    print(f"{chosen.text}: {one['parameters']:,} parameters, {steps:,} steps, {minutes} minutes")
+    print(f"dev text: perplexity {perplexity}, bits per byte {bits}")
     print(f"{'seed':>4}  {'rule':<36}{'unit':>7}{'searched':>10}{'confirmed':>10}{'untrained, confirmed':>22}")
     for run in runs:
         untrained_units = best_by_rule(run["untrained"])
@@ -233,12 +231,6 @@ def best_by_rule(units: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def clear(units: list[dict[str, Any]]) -> int:
     """How many rules have a unit that follows them clearly on the half that was not searched."""
     return sum(abs(one["confirmed"]) >= CLEAR for one in best_by_rule(units).values())
-
-
-def spread(runs: list[dict[str, Any]], name: str) -> str:
-    """Mean and deviation over the seeds."""
-    values = [run[name] for run in runs]
-    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ import random
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import torch
 from captions import captions
+from figures import spread
 
 from maskwright.core import storage
 from maskwright.core.errors import MaskwrightError
@@ -249,11 +249,6 @@ def show(chosen: argparse.Namespace, found: dict[str, list[dict[str, Any]]], cur
     print(runs[0]["signatures"]["bleu"])
     print(headline(curves))
     print(f"pictures: {chosen.output / 'lengths.html'}, {chosen.output / 'alignments.html'}")
-
-
-def spread(values: list[float]) -> str:
-    """Mean and deviation."""
-    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":

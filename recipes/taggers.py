@@ -23,11 +23,12 @@ import random
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
 from data_sets import data_file
+from figures import minutes_of, spread
 
 from maskwright.api import open_predictor
 from maskwright.core import storage
@@ -43,7 +44,6 @@ from maskwright.train.finetune import finetune
 from maskwright.train.finetune_config import FinetuneConfig
 from maskwright.train.pretrain import pretrain
 from maskwright.train.pretrain_config import PretrainConfig
-from maskwright.train.run import RunFolder
 from maskwright.train.scratch import network_from_scratch
 
 COLUMNS = {"token": "0", "tag": "3"}
@@ -252,11 +252,6 @@ def score(chosen: argparse.Namespace, model: Path) -> float:
     return float(predictor.evaluate(rows)[1].metrics["entity_f1"])
 
 
-def minutes_of(run: Path) -> float:
-    """How long a run's steps took."""
-    return sum(record.get("seconds", 0.0) for record in RunFolder(run, {}).records()) / 60
-
-
 def show(table: dict[str, Any], found: dict[str, list[dict[str, Any]]]) -> None:
     """Print the table."""
     print(f"CoNLL-2003, official dev part; pre-training took {table['pretrain_minutes']:.1f} minutes")
@@ -265,11 +260,6 @@ def show(table: dict[str, Any], found: dict[str, list[dict[str, Any]]]) -> None:
         scores = [spread([100 * run[part] for run in runs]) for part in ("held_back_f1", "dev_f1")]
         minutes = mean(run["minutes"] for run in runs)
         print(f"{name:<28}{runs[0]['parameters']:>10,}{scores[0]:>18}{scores[1]:>18}{minutes:>10.1f}")
-
-
-def spread(values: list[float]) -> str:
-    """Mean and deviation."""
-    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":
