@@ -12,8 +12,6 @@ is at work.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 import tomllib
 from dataclasses import dataclass
@@ -21,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from ablation_results import Results, write_results
+from data_sets import data_folder
+from running import run_main
 
 from maskwright.api import load
 from maskwright.core import storage
 from maskwright.core.config import differences
-from maskwright.core.errors import InputError, MaskwrightError, RunError
+from maskwright.core.errors import InputError, RunError
 from maskwright.core.progress import console, note, set_quiet
 from maskwright.data.prepare import prepare
 from maskwright.hub.folders import load_model
@@ -98,15 +98,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dry-run", action="store_true", help="say what would be run, and stop")
     parser.add_argument("--table", action="store_true", help="write the results of what is finished, and stop")
-    options = parser.parse_args()
-    try:
-        ablate(options)
-    except MaskwrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("Stopped; the same command goes on from here.", file=sys.stderr)
-        sys.exit(130)
+    ablate(parser.parse_args())
 
 
 def ablate(options: argparse.Namespace) -> None:
@@ -165,9 +157,7 @@ def check_same(settings: dict[str, Any], output: Path) -> None:
 
 def prepare_texts(settings: dict[str, Any], output: Path) -> Task:
     """The text as shards with its tokenizer, and the tagged sentences as tokens, once for all runs."""
-    if "MASKWRIGHT_DATA" not in os.environ:
-        raise InputError("MASKWRIGHT_DATA must name the folder of data sets.")
-    folder, text, task = Path(os.environ["MASKWRIGHT_DATA"]), output / "text", settings["task"]
+    folder, text, task = data_folder(), output / "text", settings["task"]
     source = [str(folder / name) for name in settings["corpus"]]
     if not (text / "tokenizer").exists():
         note(f"Training a WordPiece tokenizer of {settings['vocab_size']:,} pieces.")
@@ -251,4 +241,4 @@ def network_at(part: Part, step: int, tagging: Tagging) -> Model:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -29,9 +28,9 @@ from typing import Any
 import torch
 from data_sets import data_file
 from figures import minutes_of, spread
+from running import run_main
 
 from maskwright.core import storage
-from maskwright.core.errors import MaskwrightError
 from maskwright.core.progress import note
 from maskwright.hub.folders import load_model
 from maskwright.inference.generate import Generation, TextGenerator
@@ -234,7 +233,4 @@ def clear(units: list[dict[str, Any]]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

@@ -9,14 +9,16 @@ import sys
 from importlib import metadata
 from typing import Any
 
+from maskwright.core.errors import InputError
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def browser_program() -> str:
-    """The Chromium of this machine; ends the program, in words, where there is none."""
+    """The Chromium of this machine. Raises InputError where there is none."""
     found = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if found is None:
-        sys.exit(f"error: No Chromium on this machine (looked for {', '.join(BROWSERS)}).")
+        raise InputError(f"No Chromium on this machine (looked for {', '.join(BROWSERS)}): install one.")
     return found
 
 

@@ -1,11 +1,23 @@
-"""The files of the data sets that recipes read."""
+"""The files of the data sets that recipes read, and the folders that they make of them once."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from maskwright.core import storage
 from maskwright.core.errors import InputError
+
+SIZES = "sizes.json"
+
+
+def data_folder() -> Path:
+    """$MASKWRIGHT_DATA. Raises InputError where it names no folder."""
+    path = Path(os.environ.get("MASKWRIGHT_DATA", ""))
+    if "MASKWRIGHT_DATA" not in os.environ or not path.is_dir():
+        raise InputError("Set MASKWRIGHT_DATA to the folder of the data sets.")
+    return path
 
 
 def data_file(name: str) -> Path:
@@ -14,3 +26,22 @@ def data_file(name: str) -> Path:
     if "MASKWRIGHT_DATA" not in os.environ or not path.is_file():
         raise InputError(f"Set MASKWRIGHT_DATA to a folder with {name}.")
     return path
+
+
+def made_once(folder: Path, sizes: Mapping[str, object], make: Callable[[Path], None]) -> Path:
+    """`folder`, which `make` fills the first time.
+
+    sizes: the options that its content depends on. Raises InputError where it was made with others, or does not say.
+    """
+    if not folder.is_dir():
+        with storage.new_folder(folder) as new:
+            storage.write_json(new / SIZES, dict(sizes))
+            make(new)
+        return folder
+    known = storage.read_json(folder / SIZES) if (folder / SIZES).is_file() else None
+    if known is None:
+        raise InputError(f"{folder} does not say what it was made with ({SIZES}): give another -o.")
+    other = [f"--{name.replace('_', '-')}" for name, size in sizes.items() if known.get(name) != size]
+    if other:
+        raise InputError(f"{folder} was made with another {' and another '.join(other)}: give another -o.")
+    return folder

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from itertools import islice
 from pathlib import Path
 
 from commands import minilm_folder, run
+from data_sets import data_folder
+from running import run_main
 
 from maskwright.core.storage import write_text
 
@@ -39,9 +39,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/first-path"))
     parser.add_argument("--seeds", default="3")
     options = parser.parse_args()
-    if "MASKWRIGHT_DATA" not in os.environ:
-        sys.exit("error: MASKWRIGHT_DATA must name the folder of data sets.")
-    data, output = Path(os.environ["MASKWRIGHT_DATA"]), options.output
+    data, output = data_folder(), options.output
     texts = [str(data / "pretraining_text" / f"{name}.txt.xz") for name in TEXTS]
     sst2 = ["--train", str(data / "sst2/train.tsv"), "--dev", str(data / "sst2/dev.tsv"), *SETTINGS]
 
@@ -69,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

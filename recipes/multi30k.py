@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -26,11 +25,12 @@ from typing import Any
 
 import torch
 from captions import captions
+from data_sets import made_once
 from plain_transformer import PlainDecoder, PlainJob, PlainTransformer, padded
+from running import run_main
 
 from maskwright.core import storage
 from maskwright.core.config import to_dict
-from maskwright.core.errors import MaskwrightError
 from maskwright.core.progress import console, note, track
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
@@ -91,10 +91,14 @@ def main() -> None:
 
 
 def prepare(output: Path, source: str, vocab_size: int) -> Path:
-    """Line-aligned files and the tokenizer in `output`/data, made once."""
-    folder = output / f"data-{source}"
-    if folder.is_dir():
-        return folder
+    """Line-aligned files and the tokenizer in `output`/data-`source`, made once."""
+    return made_once(
+        output / f"data-{source}", {"vocab_size": vocab_size}, partial(write_data, source=source, vocab_size=vocab_size)
+    )
+
+
+def write_data(new: Path, *, source: str, vocab_size: int) -> None:
+    """The same into a new folder."""
     train, official_part = captions("train"), captions("dev")
     rows = list(range(len(train["en"])))
     random.Random(0).shuffle(rows)
@@ -104,14 +108,11 @@ def prepare(output: Path, source: str, vocab_size: int) -> Path:
         for name, own in (("held", rows[:HELD_BACK]), ("train", rows[HELD_BACK:]))
     }
     parts["dev"] = {language: official_part[language] for language in languages}
-    with storage.new_folder(folder) as new:
-        for name, own in parts.items():
-            for language, texts in own.items():
-                storage.write_text(new / f"{name}.{language}.txt", "".join(text + "\n" for text in texts))
-        files = [str(new / f"train.{language}.txt") for language in languages]
-        trained = Tokenizer.train(files, kind="byte-bpe", vocab_size=vocab_size)
-        trained.save(new / "tokenizer")
-    return folder
+    for name, own in parts.items():
+        for language, texts in own.items():
+            storage.write_text(new / f"{name}.{language}.txt", "".join(text + "\n" for text in texts))
+    files = [str(new / f"train.{language}.txt") for language in languages]
+    Tokenizer.train(files, kind="byte-bpe", vocab_size=vocab_size).save(new / "tokenizer")
 
 
 def recipe_of(chosen: argparse.Namespace, data: Path, epochs: int) -> FinetuneConfig:
@@ -380,7 +381,4 @@ def turns(what: str, sides: dict[str, Callable[[Any], int]], parts: list[Any]) -
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

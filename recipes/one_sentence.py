@@ -13,8 +13,8 @@ import argparse
 import sys
 
 import torch
+from running import run_main
 
-from maskwright.core.errors import MaskwrightError
 from maskwright.data.batch import Batch
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.models.decoding.rules import Rules
@@ -85,7 +85,4 @@ def write(model: Model, text: str) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

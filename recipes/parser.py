@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
+from functools import partial
 from pathlib import Path
+
+from data_sets import made_once
+from running import run_main
 
 from maskwright.api import load
 from maskwright.core import storage
-from maskwright.core.errors import MaskwrightError
 from maskwright.inference.ready import place
 from maskwright.inference.translate import BRACKETS, Translating, TranslationSettings
 from maskwright.text.brackets import linearised
@@ -71,18 +73,19 @@ def main() -> None:
 
 def prepare(folder: Path, count: int) -> Path:
     """Sentences with their bracket strings, and a tokenizer whose tokens are what stands between spaces, made once."""
-    if folder.is_dir():
-        return folder
+    return made_once(folder, {"sentences": count}, partial(write_data, count=count))
+
+
+def write_data(new: Path, *, count: int) -> None:
+    """The same into a new folder."""
     draws = random.Random(0)
     trees = [tree(draws) for _ in range(count)]
     pairs = [(words_of(linearised(one)), linearised(one)) for one in trees]
-    with storage.new_folder(folder) as new:
-        for name, own in (("dev", pairs[: count // 20]), ("train", pairs[count // 20 :])):
-            rows = "".join(f"{source}\t{target}\n" for source, target in own)
-            storage.write_text(new / f"{name}.tsv", "source\ttarget\n" + rows)
-        texts = (text for pair in pairs for text in pair)
-        Tokenizer.train_from_iterator(texts, kind="byte-bpe", vocab_size=500).save(new / "tokenizer")
-    return folder
+    for name, own in (("dev", pairs[: count // 20]), ("train", pairs[count // 20 :])):
+        rows = "".join(f"{source}\t{target}\n" for source, target in own)
+        storage.write_text(new / f"{name}.tsv", "source\ttarget\n" + rows)
+    texts = (text for pair in pairs for text in pair)
+    Tokenizer.train_from_iterator(texts, kind="byte-bpe", vocab_size=500).save(new / "tokenizer")
 
 
 def tree(draws: random.Random) -> str:
@@ -108,7 +111,4 @@ def words_of(written: str) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

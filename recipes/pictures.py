@@ -22,10 +22,11 @@ from urllib.parse import quote, urlencode
 
 from commands import browser_program
 from playwright.sync_api import sync_playwright
+from running import run_main
 from studio_models import RECIPES, train
 
 from maskwright.core import storage
-from maskwright.core.errors import MaskwrightError, RunError
+from maskwright.core.errors import RunError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -131,7 +132,4 @@ def take(page: Page, shot: Shot, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from captions import captions
+from data_sets import made_once
 from figures import spread
+from running import run_main
 
 from maskwright.core import storage
-from maskwright.core.errors import MaskwrightError
 from maskwright.core.progress import note
 from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
@@ -101,7 +102,10 @@ def _options() -> argparse.Namespace:
     options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="fp32")
     options.add_argument("--threads", type=int)
-    return options.parse_args()
+    chosen = options.parse_args()
+    if chosen.seeds < 1:
+        options.error("--seeds must be 1 or more")
+    return chosen
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -109,9 +113,12 @@ def _options() -> argparse.Namespace:
 
 def prepare(chosen: argparse.Namespace) -> Path:
     """Line-aligned files and the tokenizer in `output`/data, made once."""
-    folder: Path = chosen.output / "data"
-    if folder.is_dir():
-        return folder
+    sizes = {"source": chosen.source, "rows": chosen.rows, "vocab_size": chosen.vocab_size}
+    return made_once(chosen.output / "data", sizes, partial(write_data, chosen))
+
+
+def write_data(chosen: argparse.Namespace, new: Path) -> None:
+    """The same into a new folder."""
     train, official = captions("train"), captions("dev")
     languages = (chosen.source, "en")
     order = list(range(len(train["en"])))
@@ -128,14 +135,12 @@ def prepare(chosen: argparse.Namespace) -> Path:
         "dev": (official, [[row] for row in own]),
         "all": (official, [[row] for row in own] + longer),
     }
-    with storage.new_folder(folder) as new:
-        for name, (texts, groups) in parts.items():
-            for language in languages:
-                lines = [" ".join(texts[language][row] for row in group) + "\n" for group in groups]
-                storage.write_text(new / f"{name}.{language}.txt", "".join(lines))
-        files = [str(new / f"train.{language}.txt") for language in languages]
-        Tokenizer.train(files, kind="byte-bpe", vocab_size=chosen.vocab_size).save(new / "tokenizer")
-    return folder
+    for name, (texts, groups) in parts.items():
+        for language in languages:
+            lines = [" ".join(texts[language][row] for row in group) + "\n" for group in groups]
+            storage.write_text(new / f"{name}.{language}.txt", "".join(lines))
+    files = [str(new / f"train.{language}.txt") for language in languages]
+    Tokenizer.train(files, kind="byte-bpe", vocab_size=chosen.vocab_size).save(new / "tokenizer")
 
 
 def in_groups(rows: list[int], sizes: list[int]) -> list[list[int]]:
@@ -252,7 +257,4 @@ def show(chosen: argparse.Namespace, found: dict[str, list[dict[str, Any]]], cur
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

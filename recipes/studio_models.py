@@ -20,7 +20,6 @@ import argparse
 import hashlib
 import json
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -29,12 +28,13 @@ from typing import Any
 
 import torch
 from english_german import pairs
+from running import run_main
 from small_texts import questions, split, stories, tagged, topics
 
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.config import to_dict
-from maskwright.core.errors import InputError, MaskwrightError
+from maskwright.core.errors import InputError
 from maskwright.core.progress import note
 
 # So narrow a network learns soon where its first weights are not small and positions are relative to each other.
@@ -190,7 +190,4 @@ RECIPES = {
 }
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

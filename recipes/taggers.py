@@ -20,19 +20,19 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import torch
-from data_sets import data_file
+from data_sets import data_file, made_once
 from figures import minutes_of, spread
+from running import run_main
 
 from maskwright.api import open_predictor
 from maskwright.core import storage
-from maskwright.core.errors import InputError, MaskwrightError
 from maskwright.core.progress import note
 from maskwright.hub.folders import load_model, save_model
 from maskwright.models.config import ModelConfig
@@ -116,27 +116,21 @@ def _options() -> argparse.Namespace:
 
 
 def prepare(chosen: argparse.Namespace) -> Path:
-    """Sentences to train on, those held back, and the tokenizer of the raw text in `output`/data, made once.
-
-    Raises InputError where that was made with other numbers.
-    """
-    folder: Path = chosen.output / "data"
+    """Sentences to train on, those held back, and the tokenizer of the raw text in `output`/data, made once."""
     sizes = {"rows": chosen.rows, "held": chosen.held, "vocab_size": chosen.vocab_size}
-    if folder.is_dir():
-        if storage.read_json(folder / "sizes.json") != sizes:
-            raise InputError(f"{folder} was made with another --rows, --held or --vocab-size: give another -o.")
-        return folder
+    return made_once(chosen.output / "data", sizes, partial(write_data, chosen))
+
+
+def write_data(chosen: argparse.Namespace, new: Path) -> None:
+    """The same into a new folder."""
     with open_bytes(data_file("conll2003/train.conll.xz")) as handle:
         sentences = handle.read().decode("utf-8").strip("\n").split("\n\n")
     random.Random(0).shuffle(sentences)
     parts = {"held": sentences[: chosen.held], "train": sentences[chosen.held :][: chosen.rows or None]}
-    with storage.new_folder(folder) as new:
-        storage.write_json(new / "sizes.json", sizes)
-        for name, own in parts.items():
-            storage.write_text(new / f"{name}.conll", "\n\n".join(own) + "\n")
-        raw = [str(raw_text())]
-        Tokenizer.train(raw, kind="wordpiece", vocab_size=chosen.vocab_size, lowercase=False).save(new / "tokenizer")
-    return folder
+    for name, own in parts.items():
+        storage.write_text(new / f"{name}.conll", "\n\n".join(own) + "\n")
+    raw = [str(raw_text())]
+    Tokenizer.train(raw, kind="wordpiece", vocab_size=chosen.vocab_size, lowercase=False).save(new / "tokenizer")
 
 
 def raw_text() -> Path:
@@ -263,7 +257,4 @@ def show(table: dict[str, Any], found: dict[str, list[dict[str, Any]]]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

@@ -11,15 +11,16 @@ goes through all three. Their losses are of different questions: only each one's
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from data_sets import made_once
+from running import run_main
 
 from maskwright.api import load
-from maskwright.core.errors import MaskwrightError
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.ready import place
@@ -64,9 +65,8 @@ def main() -> None:
     options.add_argument("--max-length", type=int, default=128)
     options.add_argument("--text", help="a sentence for all three; the middle word is hidden, or all behind it is")
     chosen = options.parse_args()
-    tokenizer = chosen.output / "tokenizer"
-    if not tokenizer.exists():
-        Tokenizer.train(chosen.corpus, kind="wordpiece", vocab_size=chosen.vocab_size).save(tokenizer)
+    sizes = {"corpus": chosen.corpus, "vocab_size": chosen.vocab_size}
+    tokenizer = made_once(chosen.output / "data", sizes, partial(write_data, chosen)) / "tokenizer"
     rows = [(family, pretrain(recipe(chosen, family, tokenizer))) for family in FAMILIES]
     print(f"{'':<16}{'parameters':>12}{'right':>8}{'by count':>10}{'loss':>8}{'by count':>10}{'tokens/s':>10}")
     for family, result in rows:
@@ -74,6 +74,11 @@ def main() -> None:
     if chosen.text:
         for family, result in rows:
             print(f"{family.name:<16}{answer(family, result, chosen.text)}")
+
+
+def write_data(chosen: argparse.Namespace, new: Path) -> None:
+    """The tokenizer of all three into a new folder."""
+    Tokenizer.train(chosen.corpus, kind="wordpiece", vocab_size=chosen.vocab_size).save(new / "tokenizer")
 
 
 def recipe(chosen: argparse.Namespace, family: Family, tokenizer: Path) -> PretrainConfig:
@@ -124,7 +129,4 @@ def answer(family: Family, result: PretrainResult, text: str) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

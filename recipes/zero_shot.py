@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
+from functools import partial
 from pathlib import Path
 
+import torch
 from captions import captions
+from data_sets import made_once
+from running import run_main
 
 from maskwright.api import load
 from maskwright.core import storage
-from maskwright.core.errors import MaskwrightError
 from maskwright.inference.ready import place
 from maskwright.inference.translate import Translating, TranslationSettings
 from maskwright.tasks.translation_scores import corpus_scores
@@ -41,7 +43,10 @@ def main() -> None:
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--beams", type=int, default=5)
+    options.add_argument("--threads", type=int)
     chosen = options.parse_args()
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
     data = prepare(chosen.output / "data", chosen.vocab_size)
     result = finetune(
         FinetuneConfig(
@@ -77,8 +82,11 @@ def main() -> None:
 
 def prepare(folder: Path, vocab_size: int) -> Path:
     """Tagged line-aligned files of both directions, mixed, and one tokenizer for all languages, made once."""
-    if folder.is_dir():
-        return folder
+    return made_once(folder, {"vocab_size": vocab_size}, partial(write_data, vocab_size=vocab_size))
+
+
+def write_data(new: Path, *, vocab_size: int) -> None:
+    """The same into a new folder."""
     texts = captions("train")
     rows = list(range(len(texts["en"])))
     draws = random.Random(0)
@@ -90,13 +98,11 @@ def prepare(folder: Path, vocab_size: int) -> Path:
         parts["held"] += pairs[:HELD_BACK]
         parts["train"] += pairs[HELD_BACK:]
     draws.shuffle(parts["train"])
-    with storage.new_folder(folder) as new:
-        for name, pairs in parts.items():
-            for number, side in enumerate(("source", "target")):
-                storage.write_text(new / f"{name}.{side}.txt", "".join(pair[number] + "\n" for pair in pairs))
-        plain = (text for pair in parts["train"] for text in (pair[0].partition("> ")[2], pair[1]))
-        Tokenizer.train_from_iterator(plain, kind="byte-bpe", vocab_size=vocab_size).save(new / "tokenizer")
-    return folder
+    for name, pairs in parts.items():
+        for number, side in enumerate(("source", "target")):
+            storage.write_text(new / f"{name}.{side}.txt", "".join(pair[number] + "\n" for pair in pairs))
+    plain = (text for pair in parts["train"] for text in (pair[0].partition("> ")[2], pair[1]))
+    Tokenizer.train_from_iterator(plain, kind="byte-bpe", vocab_size=vocab_size).save(new / "tokenizer")
 
 
 def written(translator: Translating, texts: list[str], language: str, beams: int) -> list[str]:
@@ -112,7 +118,4 @@ def report(what: str, found: list[str], wanted: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

@@ -48,9 +48,9 @@ def test_what_trains_nothing_is_refused(tmp_path: Path, given: list[object], sai
     data.mkdir()
     (data / "tinyshakespeare_train.txt").write_text(play(20, 1), encoding="utf-8")
     found = run("char_lm.py", "-o", tmp_path / "out", *given, MASKWRIGHT_DATA=str(tmp_path))
-    assert found.returncode != 0 and said in found.stderr and "Traceback" not in found.stderr
+    assert found.returncode == 2 and said in found.stderr and "Traceback" not in found.stderr
 
 
 def test_without_the_data_it_says_what_is_missing(tmp_path: Path):
     found = run("char_lm.py", "-o", tmp_path / "out", MASKWRIGHT_DATA=str(tmp_path))
-    assert found.returncode != 0 and "char_lm/tinyshakespeare_train.txt" in found.stderr
+    assert found.returncode == 2 and "char_lm/tinyshakespeare_train.txt" in found.stderr
