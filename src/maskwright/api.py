@@ -85,7 +85,7 @@ ANSWERING = (
     "seq2seq",
 )
 MASKED = ("mlm", "pretraining")  # heads that guess masked words
-WORDY = (*MASKED, "rtd", "clm")  # heads that are scored on text
+WORDY = (*MASKED, "rtd", "clm", "bilm")  # heads that are scored on text
 
 
 def load(

@@ -43,9 +43,13 @@ def test_complete_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: P
     code, out, _ = maskwright("complete", folder / "run/model", "the old")
     assert code == 0 and "the old" in out
     _, out, _ = maskwright("evaluate", folder / "run/model", folder / "corpus.txt", "--stride", 16, "--json")
-    metrics = json.loads(out)["metrics"]
+    found = json.loads(out)
+    metrics = found["metrics"]
     assert {"perplexity", "word_perplexity", "bits_per_byte", "clm_accuracy"} == metrics.keys()
     assert 1 < metrics["perplexity"] < 300
+    _, out, _ = maskwright("evaluate", folder / "run/model", folder / "corpus.txt", "--stride", 16)
+    parts = f"{found['tokens']:,} tokens of {folder / 'corpus.txt'} guessed, in {found['examples']:,} parts"
+    assert out.startswith(parts)
 
 
 def test_prompts_of_a_file_with_a_bad_row_go_on_without_it_where_that_is_asked_for(folder: Path, maskwright, tmp_path):

@@ -111,6 +111,7 @@ def test_both_directions_learn_and_are_scored(both: PretrainResult, tmp_path: Pa
     assert both.scores["clm_loss"] < both.baseline.mlm_loss > both.scores["backward_loss"]
     found = score_text(load_model(both.model)[0], corpus(tmp_path, 6))
     assert set(found.metrics) == {"clm_accuracy", "perplexity", "backward_accuracy"}
+    assert found.tokens > found.examples
 
 
 def test_a_pair_of_language_models_is_fine_tuned(both: PretrainResult, tmp_path: Path):

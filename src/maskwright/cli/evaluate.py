@@ -176,7 +176,10 @@ def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str
 
 
 def _show(result: dict[str, Any], file: Path) -> None:
-    print_text(f"{result['task']} on {plural(result['examples'], 'example')} of {file}")
+    if "tokens" in result:
+        print_text(f"{plural(result['tokens'], 'token')} of {file} guessed, in {plural(result['examples'], 'part')}")
+    else:
+        print_text(f"{result['task']} on {plural(result['examples'], 'example')} of {file}")
     print_metrics(result["metrics"])
     for signature in result.get("signatures", {}).values():
         print_text(signature)
@@ -370,4 +373,4 @@ def _score_text(
         skip_bad_rows=skip_bad_rows,
         carries=carries,
     )
-    return {"task": "pretraining", "examples": score.examples, "metrics": score.metrics}
+    return {"task": "pretraining", "examples": score.examples, "tokens": score.tokens, "metrics": score.metrics}

@@ -44,12 +44,13 @@ STRETCH = 1024  # tokens that a recurrent network reads at once; how many change
 
 @dataclass(frozen=True)
 class TextScore:
-    """examples: sequences scored; metrics: mlm_accuracy (clm_accuracy of a left-to-right model), perplexity, and of a
-    model with such a head nsp_accuracy, sop_accuracy, or rtd_accuracy with rtd_baseline, what calling every token
-    original gets.
+    """examples: sequences scored; tokens: guessed in them; metrics: mlm_accuracy (clm_accuracy of a left-to-right
+    model), perplexity, and of a model with such a head nsp_accuracy, sop_accuracy, or rtd_accuracy with rtd_baseline,
+    what calling every token original gets.
     """
 
     examples: int
+    tokens: int
     metrics: dict[str, float]
 
 
@@ -102,7 +103,7 @@ def score_text(
                         sums[f"{name} baseline"] += float(outcome.baseline[name])
                 examples += len(batch)
                 progress.update(int(100 * share))
-    return TextScore(examples, _metrics(sums))
+    return TextScore(examples, int(sums["clm labels"] or sums["mlm labels"]), _metrics(sums))
 
 
 def _sections(

@@ -14,15 +14,15 @@ from .engine.engine import Engine
 
 # What each head is, in words, and the commands that use it.
 HEADS: dict[str | None, tuple[str, str]] = {
-    "mlm": ("a masked language model", "fill-mask, embed or finetune"),
+    "mlm": ("a masked language model", "fill-mask, evaluate, embed or finetune"),
     "clm": ("a left-to-right language model", "generate, complete, evaluate, embed or finetune"),
     "bilm": ("a pair of language models, one from each end", "evaluate, embed or finetune"),
     "pretraining": (
         "a pre-trained model (masked words and sentence pairs)",
-        "fill-mask, next-sentence, embed or finetune",
+        "fill-mask, next-sentence, evaluate, embed or finetune",
     ),
     "nsp": ("a next-sentence model", "next-sentence, embed or finetune"),
-    "rtd": ("a detector of replaced tokens", "embed or finetune"),
+    "rtd": ("a detector of replaced tokens", "evaluate, embed or finetune"),
     "generation": ("a model that writes texts for texts", "predict, evaluate, generate or finetune"),
     "seq2seq": ("a translator", "translate, predict, evaluate, embed or finetune"),
     "classification": ("a classifier", "predict, evaluate or embed"),
@@ -35,6 +35,7 @@ HEADS: dict[str | None, tuple[str, str]] = {
     "sentence": ("an encoder of sentences", "similarity, search, cluster, embed, evaluate, predict or finetune"),
     None: ("an encoder without a head", "similarity, search, cluster, embed or finetune"),
 }
+MOST_NAMED = 2  # kinds of models that a refusal names as those that would do
 
 
 def role_of(model: Model) -> str | None:
@@ -54,8 +55,9 @@ def require_head(model: Model, heads: Collection[str], name: str) -> None:
     if role_of(model) in heads:
         return
     what, commands = HEADS.get(role_of(model), (f"a model with the head '{model.head_name}'", "embed"))
-    wanted = " or ".join(HEADS[head][0] for head in heads)
-    raise ModelFolderError(f"{name} holds {what}, and this needs {wanted}. What fits it: maskwright {commands}.")
+    named = len(heads) <= MOST_NAMED
+    needed = f"and this needs {' or '.join(HEADS[head][0] for head in heads)}" if named else "which this does not take"
+    raise ModelFolderError(f"{name} holds {what}, {needed}. What fits it: maskwright {commands}.")
 
 
 def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
