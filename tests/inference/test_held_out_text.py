@@ -49,3 +49,10 @@ def test_examples_are_no_longer_than_asked(text):
 )
 def test_the_length_of_pre_training_is_read_when_it_is_one(facts, length):
     assert trained_max_length(facts) == length
+
+
+def test_rows_that_are_left_out_are_told(tmp_path, capsys):
+    text = tmp_path / "held.txt"
+    text.write_bytes("\n".join(TEXTS[:3]).encode() + b"\n\nbroken \xff\n\n" + TEXTS[3].encode() + b"\n")
+    score_text(tiny("mlm"), text, skip_bad_rows=True)
+    assert "1 bad row is left out" in capsys.readouterr().err

@@ -139,6 +139,22 @@ def test_rows_come_from_tables_with_names_or_without_and_from_a_dump_of_articles
     assert "bad.jsonl" in str(caught.value)
 
 
+def test_what_a_dump_of_articles_leaves_out_is_told_and_counted(tmp_path, capsys):
+    (tmp_path / "dump.txt").write_bytes(b"A lead.\nIts text.\n\nAlone.\n\nBroken \xff.\n\nB lead.\nIts text.\n")
+    table = read_pairs(tmp_path / "dump.txt", skip_bad_rows=True)
+    assert [row.label for row in table.rows] == ["A lead.", "B lead."] and table.num_skipped == 1
+    assert "1 document has one line and is left out" in capsys.readouterr().err
+    with pytest.raises(RowErrors, match="dump.txt:6"):
+        read_pairs(tmp_path / "dump.txt")
+
+
+@pytest.mark.parametrize("header", ["source", "target,text", "text"])
+def test_a_table_without_targets_says_so_once(header, tmp_path):
+    (tmp_path / "a.csv").write_text(f"{header}\n" + ",".join(header.split(",")) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a.csv has no column for the target: name both with --columns source=NAME"):
+        read_pairs(tmp_path / "a.csv")
+
+
 def test_new_rows_of_a_vocabulary_are_near_the_mean_and_change_nothing_else():
     model = build(preset("gpt2", vocab_size=40, **SMALL), "clm")
     tok = tokenizer()

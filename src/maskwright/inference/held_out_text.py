@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from ..core.errors import InputError
-from ..core.progress import note, track
+from ..core.plural import plural
+from ..core.progress import note, track, warn
 from ..core.randomness import generator as draws_of
 from ..data.batch import Batch
 from ..data.prepare import prepare
@@ -83,6 +84,8 @@ def score_text(
     with tempfile.TemporaryDirectory() as scratch:
         joint = joint_of(tokenizer) if model.head_name in ("clm", "bilm") else ""
         shards = prepare(sources, tokenizer, Path(scratch) / "text", skip_bad_rows=skip_bad_rows, joint=joint)
+        if left_out := shards.counts["skipped_rows"]:
+            warn(f"{plural(left_out, 'bad row is', 'bad rows are')} left out.")
         documents = np.arange(len(shards))
         if len(documents) == 1 and isinstance(objective, MaskedLanguageModellingAndNextSentence):
             note("The text is one document, so next sentences are not scored: a blank line ends a document.")

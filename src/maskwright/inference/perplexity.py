@@ -18,7 +18,7 @@ from ..core.errors import InputError
 from ..core.progress import track
 from ..data.batch import Batch
 from ..models.model import Model
-from ..text.corpus import read_documents
+from ..text.corpus import read_whole
 from .ready import room_of, tokenizer_of
 
 BATCH_TOKENS = 4096
@@ -51,7 +51,7 @@ def text_perplexity(
     room = room_of(model, max_length)
     if not 1 <= stride <= room:
         raise InputError(f"stride is {stride}; it must be 1 to {room:,}, the length of a window.")
-    documents = read_documents(sources, skip_bad_rows=skip_bad_rows)
+    documents = read_whole(sources, skip_bad_rows=skip_bad_rows)
     text = BETWEEN_DOCUMENTS.join("\n".join(document.sentences) for document in documents)
     tokenizer = tokenizer_of(model)
     ids = [*tokenizer.opening_ids, *tokenizer.encode_plain([text])[0]]

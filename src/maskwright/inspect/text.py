@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..text.corpus import read_documents
+from ..text.corpus import read_whole
 from ..text.tokenizer import Tokenizer
 
 BETWEEN_DOCUMENTS = "\n\n"
@@ -31,8 +31,8 @@ class ReadText:
 
 
 def documents_of(sources: str | Sequence[str], *, skip_bad_rows: bool = False) -> list[str]:
-    """The documents of a corpus, lines as they were."""
-    return ["\n".join(document.sentences) for document in read_documents(sources, skip_bad_rows=skip_bad_rows)]
+    """The documents of a corpus, lines as they were. How many bad rows are left out is told."""
+    return ["\n".join(document.sentences) for document in read_whole(sources, skip_bad_rows=skip_bad_rows)]
 
 
 def tokens_of(documents: Iterable[str], tokenizer: Tokenizer) -> ReadText:

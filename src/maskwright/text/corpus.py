@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError, RowError, RowErrors
+from ..core.plural import plural
+from ..core.progress import warn
 from .cells import read_text
 from .files import HUB, STDIN, Line, Meter, expand, file_format, read_lines
 from .hub_text import hub_rows
@@ -91,6 +93,15 @@ def read_documents(
     facts = CorpusFacts() if facts is None else facts
     names = corpus_files(source)
     return _stream(names, text_field, split_lines, skip_bad_rows, facts)
+
+
+def read_whole(source: Source, *, skip_bad_rows: bool = False) -> list[Document]:
+    """All documents of a corpus. How many bad rows are left out is told; raises what `read_documents` raises."""
+    facts = CorpusFacts()
+    documents = list(read_documents(source, skip_bad_rows=skip_bad_rows, facts=facts))
+    if facts.skipped_rows:
+        warn(f"{plural(facts.skipped_rows, 'bad row is', 'bad rows are')} left out.")
+    return documents
 
 
 def corpus_files(source: Source) -> list[str]:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..core.errors import InputError, RowError, RowErrors
-from .corpus import Document, read_documents
+from ..core.plural import plural
+from ..core.progress import warn
+from .corpus import CorpusFacts, Document, read_documents
 from .files import file_format
 from .tables import Row, Table, read_texts
 
@@ -23,16 +25,22 @@ def read_pairs(
     """Rows whose `text` is the source and whose `label` is the target.
 
     A table has columns source and target (or those that `columns` names), without a header the first two. Of a .txt
-    each document is an article, whose first line is the target and the rest the source (`lead_pairs`). Raises RowErrors
-    for rows without a target, and what reading raises.
+    each document is an article, whose first line is the target and the rest the source (`lead_pairs`); how many have
+    one line alone is told. Raises RowErrors for rows without a target, InputError where no column holds one, and what reading raises.
     """
     if need_target and file_format(path, default="txt") == "txt":
-        found = list(lead_pairs(read_documents(path, skip_bad_rows=skip_bad_rows)))
+        facts = CorpusFacts()
+        found = list(lead_pairs(read_documents(path, skip_bad_rows=skip_bad_rows, facts=facts)))
         if not found:
             raise InputError(f"{path} has no document of two lines or more: the first is the summary of the others.")
-        return Table(found, {"text": "document", "label": "first line"})
+        if short := facts.documents - len(found):
+            what = plural(short, "document has one line and is", "documents have one line and are")
+            warn(f"{path}: {what} left out.")
+        return Table(found, {"text": "document", "label": "first line"}, facts.bad_rows)
     mapping = {ROLES.get(role, role): name for role, name in (columns or {}).items()}
     table = read_texts(path, columns=mapping or None, skip_bad_rows=skip_bad_rows)
+    if need_target and not (table.has_pair or table.has_label):
+        raise InputError(f"{path} has no column for the target: name both with --columns source=NAME,target=NAME.")
     rows = [Row(row.text, None, row.text_pair or row.label, row.line, row.file) for row in table.rows]
     bad = [RowError(row.file, row.line, "target", "is missing") for row in rows if need_target and not row.label]
     if bad and not skip_bad_rows:
