@@ -314,15 +314,26 @@ def cluster(
     return cluster_vectors(vectors, own, num_clusters, seed=seed)
 
 
-def open_writer(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator | MaskWriter:
-    """What continues texts: a left-to-right model, or a masked language model that fills masks behind them."""
+def open_writer(
+    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+) -> TextGenerator | MaskWriter:
+    """What continues texts: a left-to-right model, or a masked language model that fills masks behind them.
+
+    max_length: tokens that a left-to-right model sees at once, None as in training.
+    """
     model = open_model(name, ("clm", "generation", *MASKED), device, precision)
-    return TextGenerator(model) if model.head_name == "clm" else MaskWriter(model)
+    return MaskWriter(model) if model.head_name in MASKED else _generator(model, name, max_length)
 
 
-def open_generator(name: str | Path, *, device: str = "auto", precision: str = "auto") -> TextGenerator:
-    """A left-to-right model for continuing texts."""
-    return TextGenerator(open_model(name, ("clm", "generation"), device, precision))
+def open_generator(
+    name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
+) -> TextGenerator:
+    """A left-to-right model for continuing texts. max_length: tokens that it sees at once, None as in training."""
+    return _generator(open_model(name, ("clm", "generation"), device, precision), name, max_length)
+
+
+def _generator(model: Model, name: str | Path, max_length: int | None) -> TextGenerator:
+    return TextGenerator(model, max_length=max_length or trained_length(read_facts(find_folder(name)[0])))
 
 
 def open_translator(

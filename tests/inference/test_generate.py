@@ -7,8 +7,10 @@ import math
 import pytest
 import torch
 
+from maskwright.api import open_generator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
+from maskwright.hub.folders import save_model
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.mask_writer import MaskWriter
 from maskwright.inference.perplexity import ids_loss, plan_windows, text_perplexity
@@ -130,7 +132,8 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
     generator = TextGenerator(model(room=6))
     long = "the old river was here . the red house is small ."
     found = generator.generate([long], Generation(3, Rules(greedy=True)))[0][0]
-    assert "1 of 1 prompt is longer than the model's 6 tokens: its end counts" in capsys.readouterr().err
+    said = "1 of 1 prompt is longer than the 6 tokens that the model sees at once: its end counts"
+    assert said in capsys.readouterr().err
     assert found.prompt == long and found.num_tokens == 3
 
 
@@ -139,7 +142,10 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
     [
         ({"max_new_tokens": 0}, "1 to 1,000,000"),
         ({"max_new_tokens": 10**14}, "1 to 1,000,000"),
-        ({"beams": 0}, "at least 1"),
+        ({"beams": 0}, "1 to 1,000"),
+        ({"beams": 1_001}, "1 to 1,000"),
+        ({"length_penalty": 2.0}, "weighs beams"),
+        ({"beams": 2, "rules": Rules(greedy=True)}, "draw nothing"),
         ({"num_results": 0}, "1 to 10,000"),
         ({"num_results": 10**9}, "1 to 10,000"),
         ({"beams": 2, "length_penalty": float("nan")}, "from -10 to 10"),
@@ -251,3 +257,33 @@ def test_what_a_masked_model_cannot_write_is_refused_in_words():
         writer.generate(["the"], Generation(40))
     with pytest.raises(InputError, match="left-to-right"):
         MaskWriter(model())
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_window_shorter_than_the_positions_is_a_model_with_so_many(use_cache, beams):
+    wide, narrow = model(room=24), model(room=6)
+    state = {name: value[:6] if "position" in name else value for name, value in wide.state_dict().items()}
+    narrow.load_state_dict(state)
+    rules = Rules() if beams > 1 else Rules(greedy=True)
+    prompts = ["the old river", "the red house is small . a cat sees"]
+    one, other = (
+        TextGenerator(made, max_length=6, use_cache=use_cache).generate(prompts, Generation(20, rules, beams=beams))
+        for made in (wide, narrow)
+    )
+    assert [found[0].text for found in one] == [found[0].text for found in other]
+    free = TextGenerator(wide, use_cache=use_cache).generate(prompts, Generation(20, rules, beams=beams))
+    assert [found[0].text for found in free] != [found[0].text for found in one]
+
+
+def test_a_folder_is_read_in_windows_of_its_training(tmp_path):
+    save_model(model(room=24), tmp_path / "m", facts={"training": {"max_length": 6}})
+    assert open_generator(tmp_path / "m").room == 6
+    assert open_generator(tmp_path / "m", max_length=20).room == 20
+    with pytest.raises(InputError, match="max_length is 25; this model takes 3 to 24"):
+        open_generator(tmp_path / "m", max_length=25)
+
+
+def test_a_suggestion_warns_of_a_prompt_longer_than_the_window(capsys):
+    TextGenerator(model(), max_length=6).complete("the old river was here . the red house", 2)
+    assert "longer than the 6 tokens" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import torch
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError
-from maskwright.inference.held_out_text import score_text, trained_max_length
+from maskwright.inference.held_out_text import score_text
 
 
 @pytest.fixture
@@ -42,13 +42,6 @@ def test_examples_are_no_longer_than_asked(text):
     assert score_text(model, text, max_length=12).examples > score_text(model, text, max_length=40).examples
     with pytest.raises(InputError, match="3 to 48"):
         score_text(model, text, max_length=500)
-
-
-@pytest.mark.parametrize(
-    ("facts", "length"), [({}, None), ({"training": {"max_length": 64}}, 64), ({"training": {"max_length": "x"}}, None)]
-)
-def test_the_length_of_pre_training_is_read_when_it_is_one(facts, length):
-    assert trained_max_length(facts) == length
 
 
 def test_rows_that_are_left_out_are_told(tmp_path, capsys):

@@ -135,7 +135,16 @@ def test_bfloat16_answers_stay_close(predictor):
 
 @pytest.mark.parametrize(
     ("facts", "length"),
-    [({}, None), ({"max_length": 128}, 128), ({"max_length": True}, None), ({"max_length": "x"}, None)],
+    [
+        ({}, None),
+        ({"max_length": 128}, 128),
+        ({"max_length": True}, None),
+        ({"max_length": "x"}, None),
+        ({"training": {"max_length": 64}}, 64),
+        ({"training": {"max_length": "x"}}, None),
+        ({"max_length": 32, "training": {"max_length": 64}}, 32),
+        ({"training": "x"}, None),
+    ],
 )
 def test_the_length_of_training_is_read_when_it_is_one(facts, length):
     assert trained_length(facts) == length

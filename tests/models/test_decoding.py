@@ -281,7 +281,7 @@ def test_impossible_rules_are_refused_in_words(values, said):
 
 
 def test_impossible_beams_are_refused_in_words():
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="it must be 1 to 1,000"):
         Beams(0)
     with pytest.raises(ConfigError, match="1 to 2"):
         Beams(2, 3)

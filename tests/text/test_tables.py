@@ -371,3 +371,8 @@ def test_the_real_data_sets_are_read_whole(data_folder):
     expected = {"sst2/train.tsv": 6917, "stsb/dev.tsv": 1368, "wic/dev.tsv": 638, "hate_speech/train.tsv": 18580}
     for name, rows in expected.items():
         assert len(read_table(data_folder / name, numeric=name.startswith("stsb"))) == rows
+
+
+def test_prompts_are_texts_by_their_column(tmp_path):
+    table = read_texts(write(tmp_path, "p.tsv", "id\tprompt\n1\tOnce upon\n2\tThe river\n"))
+    assert [row.text for row in table.rows] == ["Once upon", "The river"]

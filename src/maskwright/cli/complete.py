@@ -18,6 +18,7 @@ from .common import (
     print_table,
     set_threads,
 )
+from .using import WindowOption
 
 
 def complete(
@@ -25,6 +26,7 @@ def complete(
     text: Annotated[str, typer.Argument(help="What is written so far.")],
     suggestions: Annotated[int, typer.Option("-k", "--suggestions", help="How many.")] = 3,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens of a suggestion, at most.")] = 8,
+    max_length: WindowOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -43,7 +45,8 @@ def complete(
     set_threads(threads)
     from ..api import open_generator
 
-    found = open_generator(model, device=device, precision=precision).complete(text, suggestions, max_new_tokens)
+    generator = open_generator(model, max_length=max_length, device=device, precision=precision)
+    found = generator.complete(text, suggestions, max_new_tokens)
     if json:
         print_json({"text": text, "suggestions": [one.to_json() for one in found]})
         return

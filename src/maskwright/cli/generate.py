@@ -22,7 +22,7 @@ from .common import (
     print_text,
     set_threads,
 )
-from .using import read_rows
+from .using import WindowOption, read_rows
 
 if TYPE_CHECKING:
     from ..inference.generate import Continuation, Generation, TextGenerator
@@ -51,6 +51,7 @@ def generate(
     results: Annotated[int, typer.Option(help="Continuations of each prompt.")] = 1,
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string. Repeatable.")] = None,
     seed: SeedOption = None,
+    max_length: WindowOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -91,7 +92,7 @@ def generate(
 
     if input is not None:
         texts = [row.text for row in read_rows(input, skip_bad_rows=skip_bad_rows)]
-    generator = open_writer(model, device=device, precision=precision)
+    generator = open_writer(model, max_length=max_length, device=device, precision=precision)
     if len(texts) == 1 and results == 1 and beams == 1 and not json:
         _stream(generator, texts[0], settings)
         return

@@ -29,6 +29,12 @@ MaxLengthOption = Annotated[
     int | None,
     typer.Option("--max-length", help="Tokens of a text, at most.  [default: as the folder says]", show_default=False),
 ]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-length", help="Tokens that the model sees at once.  [default: as in training]", show_default=False
+    ),
+]
 BatchTokensOption = Annotated[
     int | None,
     typer.Option("--batch-tokens", min=1, help="Tokens computed at once.  [default: by device]", show_default=False),

@@ -23,7 +23,7 @@ class Generator(BaseEstimator):
 
     model: a model folder, a name of the hub, or a Model with a tokenizer. max_new_tokens, greedy, temperature, top_k,
     top_p, repetition_penalty, num_results, beams, length_penalty, stop: as `maskwright generate` has them;
-    random_state: names every draw.
+    max_length: tokens that the model sees at once, None as in training; random_state: names every draw.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Generator(BaseEstimator):
         beams: int = 1,
         length_penalty: float = 1.0,
         stop: Sequence[str] = (),
+        max_length: int | None = None,
         random_state: int = 0,
         device: str = "auto",
         precision: str = "auto",
@@ -55,6 +56,7 @@ class Generator(BaseEstimator):
         self.beams = beams
         self.length_penalty = length_penalty
         self.stop = stop
+        self.max_length = max_length
         self.random_state = random_state
         self.device = device
         self.precision = precision
@@ -62,9 +64,12 @@ class Generator(BaseEstimator):
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
         """Load the model. The texts are not used."""
         if isinstance(self.model, Model):
-            self.generator_ = TextGenerator(place(deepcopy(self.model), self.device, self.precision))
+            model = place(deepcopy(self.model), self.device, self.precision)
+            self.generator_ = TextGenerator(model, max_length=self.max_length)
         else:
-            self.generator_ = open_generator(self.model, device=self.device, precision=self.precision)
+            self.generator_ = open_generator(
+                self.model, max_length=self.max_length, device=self.device, precision=self.precision
+            )
         return self
 
     def generate(self, prompts: Any) -> list[list[Continuation]]:

@@ -21,7 +21,7 @@ from ..models.decoding.search import Grown, grow
 from ..models.decoding.spelling import Spelling, check_stops, first_stop
 from ..models.model import Model
 from .engine.engine import Engine
-from .ready import tokenizer_of
+from .ready import room_of, tokenizer_of
 
 MOST_NEW_TOKENS = 1_000_000
 MOST_RESULTS = 10_000  # of a prompt, held at once
@@ -53,13 +53,13 @@ class Generation:
         check(1 <= most <= MOST_NEW_TOKENS, f"max_new_tokens is {most}; it must be 1 to {MOST_NEW_TOKENS:,}.")
         wanted = self.num_results
         check(1 <= wanted <= MOST_RESULTS, f"num_results is {wanted}; it must be 1 to {MOST_RESULTS:,}.")
-        check(self.beams >= 1, f"beams is {self.beams}; it must be at least 1.")
-        if self.beams > 1:
+        if self.beams != 1:
             rules = self.rules
-            drawn = rules.temperature != 1 or rules.top_k is not None or rules.top_p is not None
-            check(not drawn, "Beams draw nothing: leave temperature, top_k and top_p out, or beams.")
+            drawn = rules.greedy or rules.temperature != 1 or rules.top_k is not None or rules.top_p is not None
+            check(not drawn, "Beams draw nothing: leave greedy, temperature, top_k and top_p out, or beams.")
             Beams(self.beams, self.num_results, self.length_penalty, self.early_stopping)
         else:
+            check(self.length_penalty == 1, "length_penalty weighs beams: ask for beams, or leave it out.")
             check(
                 not self.rules.greedy or self.num_results == 1,
                 "Greedy continuations are all the same: ask for one, for beams, or for draws.",
@@ -89,16 +89,18 @@ class Continuation:
 class TextGenerator:
     """Continues texts with a left-to-right model.
 
-    use_cache: whether keys and values of earlier tokens are kept; without, every step reads the whole text again.
+    max_length: tokens that it sees at once, None for all positions that it has: give the length it was trained with
+    where that is less. use_cache: whether keys and values of earlier tokens are kept; without, every step reads the
+    whole text again.
     """
 
-    def __init__(self, model: Model, *, use_cache: bool = True) -> None:
+    def __init__(self, model: Model, *, max_length: int | None = None, use_cache: bool = True) -> None:
         if model.head_name != "clm":
             raise InputError("Only a left-to-right language model continues texts: pretrain --objective clm makes one.")
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
         self.use_cache = use_cache
-        self.room = model.config.max_position_embeddings
+        self.room = room_of(model, None if model.config.recurrent else max_length)
         ends = self.tokenizer.eos_id
         self.end_ids = frozenset() if ends is None else frozenset({ends})
         model.engine = model.engine or Engine()
@@ -119,11 +121,7 @@ class TextGenerator:
         if on_text is not None and (len(prompts) != 1 or settings.num_results != 1 or settings.beams != 1):
             raise InputError("Text is shown while it grows for one prompt with one result and without beams.")
         rows = [self.ids_of(prompt) for prompt in prompts]
-        too_long = sum(len(row) > self.room for row in rows)
-        if too_long:
-            is_one = too_long == 1
-            what = f"{too_long:,} of {plural(len(rows), 'prompt')} {'is' if is_one else 'are'} longer than the model's"
-            warn(f"{what} {self.room:,} tokens: {'its end counts' if is_one else 'their ends count'}.")
+        self._warn_of_long(rows)
         found: list[list[Continuation]] = []
         size = max(ROWS // max(settings.num_results, settings.beams), 1)
         for start in range(0, len(rows), size):
@@ -146,7 +144,8 @@ class TextGenerator:
             raise InputError(f"k is {k}; it must be 1 to {self.model.config.vocab_size:,}.")
         check(max_new_tokens >= 1, f"max_new_tokens is {max_new_tokens}; it must be at least 1.")
         ids = self.ids_of(text)
-        decoder = decoder_of(self.model, [ids], max_new_tokens, use_cache=self.use_cache)
+        self._warn_of_long([ids])
+        decoder = self._decoder([ids], max_new_tokens)
         first = decoder.start().log_softmax(dim=-1)  # [1, vocab]
         first[:, list(self.tokenizer.special_ids)] = float("-inf")  # nothing to suggest
         gained, tokens = first[0].topk(k)
@@ -191,6 +190,17 @@ class TextGenerator:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _decoder(self, rows: list[list[int]], max_new_tokens: int) -> Decoder:
+        return decoder_of(self.model, rows, max_new_tokens, use_cache=self.use_cache, window=self.room)
+
+    def _warn_of_long(self, rows: list[list[int]]) -> None:
+        too_long = sum(len(row) > self.room for row in rows)
+        if too_long:
+            is_one = too_long == 1
+            what = f"{too_long:,} of {plural(len(rows), 'prompt')} {'is' if is_one else 'are'} longer than the"
+            which = "its end counts" if is_one else "their ends count"
+            warn(f"{what} {self.room:,} tokens that the model sees at once: {which}.")
+
     def _draws(
         self,
         prompts: Sequence[str],
@@ -209,7 +219,7 @@ class TextGenerator:
             uniforms = torch.from_numpy(np.stack(draws))
         spellings = [Spelling(self.tokenizer, row, settings.stop, on_text) for row in rows for _ in range(copies)]
         grown = grow(
-            decoder_of(self.model, rows, settings.max_new_tokens, use_cache=self.use_cache),
+            self._decoder(rows, settings.max_new_tokens),
             rows,
             settings.rules,
             max_new_tokens=settings.max_new_tokens,
@@ -228,7 +238,7 @@ class TextGenerator:
     def _beams(self, prompts: Sequence[str], rows: list[list[int]], settings: Generation) -> list[list[Continuation]]:
         beams = Beams(settings.beams, settings.num_results, settings.length_penalty, settings.early_stopping)
         results = search_beams(
-            decoder_of(self.model, rows, settings.max_new_tokens, use_cache=self.use_cache),
+            self._decoder(rows, settings.max_new_tokens),
             rows,
             beams,
             max_new_tokens=settings.max_new_tokens,

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -131,13 +130,6 @@ def _stretches(
     batches = LaneBatches(lanes)
     for number in range(lanes.stretches):
         yield batches.batch(number, 0), (number + 1) / lanes.stretches
-
-
-def trained_max_length(facts: Mapping[str, Any]) -> int | None:
-    """The max_length that a model was pre-trained with, where its maskwright.json says it."""
-    training = facts.get("training")
-    length = training.get("max_length") if isinstance(training, dict) else None
-    return length if isinstance(length, int) and not isinstance(length, bool) and length > 4 else None
 
 
 def _with_generator(model: Model, generator: Model | None) -> nn.Module:

@@ -88,6 +88,7 @@ def _check_confidence(task: Task, min_confidence: float) -> None:
 
 
 def trained_length(facts: Mapping[str, Any]) -> int | None:
-    """The max_length that a model was fine-tuned with, where its maskwright.json says it."""
-    length = facts.get("max_length")
+    """The max_length that a model was fine-tuned or else pre-trained with, where its maskwright.json says it."""
+    training = facts.get("training")
+    length = facts.get("max_length") or (training.get("max_length") if isinstance(training, dict) else None)
     return length if isinstance(length, int) and not isinstance(length, bool) and length > 2 else None

@@ -67,7 +67,7 @@ class Shelved:
     @cached_property
     def generator(self) -> TextGenerator:
         """For continuing texts."""
-        return TextGenerator(self.model)
+        return TextGenerator(self.model, max_length=trained_length(read_facts(self.folder)))
 
     @cached_property
     def translator(self) -> Translating:

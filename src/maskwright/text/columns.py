@@ -27,6 +27,8 @@ TEXT_NAMES: tuple[tuple[str, ...], ...] = (
     ("question", "context"),
     ("sentence",),
     ("source", "target"),
+    ("source",),
+    ("prompt",),
 )
 LABEL_NAMES = ("label", "score", "gold_label", "is_duplicate", "Quality")
 # The word "quality" alone makes no header: it may well be a text.

@@ -17,6 +17,7 @@ from .rules import Decoder, highest, penalise
 from .search import Grown, Seen
 
 STEEPEST = 10  # length penalty, either way: powers of every length then stay finite
+MOST_BEAMS = 1_000  # of a text: each keeps its own keys and values
 NOTHING = -1e9  # the score of a beam that does not exist yet
 
 
@@ -35,7 +36,7 @@ class Beams:
     early_stopping: bool = False
 
     def __post_init__(self) -> None:
-        check(self.width >= 1, f"The number of beams is {self.width}; it must be at least 1.")
+        check(1 <= self.width <= MOST_BEAMS, f"The number of beams is {self.width}; it must be 1 to {MOST_BEAMS:,}.")
         check(
             1 <= self.num_results <= self.width,
             f"{self.num_results} results are wanted of {self.width} beams: ask for 1 to {self.width}.",

@@ -1,6 +1,6 @@
 """Texts that grow: the logits of each row's next token, with the keys and values of what was read before, or without.
 
-Both ways give the same numbers. A row that fills the model's positions goes on in a new window, the last half of what
+Both ways give the same numbers. A row that fills its window goes on in a new one, the last half of what
 it holds: positions count from the window's first token, as they do in training. What a row is beside changes nothing.
 """
 
@@ -25,16 +25,23 @@ SPARE_COLUMNS = 64  # of the cache beyond what is asked for, so that windows sel
 class CausalDecoder:
     """Rows of tokens under a left-to-right model.
 
-    prompts: ids of each row, at least one; of more than the model's positions the last ones count. max_new_tokens: how
-    many steps there may be. use_cache: False encodes every window anew at each step, which is slow and the same.
+    prompts: ids of each row, at least one; of more than a window holds the last ones count. max_new_tokens: how many
+    steps there may be. use_cache: False encodes every window anew at each step, which is slow and the same.
+    window: tokens that are seen at once, None for as many as the model has positions.
     """
 
     def __init__(
-        self, model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int, *, use_cache: bool = True
+        self,
+        model: Model,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        *,
+        use_cache: bool = True,
+        window: int | None = None,
     ) -> None:
         self.model, self.config = model, model.config
         self.device = model.word_embeddings.device
-        self.room = model.config.max_position_embeddings
+        self.room = window or model.config.max_position_embeddings
         self.windows = [list(prompt)[-self.room :] for prompt in prompts]
         self.relatives = model.encoder.relatives
         longest = max(map(len, self.windows))
@@ -42,8 +49,8 @@ class CausalDecoder:
         self.newest = longest - 1
         self.first = torch.tensor([longest - len(window) for window in self.windows])  # [rows]
         self.ids = torch.zeros(len(prompts), capacity, dtype=torch.int64)
-        for row, window in enumerate(self.windows):
-            self.ids[row, longest - len(window) : longest] = torch.tensor(window)
+        for row, ids in enumerate(self.windows):
+            self.ids[row, longest - len(ids) : longest] = torch.tensor(ids)
         self.cache = self._cache(capacity) if use_cache else None
         self._attending: list[Executor] | None = None
         self._steps = steps_of(model, len(prompts))
@@ -122,7 +129,7 @@ class CausalDecoder:
         return hidden[batch.last_tokens]
 
     def _renew(self) -> None:
-        """Give rows whose newest token has no position left a new window: the last half of their tokens."""
+        """Give rows whose newest token has no place left a new window: the last half of their tokens."""
         if self.newest < self.room:  # the first column may be a window's
             return
         full = (self.newest - self.first >= self.room).nonzero().flatten().tolist()

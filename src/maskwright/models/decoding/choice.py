@@ -11,9 +11,14 @@ from .rules import Decoder
 
 
 def decoder_of(
-    model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int, *, use_cache: bool = True
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    *,
+    use_cache: bool = True,
+    window: int | None = None,
 ) -> Decoder:
-    """prompts: ids of each row, at least one; the others are as the decoders take them."""
+    """prompts: ids of each row, at least one; the others are as the decoders take them. Memory needs no window."""
     if model.config.recurrent is not None:
         return RecurrentDecoder(model, prompts, use_cache=use_cache)
-    return CausalDecoder(model, prompts, max_new_tokens, use_cache=use_cache)
+    return CausalDecoder(model, prompts, max_new_tokens, use_cache=use_cache, window=window)
