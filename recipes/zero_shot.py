@@ -2,10 +2,15 @@
 
     MASKWRIGHT_DATA=path python recipes/zero_shot.py --epochs 20 -o runs/zero
 
+    ... python recipes/zero_shot.py --both-ways --start runs/zero/run/model --epochs 3 --lr 1e-3 -o runs/zero-both
+
 Half of the captions are German to English, the other half English to French; no row has German and French, and no
-caption is in both halves. Then the official dev part is translated in all three directions, and BLEU is reported for
-each. What a zero-shot direction gets stands beside what going through English in two steps gets.
-Interrupted, the same command goes on where it was.
+caption is in both halves. Shown one way alone, German is always answered in English, so the tag is of no use and is
+not learnt; --both-ways shows each pair in both directions, as Johnson et al. did. --start goes on from a translator.
+
+Then the official dev part is translated, and BLEU reported, in every direction that was shown and from German to
+French. Beside it stand what going through English in two steps gets, and the share of French words in what was written:
+those of the references that English ones never have. Interrupted, the same command goes on where it was.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ from maskwright.train.finetune_config import FinetuneConfig
 
 SEEN = (("de", "en"), ("en", "fr"))
 ZERO_SHOT = ("de", "fr")
+NETWORK = {"hidden_dropout": 0.2, "max_position_embeddings": 256}
 HELD_BACK = 500  # pairs of each direction on which the run is watched
 
 
@@ -40,6 +46,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("-o", "--output", type=Path, required=True)
     options.add_argument("--epochs", type=int, default=20)
+    options.add_argument("--lr", type=float, default=2e-3)
+    options.add_argument("--both-ways", action="store_true", help="show each pair in both directions")
+    options.add_argument("--start", help="a translator of a run before, to go on from")
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--beams", type=int, default=5)
@@ -47,13 +56,12 @@ def main() -> None:
     chosen = options.parse_args()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
-    data = prepare(chosen.output / "data", chosen.vocab_size)
+    data = prepare(chosen.output / "data", chosen.vocab_size, chosen.both_ways)
+    new = {"preset": chosen.preset, "tokenizer": data / "tokenizer", "network": NETWORK}
     result = finetune(
         FinetuneConfig(
             task="translation",
-            preset=chosen.preset,
-            tokenizer=data / "tokenizer",
-            network={"hidden_dropout": 0.2, "max_position_embeddings": 256},
+            **({"model": chosen.start} if chosen.start else new),
             train=data / "train.source.txt",
             train_target=data / "train.target.txt",
             dev=data / "held.source.txt",
@@ -62,7 +70,7 @@ def main() -> None:
             epochs=chosen.epochs,
             batch_tokens=4096,
             max_length=96,
-            lr=2e-3,
+            lr=chosen.lr,
             warmup=1000 if chosen.epochs >= 10 else 0.3,
             average_checkpoints=min(5, chosen.epochs),
         )
@@ -71,21 +79,36 @@ def main() -> None:
     texts = captions("dev")
     into = {
         (source, target): written(translator, texts[source], target, chosen.beams)
-        for source, target in (*SEEN, ZERO_SHOT)
+        for source, target in (*shown(chosen.both_ways), ZERO_SHOT)
     }
     by_way = written(translator, into["de", "en"], "fr", chosen.beams)
     for (source, target), found in into.items():
         kind = "never shown" if (source, target) == ZERO_SHOT else "trained"
         report(f"{source} to {target}, {kind}", found, texts[target])
     print(report("de to en to fr, in two steps", by_way, texts["fr"]))
+    for what, found in (("in one step", into[ZERO_SHOT]), ("in two steps", by_way), ("references", texts["fr"])):
+        print(f"words that only French has, {what:<14} {share_of_french(found, texts):.3f}")
 
 
-def prepare(folder: Path, vocab_size: int) -> Path:
+def shown(both_ways: bool) -> tuple[tuple[str, str], ...]:
+    """The directions that training sees."""
+    return (*SEEN, *((target, source) for source, target in SEEN)) if both_ways else SEEN
+
+
+def share_of_french(found: list[str], texts: dict[str, list[str]]) -> float:
+    """Of all words, those that the French texts have and the English ones have not."""
+    french, english, own = (" ".join(some).lower().split() for some in (texts["fr"], texts["en"], found))
+    only_french = set(french) - set(english)
+    return sum(word in only_french for word in own) / max(len(own), 1)
+
+
+def prepare(folder: Path, vocab_size: int, both_ways: bool) -> Path:
     """Tagged line-aligned files of both directions, mixed, and one tokenizer for all languages, made once."""
-    return made_once(folder, {"vocab_size": vocab_size}, partial(write_data, vocab_size=vocab_size))
+    sizes = {"vocab_size": vocab_size, "both_ways": both_ways}
+    return made_once(folder, sizes, partial(write_data, vocab_size=vocab_size, both_ways=both_ways))
 
 
-def write_data(new: Path, *, vocab_size: int) -> None:
+def write_data(new: Path, *, vocab_size: int, both_ways: bool) -> None:
     """The same into a new folder."""
     texts = captions("train")
     rows = list(range(len(texts["en"])))
@@ -94,9 +117,10 @@ def write_data(new: Path, *, vocab_size: int) -> None:
     middle = len(rows) // 2
     parts: dict[str, list[tuple[str, str]]] = {"held": [], "train": []}
     for (source, target), own in zip(SEEN, (rows[:middle], rows[middle:]), strict=True):
-        pairs = [(f"{tag(target)} {texts[source][row]}", texts[target][row]) for row in own]
-        parts["held"] += pairs[:HELD_BACK]
-        parts["train"] += pairs[HELD_BACK:]
+        for one, other in ((source, target), (target, source))[: 1 + both_ways]:
+            pairs = [(f"{tag(other)} {texts[one][row]}", texts[other][row]) for row in own]
+            parts["held"] += pairs[:HELD_BACK]
+            parts["train"] += pairs[HELD_BACK:]
     draws.shuffle(parts["train"])
     for name, pairs in parts.items():
         for number, side in enumerate(("source", "target")):
