@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -129,9 +130,9 @@ def _print(found: Iterator[tuple[AnyRow, list[Translated]]], json: bool, results
         if json:
             print_json(_as_json(row, own))
         elif results == 1:
-            print_text(own[0].text)
+            print_text(_line(own[0].text))
         else:
-            print_text("\n".join(f"{one.score:8.3f}  {one.text}" for one in own))
+            print_text("\n".join(f"{one.score:8.3f}  {_line(one.text)}" for one in own))
 
 
 class Faulty:
@@ -202,8 +203,13 @@ def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path, resul
         raise ConfigError(f"{output} holds a translation a line; several with scores go into a .jsonl.")
     with open_new(output) as handle:
         for row, own in found:
-            line = dumps(_as_json(row, own), ensure_ascii=False) if is_jsonl else own[0].text
+            line = dumps(_as_json(row, own), ensure_ascii=False) if is_jsonl else _line(own[0].text)
             handle.write((line + "\n").encode())
+
+
+def _line(text: str) -> str:
+    """A translation on one line, so that line n stays that of source n: a model that writes bytes may end one."""
+    return " ".join(re.split(r"[\r\n]+", text))
 
 
 def _as_json(row: AnyRow, own: list[Translated]) -> dict[str, object]:
