@@ -31,7 +31,7 @@ check: $(VENV)/.dev ## lint, format and types
 bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/benchmarks.md
 	$(BIN)/python benchmarks/speed/run.py $(ARGS)
 
-reliability: $(VENV)/.test ## 200 kills each of pre-training, fine-tuning and distillation; writes docs/reliability.md
+reliability: $(VENV)/.test ## 200 kills of each kind of training; writes docs/reliability.md
 	$(BIN)/python benchmarks/reliability.py
 
 results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)

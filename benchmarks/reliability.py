@@ -1,4 +1,4 @@
-"""Kill runs of pre-training, fine-tuning and distillation many times and write what came of it to docs/reliability.md.
+"""Kill runs of each kind of training many times and write what came of it to docs/reliability.md.
 
 python benchmarks/reliability.py --kills 200      (what `make reliability` runs)
 """
@@ -33,12 +33,13 @@ def main() -> None:
     """Run the harness for each kind of run and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--finetune-kills", type=int, help="for fine-tuning and distillation; default: as many")
+    parser.add_argument("--finetune-kills", type=int, help="for all but pre-training; default: as many")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rows = []
     fewer = options.finetune_kills or options.kills
-    for kind, kills in (("pretrain", options.kills), ("finetune", fewer), ("distill", fewer)):
+    for kind in ("pretrain", "finetune", "distill", "translation", "lstm", "bilm"):
+        kills = options.kills if kind == "pretrain" else fewer
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, str(HARNESS), kind, "--kills", str(kills), "--folder", folder]
             result = subprocess.run(

@@ -47,6 +47,31 @@ def test_texts_are_translated_in_their_order_with_scores_and_others(folder: Path
         assert len(one["results"]) == 2 and one["results"][0]["score"] >= one["results"][1]["score"]
 
 
+def test_a_translation_stays_on_the_line_of_its_source(capsys, tmp_path: Path):
+    from maskwright.cli.translate import _print, _write
+    from maskwright.inference.translate import Translated
+    from maskwright.text.tables import Row
+
+    found = [(Row("a", None, None, 1, "f"), [Translated("x\r\ny\u2028", -1.0, True)])] * 2
+    _write(iter(found), tmp_path / "out.txt")
+    _print(iter(found), json=False, results=1)
+    written = (tmp_path / "out.txt").read_text(encoding="utf-8")
+    assert written == capsys.readouterr().out == "x y\u2028\n" * 2
+    _write(iter(found), tmp_path / "out.jsonl")
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    assert [json.loads(line)["translation"] for line in lines] == ["x\r\ny\u2028"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "said"), [("out.csv", [], "no table"), ("out.txt", ["--results", 2], "go into a .jsonl")]
+)
+def test_a_file_that_would_not_hold_them_is_refused_before_the_model_is_opened(
+    maskwright, tmp_path: Path, name: str, more: list[object], said: str
+):
+    code, out, err = maskwright("translate", tmp_path / "nowhere", "a", "--output", tmp_path / name, *more)
+    assert (code, out) == (2, "") and said in err and not (tmp_path / name).exists()
+
+
 def test_a_file_is_written_whole_and_python_gives_the_same(folder: Path, maskwright, tmp_path: Path):
     source = folder / "dev.src"
     plain = tmp_path / "in.txt"

@@ -259,7 +259,7 @@ def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
     assert result["metrics"]["perplexity"] > 1
     assert maskwright(*words)[1] == out, "equal seeds, equal masks"
     guessed = result["tokens"]
-    assert 1 < guessed < 20
+    assert 1 < guessed < 50
     assert f"{guessed} tokens of " in maskwright(*words[:-1])[1].splitlines()[0]
     (tmp_path / "one.txt").write_text(documents[0] + "\n", encoding="utf-8")
     code, out, err = maskwright("evaluate", models / "pretrained", tmp_path / "one.txt", "--json")

@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,59 @@ def distill_run(folder: Path) -> Callable[[Path], None]:
     return run
 
 
-RUNS = {"pretrain": pretrain_run, "finetune": finetune_run, "distill": distill_run}
+def recurrent_run(folder: Path, preset: str, objective: str) -> Callable[[Path], None]:
+    """Language models of recurrent cells: one whose memory goes on from step to step, or one from each end."""
+    corpus = folder / "corpus.txt"
+    make_corpus(corpus)
+
+    def run(output: Path) -> None:
+        pretrain(
+            PretrainConfig(
+                corpus=(str(corpus),), output=output, preset=preset, objective=objective, vocab_size=120, steps=10,
+                model={"hidden_size": 32, "num_hidden_layers": 1}, batch_tokens=4 * 32, max_length=32,
+                checkpoint_every=3, log_every=2, holdout=0.1,
+            )
+        )  # fmt: skip
+
+    return run
+
+
+def translation_run(folder: Path) -> Callable[[Path], None]:
+    """A translator from scratch, whose weights are the mean of those of its last epochs."""
+    from maskwright.text.tokenizer import Tokenizer
+
+    rng = random.Random(3)
+    for part, count in (("train", 48), ("dev", 8)):
+        rows = [" ".join(rng.choices(["one", "two", "red", "cat", "sees"], k=rng.randint(2, 6))) for _ in range(count)]
+        (folder / f"{part}.source.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        (folder / f"{part}.target.txt").write_text("\n".join(row.upper() for row in rows) + "\n", encoding="utf-8")
+    if not (folder / "tok").exists():
+        sides = [folder / f"train.{side}.txt" for side in ("source", "target")]
+        Tokenizer.train(sides, kind="word", vocab_size=40, lowercase=False).save(folder / "tok")
+
+    def run(output: Path) -> None:
+        finetune(
+            FinetuneConfig(
+                task="translation", train=folder / "train.source.txt", train_target=folder / "train.target.txt",
+                dev=folder / "dev.source.txt", dev_target=folder / "dev.target.txt", output=output,
+                preset="transformer-mini", tokenizer=folder / "tok",
+                network={**TINY, "num_hidden_layers": 1, "num_decoder_layers": 1, "hidden_size": 32},
+                epochs=3, lr=1e-3, warmup=5, batch_tokens=128, max_length=16, average_checkpoints=2,
+                checkpoint_every=4, log_every=2,
+            )
+        )  # fmt: skip
+
+    return run
+
+
+RUNS = {
+    "pretrain": pretrain_run,
+    "finetune": finetune_run,
+    "distill": distill_run,
+    "translation": translation_run,
+    "lstm": partial(recurrent_run, preset="lstm-small", objective="clm"),
+    "bilm": partial(recurrent_run, preset="elmo-small", objective="bilm"),
+}
 
 
 def fingerprint(output: Path) -> dict[str, str]:

@@ -32,6 +32,9 @@ def run_harness(kind: str, kills: int, folder: Path) -> dict[str, object]:
         pytest.param("pretrain", 50, marks=pytest.mark.slow),
         pytest.param("finetune", 20, marks=pytest.mark.slow),
         pytest.param("distill", 20, marks=pytest.mark.slow),
+        pytest.param("translation", 10, marks=pytest.mark.slow),
+        pytest.param("lstm", 10, marks=pytest.mark.slow),
+        pytest.param("bilm", 10, marks=pytest.mark.slow),
     ],
 )
 def test_killed_runs_end_with_identical_weights_and_logs(kind: str, kills: int, tmp_path: Path):

@@ -78,6 +78,9 @@ def test_a_long_source_gives_way_and_a_target_that_is_cut_does_not_end_there():
     first, second = (ids.tolist() for ids in examples.input_ids)
     assert len(first) == 12 and tok.decode(first[-2:]) == "un" and first[-1] == tok.eos_id
     assert len(second) <= 12 and second[-1] == tok.token_to_id("un")
+    assert examples.num_truncated == 2 and task.remarks(examples, "train", 12) == [
+        "2 of 2 train rows are cut to 12 tokens."
+    ]
     counts = TextCounts()
     assert len(task.unlabelled([long], tok, 12, counts=counts).input_ids[0]) <= 12 and counts.cut_tokens > 30
 

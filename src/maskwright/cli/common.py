@@ -98,8 +98,16 @@ def show_any_text() -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object (or value) on a line of standard output; what its encoding does not have is escaped."""
-    line = json.dumps(value, ensure_ascii=False, default=_to_json)
+    """One JSON object (or value) on a line of standard output.
+
+    What its encoding does not have is escaped; a number that JSON does not have (a correlation with what never changes)
+    is null.
+    """
+    try:
+        line = json.dumps(value, ensure_ascii=False, default=_to_json, allow_nan=False)
+    except ValueError:
+        value = json.loads(json.dumps(value, default=_to_json), parse_constant=lambda name: None)
+        line = json.dumps(value, ensure_ascii=False)
     try:
         line.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

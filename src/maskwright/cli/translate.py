@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ..tasks.base import AnyRow
 
 STDIN = Path("-")
+JSONL = ".jsonl"
+TABLES = (".csv", ".tsv", ".parquet", ".json")  # that --output does not write
 DRAWN = 50  # texts whose alignments are drawn
 
 
@@ -87,6 +90,8 @@ def translate(
         raise ConfigError("Give either texts or --input FILE.")
     if output is not None and json:
         raise ConfigError("--json prints; --output FILE.jsonl writes the same into a file.")
+    if output is not None:
+        _check_output(output, results)
     if alignments is not None:
         from ..train.similarity_page import check_picture
 
@@ -108,7 +113,7 @@ def translate(
     drawn = Kept(faulty, 0 if alignments is None else DRAWN)
     found = iter(drawn)
     if output is not None:
-        _write(found, output, results)
+        _write(found, output)
         print_text(f"translations: {output}")
     else:
         _print(found, json, results)
@@ -129,9 +134,9 @@ def _print(found: Iterator[tuple[AnyRow, list[Translated]]], json: bool, results
         if json:
             print_json(_as_json(row, own))
         elif results == 1:
-            print_text(own[0].text)
+            print_text(_line(own[0].text))
         else:
-            print_text("\n".join(f"{one.score:8.3f}  {one.text}" for one in own))
+            print_text("\n".join(f"{one.score:8.3f}  {_line(one.text)}" for one in own))
 
 
 class Faulty:
@@ -191,19 +196,30 @@ def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: Trans
         warn(f"The first {len(pairs)} texts are drawn, {more:,} more are not.")
 
 
-def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path, results: int) -> None:
+def _check_output(output: Path, results: int) -> None:
+    """Raise ConfigError for a table, which lines are not, and for several results on a line."""
+    if output.suffix in TABLES:
+        raise ConfigError(f"{output} would hold a translation a line, which is no table: name it .txt, or .jsonl.")
+    if results > 1 and output.suffix != JSONL:
+        raise ConfigError(f"{output} holds a translation a line; several with scores go into a .jsonl.")
+
+
+def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path) -> None:
     """The file appears complete or not at all."""
     from json import dumps
 
     from ..core.storage import open_new
 
-    is_jsonl = output.suffix == ".jsonl"
-    if results > 1 and not is_jsonl:
-        raise ConfigError(f"{output} holds a translation a line; several with scores go into a .jsonl.")
+    is_jsonl = output.suffix == JSONL
     with open_new(output) as handle:
         for row, own in found:
-            line = dumps(_as_json(row, own), ensure_ascii=False) if is_jsonl else own[0].text
+            line = dumps(_as_json(row, own), ensure_ascii=False) if is_jsonl else _line(own[0].text)
             handle.write((line + "\n").encode())
+
+
+def _line(text: str) -> str:
+    """A translation on one line, so that line n stays that of source n: a model that writes bytes may end one."""
+    return " ".join(re.split(r"[\r\n]+", text))
 
 
 def _as_json(row: AnyRow, own: list[Translated]) -> dict[str, object]:

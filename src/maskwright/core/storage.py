@@ -107,6 +107,13 @@ def open_new(path: Path | str) -> Iterator[IO[bytes]]:
             raise
 
 
+def refuse_existing(path: Path | str) -> None:
+    """Raise RunError unless a new folder may appear under `path`: nothing is there, or an empty folder."""
+    path = Path(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError(f"{path} exists already and is not empty: choose another output, or remove it first.")
+
+
 @contextmanager
 def new_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     """A folder to fill; it appears under `path`, with its manifest, only when the block ends well.
@@ -115,8 +122,8 @@ def new_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     an existing non-empty `path` is a RunError.
     """
     path = Path(path)
-    if not replace and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunError(f"{path} exists already and is not empty: choose another output, or remove it first.")
+    if not replace:
+        refuse_existing(path)
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     retired = path.with_name(f".{path.name}.old-{os.getpid()}")
     with _disk_errors(path):

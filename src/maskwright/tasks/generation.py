@@ -132,8 +132,8 @@ class Generation(TargetTask):
         for source, target in zip(sources, targets, strict=True):
             kept = target if max_length is None else target[: max(max_length // 2 - 1, 1)]
             wanted = [*kept, end] if len(kept) == len(target) else kept  # a target that is cut does not end there
-            before = self._before(source, tokenizer, None if max_length is None else max_length - len(wanted), counts)
-            counts.cut_tokens += len(target) - len(kept)
+            room = None if max_length is None else max_length - len(wanted)
+            before = self._before(source, tokenizer, room, counts, len(target) - len(kept))
             sequences.append(np.array([*before, *wanted], dtype=np.int32))
             starts.append(len(before))
         return TargetExamples(
@@ -160,12 +160,18 @@ class Generation(TargetTask):
             self.max_new_tokens = examples.longest
         return examples
 
-    def _before(self, source: list[int], tokenizer: Tokenizer, room: int | None, counts: TextCounts) -> list[int]:
-        """What stands before a target, in at most `room` tokens: the source gives way at its end."""
+    def _before(
+        self, source: list[int], tokenizer: Tokenizer, room: int | None, counts: TextCounts, cut_target: int = 0
+    ) -> list[int]:
+        """What stands before a target, in at most `room` tokens: the source gives way at its end.
+
+        cut_target: tokens that the target lost, so that a row of which either side is cut is counted, once.
+        """
         opening, delimiter = tokenizer.opening_ids, self._delimiter(tokenizer)
         kept = source if room is None else source[: max(room - len(opening) - 1, 0)]
         unknown = 0 if tokenizer.unk_id is None else kept.count(tokenizer.unk_id)
-        counts.add(len(opening) + len(kept) + 1, len(source) - len(kept), unknown, len(opening) + 1)
+        cut = len(source) - len(kept) + cut_target
+        counts.add(len(opening) + len(kept) + 1, cut, unknown, len(opening) + 1)
         return [*opening, *kept, delimiter]
 
     def _delimiter(self, tokenizer: Tokenizer) -> int:
@@ -186,7 +192,7 @@ class Generation(TargetTask):
         """Rows that are cut."""
         if not examples.num_truncated:
             return []
-        return [f"{examples.num_truncated:,} of {len(examples):,} {name} sources are cut to {max_length} tokens a row."]
+        return [f"{examples.num_truncated:,} of {len(examples):,} {name} rows are cut to {max_length} tokens."]
 
     # -- training --------------------------------------------------------------------------------------------
 

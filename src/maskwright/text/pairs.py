@@ -26,7 +26,8 @@ def read_pairs(
 
     A table has columns source and target (or those that `columns` names), without a header the first two. Of a .txt
     each document is an article, whose first line is the target and the rest the source (`lead_pairs`); how many have
-    one line alone is told. Raises RowErrors for rows without a target, InputError where no column holds one, and what reading raises.
+    one line alone is told. Raises RowErrors for rows without a target, InputError where no column holds one, and what
+    reading raises.
     """
     if need_target and file_format(path, default="txt") == "txt":
         facts = CorpusFacts()

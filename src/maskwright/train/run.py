@@ -28,6 +28,8 @@ from ..core.progress import note
 from .events import EventFile
 
 RESULT = "result.json"
+METRICS = "metrics.jsonl"
+FINISHED = ("rungs", "parts", "probes")  # folders of what ladders and labs have finished
 # Settings that a run may change when it goes on: they decide no number, or no more of it than another version of torch.
 _DECIDES_NO_NUMBER = ("tensorboard", "activation_checkpointing", "compile")
 _KINDS = {
@@ -65,7 +67,7 @@ class RunFolder:
     def __init__(self, path: Path, recipe: dict[str, Any]) -> None:
         self.path = path
         self.recipe = recipe
-        self.metrics_path = path / "metrics.jsonl"
+        self.metrics_path = path / METRICS
         self.checkpoints = path / "checkpoints"
         events = EventFile(path)
         # Once begun they go on, or the file would be behind the log.
@@ -137,7 +139,7 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
         try:
             yield run
         except (ValueError, MissingFileError, MissingExtraError):
-            if is_new and not run.metrics_path.exists():
+            if is_new and not _holds_work(path):
                 _remove(path)  # the input was refused before anything was learnt: leave nothing half done
             raise
 
@@ -208,6 +210,11 @@ def _clear(path: Path) -> None:
             continue
         storage.remove_folder(entry) if entry.is_dir() else entry.unlink()
     (path / "config.toml").unlink(missing_ok=True)
+
+
+def _holds_work(path: Path) -> bool:
+    """Whether something was learnt or measured, by the run itself, one of its seeds, rungs or parts."""
+    return any(path.rglob(METRICS)) or any((path / name).exists() for name in FINISHED)
 
 
 def _remove(path: Path) -> None:

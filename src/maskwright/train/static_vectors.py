@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from ..core import storage
 from ..core.config import check
 from ..core.errors import InputError, MissingExtraError
 from ..core.progress import Track, track
@@ -85,6 +86,8 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     except ImportError:
         raise MissingExtraError("Training word vectors", "vectors") from None
 
+    if not replace_folder:
+        storage.refuse_existing(config.output)  # before the work, not after it
     tokenizer = Tokenizer.train(
         list(config.corpus),
         kind="word",
