@@ -47,8 +47,14 @@ def _bleu(sheet: Sheet) -> None:
         )
     )
     lines = [explain_bleu([text], [reference]).score for text, reference in zip(WRITTEN, WANTED, strict=True)]
-    rows = [(a, b, round(score, 2)) for a, b, score in zip(WRITTEN, WANTED, lines, strict=True)]
-    sheet.show(Table(["written", "wanted", "BLEU of the line"], [*rows, ("both", "", round(found.score, 2))]))
+    rows = [(a, b, f"{score:.2f}") for a, b, score in zip(WRITTEN, WANTED, lines, strict=True)]
+    sheet.show(
+        Table(
+            ["written", "wanted", "BLEU of the line"],
+            [*rows, ("both", "", f"{found.score:.2f}")],
+            right=["BLEU of the line"],
+        )
+    )
     sheet.answer(
         f"No: the lines score {lines[0]:.2f} and {lines[1]:.2f}, {sum(lines) / 2:.2f} on average, and both together "
         f"{found.score:.2f}. Matches, rows and words are summed first, so a long line counts for more, and a line "
