@@ -40,7 +40,7 @@ def studio(
 ) -> None:
     """Open pages in the browser, on this machine alone: tokens, filled masks, answers, meaning, layers, runs, training.
 
-    Which pages there are depends on what the models can do. Without a model: tokens, runs.
+    Which pages there are depends on what the models can do. Without a model: tokens, runs, lessons.
 
     Examples:
 

@@ -123,7 +123,7 @@ class Translating:
         if to is None:
             return text
         if not self.task.languages and not self.task.codes:
-            raise InputError("The model was trained without language tags: leave --to out.")
+            raise InputError("The model was trained without language tags: name no language to write.")
         return asking(text, to, self.task.codes)
 
 

@@ -104,52 +104,6 @@ def _fate(sequence: AuditedSequence, word: str, fate: str) -> str:
     return next((one.shown for one in found if one.fate == fate), f"{[one.fate for one in found]}")
 
 
-def _rate(sheet: Sheet) -> None:
-    import numpy as np
-
-    from ...core.randomness import generator
-    from ...objectives.masking import Masker
-    from ...train.report import Chart, Curves, Series
-
-    length, count = 128, 400
-    ids = generator(0, "lesson text").integers(5, 5000, length * count)
-    answers, context = [], []
-    rates = (0.05, 0.15, 0.4, 0.8)
-    for rate in rates:
-        masked = Masker(4, frozenset(range(5)), 5000, rate)(ids, np.full(count, length), generator(0, "rates"))
-        answers.append(len(masked.positions) / len(ids))
-        is_true = masked.input_ids == ids
-        inner = masked.positions[(masked.positions > 1) & (masked.positions < len(ids) - 2)]
-        around = [is_true[inner + step] for step in (-2, -1, 1, 2)]
-        context.append(4 * float(np.mean(around)))
-    sheet.near("words to guess per word read: 5, 15, 40, 80 %", list(rates), answers, 0.01, digits=2)
-    wanted = [4 * (1 - 0.9 * rate) for rate in rates]
-    sheet.near("true words left of the 4 around one", wanted, context, 0.05, digits=2)
-    falls = all(a < b for a, b in zip(answers, answers[1:], strict=False)) and all(
-        a > b for a, b in zip(context, context[1:], strict=False)
-    )
-    sheet.holds("too little: expensive; too much: no context", "a trade", "one rises, the other falls", falls)
-    x = [100 * rate for rate in rates]
-    sheet.show(
-        Curves(
-            [
-                Chart(
-                    "Words to guess in 100 read",
-                    [Series("answers", x, [100 * one for one in answers])],
-                    x_label="masked, %",
-                ),
-                Chart("True words left of 4 neighbours", [Series("context", x, context)], x_label="masked, %"),
-            ],
-            title="",
-        )
-    )
-    sheet.answer(
-        "Measured with whole runs at equal tokens (docs/ablations.md, three seeds): 5 % had hardly learnt anything, "
-        f"15 % gave 71.9 points, 40 % 72.9. The arithmetic: at 5 % there are {answers[0] * 100:.0f} answers in 100 "
-        f"words read, at 80 % {context[-1]:.1f} of 4 neighbours are true."
-    )
-
-
 LESSONS = (
     Lesson(
         "masking-shares",
@@ -174,16 +128,5 @@ LESSONS = (
         ("objectives.mask_demo:mask_words",),
         "Why is not every selected word shown as [MASK]?",
         _milk,
-    ),
-    Lesson(
-        "mask-rate",
-        PART,
-        APPLICATIONS,
-        "Word Masking: how much?",
-        "Too little is expensive, too much leaves no context",
-        "Every masked word is an answer to learn from, and one word less to learn it by.",
-        ("objectives.masking:Masker.__call__",),
-        "Is 15 % the best rate?",
-        _rate,
     ),
 )

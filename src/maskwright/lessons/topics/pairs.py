@@ -8,6 +8,7 @@ from ..lesson import APPLICATIONS, Lesson
 from ..sheet import tiny
 
 if TYPE_CHECKING:
+    from ...train.report import Token
     from ..sheet import Sheet
 
 PART = "Pre-training"
@@ -15,6 +16,10 @@ STORY = (
     ("The man went to the store.", "He bought a gallon of milk.", "Then he went home."),
     ("Penguins are flightless.", "They swim very well.", "Some live on ice."),
 )
+ROWS = {
+    "IsNext": "[CLS] The man went to the store . [SEP] He bought a gallon of milk . [SEP]",
+    "NotNext": "[CLS] The man went to the store . [SEP] Penguins are flightless . [SEP]",
+}
 
 
 def _pairs(sheet: Sheet) -> None:
@@ -22,14 +27,14 @@ def _pairs(sheet: Sheet) -> None:
 
     from ...core.randomness import generator
     from ...objectives.segments import plan_pairs, sentence_bounds
-    from ...train.report import Token, Tokens
+    from ...train.report import Tokens
 
     rng = generator(0, "lesson sentences")
-    bounds = {number: sentence_bounds(rng.integers(5, 15, 400)) for number in range(40)}
+    bounds = {number: sentence_bounds(rng.integers(5, 15, 400)) for number in range(60)}
     examples = plan_pairs(bounds, 60, 0.0, generator(0, "lesson pairs"))
     pairs = [one for one in examples if one.b_stop > one.b_start]
     true = [one for one in pairs if not one.is_random]
-    sheet.near(f"share of IsNext in {len(pairs):,} pairs", 0.5, len(true) / len(pairs), 0.02, digits=3)
+    sheet.near(f"share of IsNext in {len(pairs):,} pairs", 0.5, len(true) / len(pairs), 0.01, digits=3)
     follows = all(one.b_document == one.a_document and one.b_start == one.a_stop for one in true)
     sheet.off(
         "IsNext: where B stands",
@@ -51,21 +56,7 @@ def _pairs(sheet: Sheet) -> None:
     first = STORY[0][0]
     sheet.equal("The man went to the store. / He bought a gallon of milk.", False, found.get((first, STORY[0][1])))
     sheet.equal("The man went to the store. / Penguins are flightless.", True, found.get((first, STORY[1][0])))
-    rows = [
-        (
-            "NotNext" if one else "IsNext",
-            [
-                Token("[CLS]", "special"),
-                Token(a, "first"),
-                Token("[SEP]", "special"),
-                Token(b, "second"),
-                Token("[SEP]", "special"),
-            ],
-        )
-        for (a, b), one in found.items()
-        if a == first and b in (STORY[0][1], STORY[1][0])
-    ]
-    sheet.show(Tokens(rows))
+    sheet.show(Tokens(_written(sheet)))
     lengths = [
         np.mean([one.b_stop - one.b_start for one in part]) for part in (true, [p for p in pairs if p.is_random])
     ]
@@ -80,6 +71,50 @@ def _pairs(sheet: Sheet) -> None:
         f"({lengths[0]:.1f} and {lengths[1]:.1f} tokens). What it can use is the topic, which is why later work "
         "doubted the task."
     )
+
+
+def _written(sheet: Sheet) -> list[tuple[str, list[Token]]]:
+    """The slides' two pairs as the batches of pre-training have them, with the masked words put back."""
+    from ...core.randomness import generator
+    from ...data.in_memory import TextsInMemory
+    from ...objectives.pretraining import MaskedLanguageModellingAndNextSentence
+    from ...objectives.segments import Example, sentence_bounds
+    from ...train.pretrain_small import recipe_of
+    from ...train.report import Kind, Token
+    from ..small import word_tokenizer
+
+    tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document), lowercase=False)
+    texts = TextsInMemory.encode(STORY, tokenizer)
+    first, second = (sentence_bounds(texts.sentence_lengths_of(number)) for number in range(2))
+    examples = [
+        Example(0, first[0], first[1], 0, first[1], first[2]),
+        Example(0, first[0], first[1], 1, second[0], second[1], is_random=True),
+    ]
+    batch = MaskedLanguageModellingAndNextSentence(recipe_of(tokenizer, 20)).batch(
+        texts, examples, generator(0, "lesson masks")
+    )
+    ids = batch.input_ids.clone()
+    ids[batch.labels["mlm_positions"]] = batch.labels["mlm"]
+    assert batch.token_type_ids is not None
+    rows = []
+    for number, (start, stop) in enumerate(zip(batch.cu_seqlens[:-1], batch.cu_seqlens[1:], strict=True)):
+        words = [tokenizer.tokens[one] for one in ids[start:stop]]
+        types = batch.token_type_ids[start:stop].tolist()
+        segment: tuple[Kind, Kind] = ("first", "second")
+        tokens = [
+            Token(word, "special" if word in ("[CLS]", "[SEP]") else segment[type_])
+            for word, type_ in zip(words, types, strict=True)
+        ]
+        name = tuple(ROWS)[int(batch.labels["nsp"][number])]
+        rows.append((name, tokens))
+        length = first[1] + 2
+        sheet.equal(f"{name}: the row", ROWS[name], " ".join(words))
+        sheet.equal(
+            f"{name}: 0 up to the first [SEP], 1 behind it",
+            f"{length}, {len(words) - length}",
+            f"{types.count(0)}, {types.count(1)}",
+        )
+    return rows
 
 
 def _total(sheet: Sheet) -> None:
@@ -152,8 +187,8 @@ LESSONS = (
         "Pretraining Task 2: next sentence",
         "Does B follow A?",
         "Half of the pairs are text and what follows it, half have a B from another document. The builder is the one "
-        "of pre-training, on forty documents and on the slides' own sentences.",
-        ("objectives.segments:plan_pairs",),
+        "of pre-training, on sixty documents and on the slides' own sentences, and so are the rows below.",
+        ("objectives.segments:plan_pairs", "objectives.pretraining:MaskedLanguageModelling.batch"),
         "Could a model tell the two kinds apart by their length?",
         _pairs,
     ),

@@ -27,7 +27,7 @@ page(({ root, models }) => {
   ));
   root.append(section(
     "What fits",
-    make("div", { class: "fields few" }, form.number("top_k", "Tokens for each gap", { min: 1, max: 1000 }), form.line("words", "Ask about these words", { placeholder: "clear cold deep" })),
+    make("div", { class: "fields few" }, form.number("top_k", "Guesses for each gap", { min: 1, max: 1000 }), form.line("words", "Ask about these words", { placeholder: "clear cold deep" })),
     shown,
   ));
 
@@ -37,7 +37,7 @@ page(({ root, models }) => {
       refill(shown, make("p", { class: "note", text: `The text has no gap: put ${maskOf()} where a word is to be guessed.` }));
       return;
     }
-    if (!/^\d+$/.test(count) || Number(count) < 1 || Number(count) > 1000) throw new Refusal("Tokens for each gap: a number from 1 to 1000.", {});
+    if (!/^\d+$/.test(count) || Number(count) < 1 || Number(count) > 1000) throw new Refusal("Guesses for each gap: a number from 1 to 1000.", {});
     const found = await ask("/api/fill-mask", { model, text, top_k: Number(count), words: asked.split(/\s+/).filter(Boolean) }, signal);
     refill(shown, filled(found), found.masks.map((mask, index) => gap(mask, index, found)));
     shown.dispatchEvent(new CustomEvent("drawn", { bubbles: true }));

@@ -17,7 +17,7 @@ const WHAT = {
 
 page(({ root, models }) => {
   let update = () => {};
-  const form = new Form({ model: models[0].name, text: "He deposited the money at the bank and walked along the river bank.", what: "nearness", token: "6" }, () => update());
+  const form = new Form({ model: models[0].name, text: "He sat down on the bank of the river and opened an account at the bank.", what: "nearness", token: "6" }, () => update());
   const tokens = make("ol", { class: "pieces", "aria-label": "Tokens; arrow keys move among them, Enter chooses one" });
   const about = make("p", { class: "note" });
   const matrix = picture("Layers and tokens", { file: "layers" });

@@ -35,8 +35,11 @@ page(async ({ root }) => {
   update = live(async (signal) => {
     const chosen = lessons.find((one) => one.name === form.state.lesson) ?? lessons[0];
     for (const link of list.querySelectorAll("a")) {
-      if (link.dataset.name === chosen.name) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
+      if (link.dataset.name !== chosen.name) link.removeAttribute("aria-current");
+      else {
+        link.setAttribute("aria-current", "true");
+        bringIntoView(list, link);
+      }
     }
     verdict.textContent = "Computing …";
     const found = await ask("/api/lessons/run", { name: chosen.name }, signal);
@@ -48,3 +51,9 @@ page(async ({ root }) => {
   writeState(form.state);
   update();
 });
+
+/** Scroll the list, and not the page, until one of its links is seen. */
+function bringIntoView(list, link) {
+  const below = link.getBoundingClientRect().top - list.getBoundingClientRect().top;
+  if (below < 0 || below > list.clientHeight - link.offsetHeight) list.scrollTop += below - list.clientHeight / 2;
+}

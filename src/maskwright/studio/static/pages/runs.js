@@ -81,6 +81,7 @@ function settings(found) {
   const text = (run, name) => (run.settings[name] === undefined ? "–" : typeof run.settings[name] === "object" ? JSON.stringify(run.settings[name]) : String(run.settings[name]));
   const differing = found.length === 1 ? names : names.filter((name) => new Set(found.map((run) => text(run, name))).size > 1);
   const made = table(found.length === 1 ? "Settings" : "Settings that differ", [{ name: "setting", kind: "word" }, ...found.map((run) => ({ name: run.name, kind: "code" }))], { file: "settings" });
+  made.classList.add("paths");  // the longest settings, which may break anywhere
   made.update(differing.map((name) => [name, ...found.map((run) => text(run, name))]));
   if (!differing.length) made.append(make("p", { class: "note", text: "They are the same in all of them." }));
   return made;

@@ -18,7 +18,7 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
   const full = Math.max(left + cell * columns.length + 2, Math.min(width, 200));
   const height = top + tall * rows.length + 2;
   const svg = draw("svg", { width: full, height, viewBox: `0 0 ${full} ${height}`, "aria-label": name });
-  const wide = measure(shown(from < 0 ? -1 : to), 12) < cell - 4;
+  const wide = measure(shown(from < 0 ? -1 : to)) < cell - 4;
 
   columns.forEach((column, index) => {
     const x = left + (index + 0.5) * cell;
@@ -46,7 +46,7 @@ export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) 
       svg.append(box);
       if (wide) {
         const ink = share > 0.55 ? "var(--paper)" : "var(--ink)";
-        const text = draw("text", { x: left + (columnIndex + 0.5) * cell, y: y + tall / 2 + 4, "text-anchor": "middle", "font-size": 12, "pointer-events": "none", text: shown(value) });
+        const text = draw("text", { x: left + (columnIndex + 0.5) * cell, y: y + tall / 2 + 4, "text-anchor": "middle", "pointer-events": "none", text: shown(value) });
         text.style.fill = ink;
         svg.append(text);
       }

@@ -3,10 +3,12 @@
 import { draw } from "../dom.js";
 import { measure, shorten } from "./text.js";
 
+const SIDE = 20; // left of the axis
+
 /** points: [{ x, y, label, hint, colour }]; axes: the names of both directions. */
 export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (width) => {
   const height = Math.round(Math.min(Math.max(0.62 * width, 280), 520));
-  const [side, top, foot] = [20, 14, 34];
+  const [side, top, foot] = [SIDE, 14, 34];
   const span = (key) => [Math.min(...points.map((point) => point[key])), Math.max(...points.map((point) => point[key]))];
   const [[left, right], [low, high]] = [span("x"), span("y")];
   const scale = Math.min((width - 2 * side - 60) / (right - left || 1), (height - top - foot - 24) / (high - low || 1));
@@ -33,14 +35,14 @@ export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (widt
 
 /** The name where it covers nothing: right, left, above or below; nowhere in a crowd, where pointing shows it. */
 function labelled(point, px, py, width, boxes) {
-  const text = shorten(point.label, 0.42 * width, 12);
-  const wide = measure(text, 12);
-  const places = [[px + 9, py + 4, "start", px + 9], [px - 9, py + 4, "end", px - 9 - wide], [px, py - 10, "middle", px - wide / 2], [px, py + 18, "middle", px - wide / 2]];
-  for (const [tx, ty, anchor, start] of places) {
+  const text = shorten(point.label, 0.42 * width);
+  const wide = measure(text);
+  const middle = Math.max(SIDE + 4, Math.min(px - wide / 2, width - wide - 2));
+  for (const [start, ty, anchor] of [[px + 9, py + 4, "start"], [px - 9 - wide, py + 4, "end"], [middle, py - 10, "start"], [middle, py + 18, "start"]]) {
     const box = { x1: start - 2, x2: start + wide + 2, y1: ty - 11, y2: ty + 4 };
-    if (box.x1 < 0 || box.x2 > width || boxes.some((other) => box.x1 < other.x2 && other.x1 < box.x2 && box.y1 < other.y2 && other.y1 < box.y2)) continue;
+    if (box.x1 < SIDE || box.x2 > width || boxes.some((other) => box.x1 < other.x2 && other.x1 < box.x2 && box.y1 < other.y2 && other.y1 < box.y2)) continue;
     boxes.push(box);
-    return [draw("text", { x: tx, y: ty, "text-anchor": anchor, "font-size": 12, text })];
+    return [draw("text", { x: anchor === "end" ? start + wide : start, y: ty, "text-anchor": anchor, text })];
   }
   return [];
 }
