@@ -102,7 +102,7 @@ def share_of_french(found: list[str], texts: dict[str, list[str]]) -> float:
     return sum(word in only_french for word in own) / max(len(own), 1)
 
 
-def prepare(folder: Path, vocab_size: int, both_ways: bool) -> Path:
+def prepare(folder: Path, vocab_size: int, both_ways: bool = False) -> Path:
     """Tagged line-aligned files of both directions, mixed, and one tokenizer for all languages, made once."""
     sizes = {"vocab_size": vocab_size, "both_ways": both_ways}
     return made_once(folder, sizes, partial(write_data, vocab_size=vocab_size, both_ways=both_ways))
