@@ -20,7 +20,7 @@ from .inference.fill_mask import MaskFiller
 from .inference.generate import TextGenerator
 from .inference.mask_writer import MaskWriter
 from .inference.next_sentence import NextSentence
-from .inference.predict import Predictor, trained_length
+from .inference.predict import Predictor
 from .inference.ready import place, require_head, tokenizer_of
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
@@ -171,9 +171,8 @@ def predictor_of(
     model: Model, name: str | Path, max_length: int | None = None, min_confidence: float | None = None
 ) -> Predictor:
     """The same for a model that `open_model` loaded from `name`."""
-    facts = read_facts(find_folder(name)[0])
-    length = max_length or trained_length(facts)
-    return Predictor(model, task_of_model(model, facts), length, min_confidence=min_confidence)
+    task = task_of_model(model, read_facts(find_folder(name)[0]))
+    return Predictor(model, task, max_length, min_confidence=min_confidence)
 
 
 def open_ensemble(
@@ -322,27 +321,21 @@ def open_writer(
     max_length: tokens that a left-to-right model sees at once, None as in training.
     """
     model = open_model(name, ("clm", "generation", *MASKED), device, precision)
-    return MaskWriter(model) if model.head_name in MASKED else _generator(model, name, max_length)
+    return MaskWriter(model) if model.head_name in MASKED else TextGenerator(model, max_length=max_length)
 
 
 def open_generator(
     name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
 ) -> TextGenerator:
     """A left-to-right model for continuing texts. max_length: tokens that it sees at once, None as in training."""
-    return _generator(open_model(name, ("clm", "generation"), device, precision), name, max_length)
-
-
-def _generator(model: Model, name: str | Path, max_length: int | None) -> TextGenerator:
-    return TextGenerator(model, max_length=max_length or trained_length(read_facts(find_folder(name)[0])))
+    return TextGenerator(open_model(name, ("clm", "generation"), device, precision), max_length=max_length)
 
 
 def open_translator(
     name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
 ) -> Translating:
     """An encoder-decoder for translating texts. max_length: tokens of a source, None as in training."""
-    model = open_model(name, ("seq2seq",), device, precision)
-    facts = read_facts(find_folder(name)[0])
-    return Translating(model, max_length or trained_length(facts))
+    return Translating(open_model(name, ("seq2seq",), device, precision), max_length)
 
 
 def open_model(
@@ -351,7 +344,6 @@ def open_model(
     """A model with its tokenizer, on a device. heads: roles that will do (None: any), else ModelFolderError."""
     model, report = load_model(name)
     report.tell(name)
-    model.task_name = read_facts(find_folder(name)[0]).get("task")
     if heads is not None:
         require_head(model, heads, str(name))
     tokenizer_of(model)

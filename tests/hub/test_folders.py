@@ -111,6 +111,25 @@ def test_facts_and_card_say_what_the_model_is(tmp_path):
     assert read_facts(tmp_path) == {}
 
 
+@pytest.mark.parametrize(
+    ("facts", "length"),
+    [
+        ({}, None),
+        ({"max_length": 128}, 128),
+        ({"max_length": True}, None),
+        ({"max_length": "x"}, None),
+        ({"training": {"max_length": 64}}, 64),
+        ({"training": {"max_length": "x"}}, None),
+        ({"max_length": 32, "training": {"max_length": 64}}, 32),
+        ({"training": "x"}, None),
+    ],
+)
+def test_a_model_knows_what_its_folder_says_of_its_training(facts, length, tmp_path):
+    save_model(make("mlm"), tmp_path / "m", facts={**facts, "task": "generation"})
+    model, _ = load_model(tmp_path / "m")
+    assert (model.trained_length, model.task_name) == (length, "generation")
+
+
 def test_a_card_cannot_be_broken_by_what_it_tells(tmp_path):
     facts = {"note": "a | b\n---\n<script>alert(1)</script> `x`", "long": "x" * 5000}
     save_model(make("classification", labels=["a|b\n# c", "`d`"]), tmp_path / "m", facts=facts)

@@ -10,7 +10,7 @@ import torch
 from maskwright.api import open_generator
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
-from maskwright.hub.folders import save_model
+from maskwright.hub.folders import load_model, save_model
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.mask_writer import MaskWriter
 from maskwright.inference.perplexity import ids_loss, plan_windows, text_perplexity
@@ -279,6 +279,7 @@ def test_a_window_shorter_than_the_positions_is_a_model_with_so_many(use_cache, 
 def test_a_folder_is_read_in_windows_of_its_training(tmp_path):
     save_model(model(room=24), tmp_path / "m", facts={"training": {"max_length": 6}})
     assert open_generator(tmp_path / "m").room == 6
+    assert TextGenerator(load_model(tmp_path / "m")[0]).room == 6
     assert open_generator(tmp_path / "m", max_length=20).room == 20
     with pytest.raises(InputError, match="max_length is 25; this model takes 3 to 24"):
         open_generator(tmp_path / "m", max_length=25)

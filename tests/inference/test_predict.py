@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.inference.predict import Predictor, blocks, trained_length
+from maskwright.inference.predict import Predictor, blocks
 from maskwright.inference.ready import place, require_head, room_of, tokenizer_of
 from maskwright.inference.trace import trace
 from maskwright.tasks import Classification, Regression
@@ -131,23 +131,6 @@ def test_bfloat16_answers_stay_close(predictor):
     assert half.model.compute_dtype == torch.bfloat16
     a, b = (task.probabilities(p.logits(TEXTS)) for task, p in ((predictor.task, predictor), (half.task, half)))
     assert torch.allclose(a, b, atol=0.05)
-
-
-@pytest.mark.parametrize(
-    ("facts", "length"),
-    [
-        ({}, None),
-        ({"max_length": 128}, 128),
-        ({"max_length": True}, None),
-        ({"max_length": "x"}, None),
-        ({"training": {"max_length": 64}}, 64),
-        ({"training": {"max_length": "x"}}, None),
-        ({"max_length": 32, "training": {"max_length": 64}}, 32),
-        ({"training": "x"}, None),
-    ],
-)
-def test_the_length_of_training_is_read_when_it_is_one(facts, length):
-    assert trained_length(facts) == length
 
 
 def test_a_trace_counts_words_and_pieces(predictor):

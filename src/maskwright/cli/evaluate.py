@@ -135,7 +135,7 @@ def evaluate(
             raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labelled rows.")
         make_int8(loaded, typical, room_of(loaded, max_length))
         text = partial(_score_text, loaded, model, file, max_length, seed or 0, skip_bad_rows)
-        windows = partial(_score_windows, loaded, model, file, stride or 0, max_length, skip_bad_rows)
+        windows = partial(_score_windows, loaded, file, stride or 0, max_length, skip_bad_rows)
         score = text if stride is None else windows
         result, exact = score(), lambda: score()["metrics"]
     else:
@@ -333,16 +333,12 @@ def _score_rows(
 
 
 def _score_windows(
-    model: Model, name: str, file: Path, stride: int, max_length: int | None, skip_bad_rows: bool
+    model: Model, file: Path, stride: int, max_length: int | None, skip_bad_rows: bool
 ) -> dict[str, Any]:
     """Perplexity with overlapping windows, what --json prints."""
-    from ..hub.download import find_folder
-    from ..hub.folders import read_facts
     from ..inference.perplexity import text_perplexity
-    from ..inference.predict import trained_length
 
-    length = max_length or trained_length(read_facts(find_folder(name)[0]))
-    found = text_perplexity(model, file, stride=stride, max_length=length, skip_bad_rows=skip_bad_rows)
+    found = text_perplexity(model, file, stride=stride, max_length=max_length, skip_bad_rows=skip_bad_rows)
     return {"task": "pretraining", "examples": found.windows, "tokens": found.tokens, "metrics": found.metrics}
 
 
@@ -352,7 +348,6 @@ def _score_text(
     from ..hub.download import find_folder
     from ..hub.folders import load_model, read_facts
     from ..inference.held_out_text import score_text
-    from ..inference.predict import trained_length
     from ..text.files import file_format
 
     if file.is_file() and file_format(file) == "tsv":
@@ -361,9 +356,7 @@ def _score_text(
             f"maskwright finetune classification --model {name} --train ..."
         )
     folder = find_folder(name)[0]
-    facts = read_facts(folder)
-    length = max_length or trained_length(facts)
-    training = facts.get("training")
+    training = read_facts(folder).get("training")
     carries = not isinstance(training, dict) or not training.get("reset_state")
     generator = None
     if model.head_name == "rtd" and (folder / "generator").is_dir():
@@ -373,7 +366,7 @@ def _score_text(
         model,
         file,
         generator=generator,
-        max_length=length,
+        max_length=max_length,
         seed=seed,
         skip_bad_rows=skip_bad_rows,
         carries=carries,

@@ -219,7 +219,7 @@ def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path) -> No
 
 def _line(text: str) -> str:
     """A translation on one line, so that line n stays that of source n: a model that writes bytes may end one."""
-    return " ".join(re.split(r"[\r\n]+", text))
+    return re.sub(r"[\r\n]+", " ", text)
 
 
 def _as_json(row: AnyRow, own: list[Translated]) -> dict[str, object]:

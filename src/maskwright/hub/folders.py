@@ -51,13 +51,15 @@ def load_model(
     head: "stored" for the one in the folder, a head's name to put that one on the encoder, None for the bare encoder
     (with a pooler if the folder has one); labels, problem_type: as `build` takes them, default those of the folder. A
     head that the folder does not hold, or holds for other labels, is drawn from `seed`, and the report names it;
-    top: settings of what stands between encoder and head (mix_layers, top_layers), None for those of the folder.
+    top: settings of what stands between encoder and head (mix_layers, top_layers, top_embedding_size), None for those
+    of the folder.
     Weights become float32. Of a sentence-transformers folder the network is loaded; `.sentence` holds what it declares.
     Raises MissingFileError, ModelFolderError (no model, not supported, config and weights that disagree) or
     CorruptFileError.
     """
     folder, root = find_folder(name)
     verify(folder)
+    facts = read_facts(folder)
     declared = declared_by(folder) if (folder / MODULES).is_file() else None
     folder = network_folder(folder)
     stored = read_config(folder)
@@ -76,6 +78,7 @@ def load_model(
         if own is not None:
             model.target_tokenizer = _tokenizer(own, stored.config.target_vocab_size)
     model.sentence = declared if model.head_name is None else None
+    model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
     return model.train(False), report
 
 
@@ -197,6 +200,13 @@ def _facts(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
     if model.labels:
         own["labels"] = list(model.labels)
     return complete_facts(own | dict(facts))
+
+
+def _trained_length(facts: Mapping[str, Any]) -> int | None:
+    """The max_length of the fine-tuning or else of the pre-training, where maskwright.json says it."""
+    training = facts.get("training")
+    length = facts.get("max_length") or (training.get("max_length") if isinstance(training, dict) else None)
+    return length if isinstance(length, int) and not isinstance(length, bool) and length > 2 else None
 
 
 def _tokenizer(folder: Path, vocab_size: int) -> Tokenizer:

@@ -21,7 +21,7 @@ from ..models.decoding.search import Grown, grow
 from ..models.decoding.spelling import Spelling, check_stops, first_stop
 from ..models.model import Model
 from .engine.engine import Engine
-from .ready import room_of, tokenizer_of
+from .ready import room_of, tokenizer_of, usual_length
 
 MOST_NEW_TOKENS = 1_000_000
 MOST_RESULTS = 10_000  # of a prompt, held at once
@@ -89,9 +89,8 @@ class Continuation:
 class TextGenerator:
     """Continues texts with a left-to-right model.
 
-    max_length: tokens that it sees at once, None for all positions that it has: give the length it was trained with
-    where that is less. use_cache: whether keys and values of earlier tokens are kept; without, every step reads the
-    whole text again.
+    max_length: tokens that it sees at once, None as in training. use_cache: whether keys and values of earlier tokens
+    are kept; without, every step reads the whole text again.
     """
 
     def __init__(self, model: Model, *, max_length: int | None = None, use_cache: bool = True) -> None:
@@ -100,7 +99,7 @@ class TextGenerator:
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
         self.use_cache = use_cache
-        self.room = room_of(model, None if model.config.recurrent else max_length)
+        self.room = room_of(model) if model.config.recurrent else usual_length(model, max_length)
         ends = self.tokenizer.eos_id
         self.end_ids = frozenset() if ends is None else frozenset({ends})
         model.engine = model.engine or Engine()

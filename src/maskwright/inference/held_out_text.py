@@ -76,7 +76,8 @@ def score_text(
     """
     tokenizer = tokenizer_of(model)
     trained = _with_generator(model, generator)
-    objective = _objective(model, room_of(model, max_length or min(MAX_LENGTH, room_of(model))), carries)
+    usual = model.trained_length or min(MAX_LENGTH, room_of(model))
+    objective = _objective(model, room_of(model, max_length or usual), carries)
     device = model.word_embeddings.device
     sums: defaultdict[str, float] = defaultdict(float)
     examples = 0

@@ -19,7 +19,7 @@ from ..core.progress import track
 from ..data.batch import Batch
 from ..models.model import Model
 from ..text.corpus import read_whole
-from .ready import room_of, tokenizer_of
+from .ready import tokenizer_of, usual_length
 
 BATCH_TOKENS = 4096
 BETWEEN_DOCUMENTS = "\n\n"
@@ -41,14 +41,14 @@ def text_perplexity(
 ) -> Perplexity:
     """Score a left-to-right model on the documents of a corpus, joined by empty lines.
 
-    max_length: of a window, None for as much as the model takes. Raises InputError for a stride that leaves tokens out,
+    max_length: of a window, None as in training. Raises InputError for a stride that leaves tokens out,
     a text of fewer than two tokens, and another kind of model.
     """
     if model.head_name != "clm":
         raise InputError("Perplexity with a stride is for left-to-right models: leave --stride out.")
     if model.config.recurrent is not None:
         raise InputError("A recurrent model needs no windows, it remembers the whole text: leave --stride out.")
-    room = room_of(model, max_length)
+    room = usual_length(model, max_length)
     if not 1 <= stride <= room:
         raise InputError(f"stride is {stride}; it must be 1 to {room:,}, the length of a window.")
     documents = read_whole(sources, skip_bad_rows=skip_bad_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -16,7 +16,7 @@ from ..tasks.examples import Examples, blocks, rows_of
 from ..text.encoding import TextCounts
 from ..text.inputs import Text
 from .ahead import ahead
-from .ready import room_of, tokenizer_of
+from .ready import tokenizer_of, usual_length
 
 # Rows of a file that are answered together, sorted by length inside: as many as these, or of so many characters.
 BLOCK_ROWS = 4096
@@ -41,7 +41,7 @@ class Predictor:
         self.model = model.eval()
         self.task = task
         self.tokenizer = tokenizer_of(model)
-        self.max_length = room_of(model, max_length)
+        self.max_length = usual_length(model, max_length)
         self.counts = TextCounts()
 
     def predict(self, texts: Iterable[Text], batch_tokens: int | None = None) -> list[dict[str, Any]]:
@@ -85,10 +85,3 @@ def _check_confidence(task: Task, min_confidence: float) -> None:
         raise InputError(f"A least confidence is for classifiers; this is a model for {task.name}.")
     if not 0 <= min_confidence <= 1:
         raise InputError(f"A least confidence is a probability between 0 and 1, not {min_confidence:g}.")
-
-
-def trained_length(facts: Mapping[str, Any]) -> int | None:
-    """The max_length that a model was fine-tuned or else pre-trained with, where its maskwright.json says it."""
-    training = facts.get("training")
-    length = facts.get("max_length") or (training.get("max_length") if isinstance(training, dict) else None)
-    return length if isinstance(length, int) and not isinstance(length, bool) and length > 2 else None

@@ -95,6 +95,14 @@ def tokenizer_of(model: Model) -> Tokenizer:
     return tokenizer
 
 
+def usual_length(model: Model, max_length: int | None = None) -> int:
+    """Tokens that a text may have: `max_length`, or as many as in training, or as the model takes. Raises as `room_of`.
+
+    Positions that training never reached hold no sense, so what goes past them has to be asked for.
+    """
+    return room_of(model, max_length or min(model.trained_length or room_of(model), room_of(model)))
+
+
 def room_of(model: Model, max_length: int | None = None) -> int:
     """Tokens that a text may have: `max_length`, or as many as the model takes.
 

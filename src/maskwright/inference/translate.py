@@ -19,7 +19,7 @@ from ..text.encoding import TextCounts
 from ..text.language_tags import asking
 from ..text.tables import Row
 from .engine.engine import Engine
-from .ready import room_of, tokenizer_of
+from .ready import tokenizer_of, usual_length
 
 BLOCK_ROWS = 1024  # texts of a file that are sorted by length together
 BLOCK_CHARACTERS = 1 << 20
@@ -75,7 +75,7 @@ class Translated:
 class Translating:
     """Translates with an encoder-decoder and its tokenizers. counts: what was cut or unknown in all texts so far.
 
-    max_length: tokens of a source, None for what the model takes; the rest is cut. Raises InputError for another model.
+    max_length: tokens of a source, None as in training; the rest is cut. Raises InputError for another model.
     """
 
     def __init__(self, model: Model, max_length: int | None = None) -> None:
@@ -83,7 +83,7 @@ class Translating:
             raise InputError("Only an encoder-decoder translates: finetune translation makes one.")
         self.model, self.tokenizer = model.eval(), tokenizer_of(model)
         model.engine = model.engine or Engine()
-        self.max_length = room_of(model, max_length)
+        self.max_length = usual_length(model, max_length)
         self.counts = TextCounts()
         task = task_of_model(model)
         assert isinstance(task, Translation)

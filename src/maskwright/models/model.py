@@ -61,8 +61,8 @@ class Model(nn.Module):
 
     config: its sizes; head_name, head: one of HEAD_NAMES, or None and None for a bare encoder with its pooler (if
     its family has one); tokenizer: the one it was trained with, or None; sentence: how its folder makes vectors of
-    sentences (`hub.sentence.Declared`), or None; task_name: what its folder says it was fine-tuned for, or None.
-    Parameters are left unfilled: `build` fills them,
+    sentences (`hub.sentence.Declared`), or None; task_name, trained_length: what its folder says it was fine-tuned
+    for, and how many tokens a text had in training, or None. Parameters are left unfilled: `build` fills them,
     `hub.load_model` loads them.
     """
 
@@ -98,6 +98,7 @@ class Model(nn.Module):
         self.tokenizer: Any = None
         self.sentence: Any = None
         self.task_name: Any = None
+        self.trained_length: int | None = None
         self.engine: Engine | None = None  # what encodes under inference mode; `inference.ready.place` sets it
         self._compute_dtype: torch.dtype | None = None
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ..api import open_model, predictor_of
 from ..core.errors import InputError, MissingFileError, ModelFolderError
 from ..hub.download import find_folder
-from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
 from ..inference.answer import Answerer
 from ..inference.embed import TextEncoder
 from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
-from ..inference.predict import Predictor, trained_length
+from ..inference.predict import Predictor
 from ..inference.ready import HEADS, role_of, tokenizer_of
 from ..inference.translate import Translating
 from ..models.model import Model
@@ -67,12 +66,12 @@ class Shelved:
     @cached_property
     def generator(self) -> TextGenerator:
         """For continuing texts."""
-        return TextGenerator(self.model, max_length=trained_length(read_facts(self.folder)))
+        return TextGenerator(self.model)
 
     @cached_property
     def translator(self) -> Translating:
         """For translating."""
-        return Translating(self.model, trained_length(read_facts(self.folder)))
+        return Translating(self.model)
 
     def encoder(self, layers: str | int = "last", pooling: str | None = None) -> TextEncoder:
         """For vectors. pooling: None for what the folder declares."""

@@ -62,7 +62,7 @@ def _main(folder: str, texts: str, device: str, precision: str, threads: str) ->
 
     from ..core import storage
     from ..hub.folders import load_model, read_facts
-    from ..inference.predict import Predictor, trained_length
+    from ..inference.predict import Predictor
     from ..inference.ready import place
     from ..tasks.base import task_of_model
 
@@ -72,7 +72,7 @@ def _main(folder: str, texts: str, device: str, precision: str, threads: str) ->
     before = resident_memory()
     facts = read_facts(folder)
     model = place(load_model(folder)[0], device, precision)
-    predictor = Predictor(model, task_of_model(model, facts), trained_length(facts))
+    predictor = Predictor(model, task_of_model(model, facts))
     found = times_of(lambda part: predictor.predict(list(part)), rows)
     print(json.dumps({**found, "memory_mb": (peak_memory() - before) / (1 << 20)}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...hub.folders import load_model, read_facts
-from ...inference.predict import Predictor, trained_length
+from ...inference.predict import Predictor
 from ...inference.ready import place
 from ...tasks import task_of_model
 from .config import BenchmarkConfig
@@ -14,4 +14,4 @@ from .config import BenchmarkConfig
 def open_model(folder: Path, config: BenchmarkConfig) -> Predictor:
     """The model folder of a run, on the benchmark's device and in its number format."""
     model, facts = load_model(folder)[0], read_facts(folder)
-    return Predictor(place(model, config.device, config.precision), task_of_model(model, facts), trained_length(facts))
+    return Predictor(place(model, config.device, config.precision), task_of_model(model, facts))
