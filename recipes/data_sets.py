@@ -14,17 +14,17 @@ SIZES = "sizes.json"
 
 def data_folder() -> Path:
     """$MASKWRIGHT_DATA. Raises InputError where it names no folder."""
-    path = Path(os.environ.get("MASKWRIGHT_DATA", ""))
-    if "MASKWRIGHT_DATA" not in os.environ or not path.is_dir():
+    named = os.environ.get("MASKWRIGHT_DATA", "")
+    if not named or not Path(named).is_dir():
         raise InputError("Set MASKWRIGHT_DATA to the folder of the data sets.")
-    return path
+    return Path(named)
 
 
 def data_file(name: str) -> Path:
     """A file in $MASKWRIGHT_DATA, such as "conll2003/dev.conll". Raises InputError where it is not there."""
-    path = Path(os.environ.get("MASKWRIGHT_DATA", "")) / name
-    if "MASKWRIGHT_DATA" not in os.environ or not path.is_file():
-        raise InputError(f"Set MASKWRIGHT_DATA to a folder with {name}.")
+    path = data_folder() / name
+    if not path.is_file():
+        raise InputError(f"{path} is missing: set MASKWRIGHT_DATA to a folder with {name}.")
     return path
 
 

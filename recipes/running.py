@@ -16,4 +16,5 @@ def run_main(main: Callable[[], None]) -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
+        print("Stopped; the same command goes on from what is finished.", file=sys.stderr)
         sys.exit(130)

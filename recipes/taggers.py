@@ -6,10 +6,11 @@
         -o runs/try
 
 Five taggers: an LSTM that reads from the left, a BiLSTM (Graves and Schmidhuber 2005), one with a CRF (Huang et al.
-2015), the same on the features of two language models that were pre-trained on raw news and stand still (Peters et al.
-2018), and the same on those models with random weights, which shows what the pre-training adds. All train as many
-parameters (the widths of the first three are searched for that), on the same sentences with the same pieces, rate and
-number of epochs, for the seeds 0 to N - 1; the language models are trained once.
+2015), the same with the features of two language models beside its own vectors, models that were pre-trained on raw
+news and stand still (Peters et al. 2018), and the same with those models of random weights, which shows what the
+pre-training adds. All train as many parameters (the widths of the first three are searched for that), on the same
+sentences with the same pieces, rate and number of epochs, for the seeds 0 to N - 1; the language models are trained
+once.
 
 Every training keeps the epoch that is best on sentences of train that are held back. The official dev part is scored
 once, at the end. table.json has the numbers. The defaults are meant for about 40 minutes of one core. Interrupted, the
@@ -47,7 +48,6 @@ from maskwright.train.pretrain_config import PretrainConfig
 from maskwright.train.scratch import network_from_scratch
 
 COLUMNS = {"token": "0", "tag": "3"}
-ON_TOP = {"mix_layers": True, "top_layers": 1}
 MAX_LENGTH = 128
 WIDTHS = range(8, 1024, 2)
 
@@ -100,7 +100,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--batch-size", type=int, default=32)
     options.add_argument("--vocab-size", type=int, default=4000)
     options.add_argument("--hidden", type=int, default=256, help="of the language models, both directions together")
-    options.add_argument("--embedding", type=int, default=50, help="of the taggers from scratch")
+    options.add_argument("--embedding", type=int, default=50, help="of the taggers' own vectors")
     options.add_argument("--pretrain-steps", type=int, default=1000)
     options.add_argument("--pretrain-tokens", type=int, default=4096, help="of a step")
     options.add_argument("--device", default="auto")
@@ -147,7 +147,8 @@ def taggers(chosen: argparse.Namespace, data: Path) -> list[Tagger]:
     elmo = language_models(chosen, data)
     standing = load_model(elmo, None)[0]
     blank = without_training(chosen, standing)
-    lifted = replace(standing.config, **ON_TOP)
+    on_top = {"mix_layers": True, "top_layers": 1, "top_embedding_size": chosen.embedding}
+    lifted = replace(standing.config, **on_top)
     wanted = count(lifted, "tagging-crf", tags) - standing.num_parameters
     found = []
     for name, preset, crf in (
@@ -159,7 +160,7 @@ def taggers(chosen: argparse.Namespace, data: Path) -> list[Tagger]:
         start = {"preset": preset, "tokenizer": data / "tokenizer", "network": network, "crf": crf}
         found.append(Tagger(name, name.lower(), parameters, start))
     for name, folder, model in (("random features", "random", blank), ("ELMo features", "lifted", elmo)):
-        start = {"model": str(model), "network": ON_TOP, "freeze_encoder": True, "crf": True}
+        start = {"model": str(model), "network": on_top, "freeze_encoder": True, "crf": True}
         found.append(Tagger(f"{name}, BiLSTM-CRF", folder, wanted, start))
     for tagger in found:
         note(f"{tagger.name}: {tagger.parameters:,} parameters train.")

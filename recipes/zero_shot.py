@@ -5,8 +5,8 @@
     ... python recipes/zero_shot.py --both-ways --start runs/zero/run/model --epochs 3 --lr 1e-3 -o runs/zero-both
 
 Half of the captions are German to English, the other half English to French; no row has German and French, and no
-caption is in both halves. Shown one way alone, German is always answered in English, so the tag is of no use and is
-not learnt; --both-ways shows each pair in both directions, as Johnson et al. did. --start goes on from a translator.
+caption is in both halves. --both-ways shows each pair in both directions, as Johnson et al. did; either way German is
+only ever answered in English. --start goes on from a translator.
 
 Then the official dev part is translated, and BLEU reported, in every direction that was shown and from German to
 French. Beside it stand what going through English in two steps gets, and the share of French words in what was written:
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -56,32 +57,35 @@ def main() -> None:
     chosen = options.parse_args()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
-    data = prepare(chosen.output / "data", chosen.vocab_size, chosen.both_ways)
+    result = finetune(recipe_of(chosen, prepare(chosen.output / "data", chosen.vocab_size, chosen.both_ways)))
+    show_scores(Translating(place(load(result.model))), (*shown(chosen.both_ways), ZERO_SHOT), chosen.beams)
+
+
+def recipe_of(chosen: argparse.Namespace, data: Path) -> FinetuneConfig:
+    """The training, on the files of `prepare`."""
     new = {"preset": chosen.preset, "tokenizer": data / "tokenizer", "network": NETWORK}
-    result = finetune(
-        FinetuneConfig(
-            task="translation",
-            **({"model": chosen.start} if chosen.start else new),
-            train=data / "train.source.txt",
-            train_target=data / "train.target.txt",
-            dev=data / "held.source.txt",
-            dev_target=data / "held.target.txt",
-            output=chosen.output / "run",
-            epochs=chosen.epochs,
-            batch_tokens=4096,
-            max_length=96,
-            lr=chosen.lr,
-            warmup=1000 if chosen.epochs >= 10 else 0.3,
-            average_checkpoints=min(5, chosen.epochs),
-        )
+    return FinetuneConfig(
+        task="translation",
+        **({"model": chosen.start} if chosen.start else new),
+        train=data / "train.source.txt",
+        train_target=data / "train.target.txt",
+        dev=data / "held.source.txt",
+        dev_target=data / "held.target.txt",
+        output=chosen.output / "run",
+        epochs=chosen.epochs,
+        batch_tokens=4096,
+        max_length=96,
+        lr=chosen.lr,
+        warmup=1000 if chosen.epochs >= 10 else 0.3,
+        average_checkpoints=min(5, chosen.epochs),
     )
-    translator = Translating(place(load(result.model)))
+
+
+def show_scores(translator: Translating, directions: Sequence[tuple[str, str]], beams: int) -> None:
+    """Translate the dev part in every direction, and from German to French in two steps; print what they reach."""
     texts = captions("dev")
-    into = {
-        (source, target): written(translator, texts[source], target, chosen.beams)
-        for source, target in (*shown(chosen.both_ways), ZERO_SHOT)
-    }
-    by_way = written(translator, into["de", "en"], "fr", chosen.beams)
+    into = {(source, target): written(translator, texts[source], target, beams) for source, target in directions}
+    by_way = written(translator, into["de", "en"], "fr", beams)
     for (source, target), found in into.items():
         kind = "never shown" if (source, target) == ZERO_SHOT else "trained"
         report(f"{source} to {target}, {kind}", found, texts[target])

@@ -35,6 +35,7 @@ def networks() -> dict[str, ModelConfig]:
         "bert": ModelConfig(**SMALL, **TOP, pooler=False, pooling="mean", classifier_act="tanh", choice_act="tanh"),
         "elmo": preset("elmo-small", **sizes, **TOP),
         "mix": ModelConfig(**SMALL, mix_layers=True),
+        "beside": preset("elmo-small", **sizes, **TOP, top_embedding_size=6),
     }
 
 
@@ -80,12 +81,23 @@ def test_what_it_cannot_stand_before_is_refused():
         ModelConfig(**{**SMALL, "hidden_size": 33, "num_attention_heads": 3}, top_layers=1)
     with pytest.raises(ConfigError, match="encoder-decoder"):
         replace(preset("transformer-mini"), mix_layers=True)
-    with pytest.raises(ConfigError, match="mix_layers and top_layers"):
+    with pytest.raises(ConfigError, match="only mix_layers, top_layers and top_embedding_size"):
         FinetuneConfig(Path("a"), Path("b"), model="m", network={"hidden_size": 3})
 
 
+def test_vectors_of_its_own_stand_beside_what_the_encoder_gives():
+    made = lively(networks()["beside"], "tagging")
+    batch = Batch.from_sequences(ROWS)
+    encoded = made.encode(batch, hidden_states=True)
+    read = torch.cat([made.top.mix(encoded.hidden_states), made.top.words.weight[batch.input_ids]], dim=-1)
+    torch.testing.assert_close(encoded.hidden, made.top.stack(read, batch.lengths).layers[-1])
+    assert made.top.words.weight.shape == (SMALL["vocab_size"], 6)
+    with pytest.raises(ConfigError, match="top_embedding_size is read by top_layers"):
+        ModelConfig(**SMALL, mix_layers=True, top_embedding_size=6)
+
+
 def test_only_what_is_new_trains_on_a_frozen_encoder():
-    made = lively(networks()["elmo"], "tagging-crf").train()
+    made = lively(networks()["beside"], "tagging-crf").train()
     for parameter in made.encoder.parameters():
         parameter.requires_grad_(False)
     rows = torch.tensor(ROWS[0]).repeat(2, 1)

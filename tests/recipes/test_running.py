@@ -20,7 +20,10 @@ def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("raised", "code", "said"),
-    [(InputError("Set the folder."), 2, "error: Set the folder.\n"), (KeyboardInterrupt(), 130, "")],
+    [
+        (InputError("Set the folder."), 2, "error: Set the folder.\n"),
+        (KeyboardInterrupt(), 130, "Stopped; the same command goes on from what is finished.\n"),
+    ],
 )
 def test_what_the_user_caused_ends_with_the_codes_of_the_commands(
     raised: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]

@@ -89,7 +89,8 @@ class ModelConfig:
     characters.
 
     Between the encoder and a task's head (models/top.py). mix_layers: the head reads a learned mix of all layers, not
-    the last; top_layers: so many LSTMs from both ends stand between them.
+    the last; top_layers: so many LSTMs from both ends stand between them; top_embedding_size: and read, beside what the
+    encoder gives, vectors of the tokens that are learnt with the task; 0 for none.
 
     Raises ConfigError when a value is out of range.
     """
@@ -163,6 +164,7 @@ class ModelConfig:
     space_token_id: int = 5
     mix_layers: bool = False
     top_layers: int = 0
+    top_embedding_size: int = 0
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -290,6 +292,10 @@ class ModelConfig:
         check(
             not self.top_layers or self.hidden_size % 2 == 0,
             f"top_layers read from both ends, each with half of hidden_size {self.hidden_size}: make it even.",
+        )
+        check(
+            self.top_layers > 0 or not self.top_embedding_size,
+            "top_embedding_size is read by top_layers: set them too.",
         )
         check(
             not (self.has_top and self.num_decoder_layers),

@@ -25,6 +25,7 @@ LIMITS = {
     "character_width": 64,
     "space_token_id": 4_000_000,
     "top_layers": 64,
+    "top_embedding_size": 65_536,
 }
 LOWEST = {
     "num_hidden_layers": 0,
@@ -36,6 +37,7 @@ LOWEST = {
     "character_width": 0,
     "space_token_id": 0,
     "top_layers": 0,
+    "top_embedding_size": 0,
 }  # 1 for others
 LARGEST_FIXED_TABLE = 1 << 26  # no file holds it whose size would have to agree
 RECURRENT_CELLS = ("rnn", "gru", "lstm")

@@ -42,7 +42,8 @@ OF_ONE_TASK = {
         "average_checkpoints",
     ),
 }
-TOP = ("mix_layers", "top_layers")  # what can be put between the encoder of a model folder and the new head
+# What can be put between the encoder of a model folder and the new head.
+TOP = ("mix_layers", "top_layers", "top_embedding_size")
 CUTS = ("generation", "translation")  # tasks whose long texts are cut
 IN_WINDOWS = ("tagging", "qa")  # tasks that read long texts in windows without being asked
 
@@ -66,7 +67,7 @@ class FinetuneConfig:
     tokens of a step, both sides counted, instead of batch_size; label_smoothing: the part of the probability that
     training spreads over all tokens; average_checkpoints: the model is the mean of the weights after so many last
     epochs, None for the best epoch's; network: changes of the preset, by names of ModelConfig; of a model folder, what
-    stands between its encoder and the new head (mix_layers, top_layers);
+    stands between its encoder and the new head (mix_layers, top_layers, top_embedding_size);
     crf: judge the tags of a sentence together; contrastive: train the vectors of sentences themselves,
     without a head (task regression; the same as task similarity); long: whether texts of more than max_length tokens
     are cut or read in windows, which share `stride` tokens and are pooled by `pool`, in training at most max_windows of
@@ -227,7 +228,7 @@ class FinetuneConfig:
         check(
             not other or self.preset is not None,
             f"Setting '{', '.join(other)}' of the network goes with --preset (from scratch); to a model folder, only "
-            f"{' and '.join(TOP)} can be added.",
+            f"{', '.join(TOP[:-1])} and {TOP[-1]} can be added.",
         )
         check(
             not (self.average_checkpoints and (self.average_seeds or self.patience)),

@@ -1,7 +1,7 @@
 """Texts that grow: the logits of each row's next token, with the keys and values of what was read before, or without.
 
-Both ways give the same numbers. A row that fills its window goes on in a new one, the last half of what
-it holds: positions count from the window's first token, as they do in training. What a row is beside changes nothing.
+Both ways give the same numbers. A row that fills its window goes on in a new one, the last half of what it holds:
+positions count from the window's first token, as they do in training. What a row is beside changes nothing.
 """
 
 from __future__ import annotations
