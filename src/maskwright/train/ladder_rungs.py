@@ -33,7 +33,7 @@ def rungs_of(config: LadderConfig) -> list[Rung]:
         "num_attention_heads": heads,
         "intermediate_size": 4 * size,
     }
-    top = {"mix_layers": True, "top_layers": 1}
+    top = {"mix_layers": True, "top_layers": 1, "top_embedding_size": size}
     table = {
         "words": Rung("words", "counted words", "TF-IDF of words and pairs, logistic regression", finetune=None),
         "static": Rung(
@@ -48,7 +48,7 @@ def rungs_of(config: LadderConfig) -> list[Rung]:
         "elmo": Rung(
             "elmo",
             "ELMo features",
-            "two language models, frozen; a mix of their layers and a BiLSTM learn",
+            "two language models, frozen; a BiLSTM learns on a mix of their layers and vectors of its own",
             {"preset": "elmo-small", "objective": "bilm", "model": recurrent, "lr": 2e-3},
             {"network": top, "freeze_encoder": True, "lr": 2e-3},
         ),
