@@ -8,7 +8,7 @@ import torch
 
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inspect import cells
-from maskwright.inspect.cells import Readings, correlations, find_units, read_cells, rule_values
+from maskwright.inspect.cells import FoundUnit, Readings, correlations, find_units, read_cells, rule_values
 from maskwright.inspect.cells_page import headline, write_cells
 from maskwright.inspect.rules import RULES
 from maskwright.inspect.text import ReadText, documents_of, tokens_of
@@ -124,6 +124,19 @@ def test_a_page_colours_the_text_and_holds_no_markup_of_it(tmp_path):
     page = (tmp_path / "c.html").read_text()
     assert "Layer 2, unit 3" in page and "Layer 1, unit 0" in page and "cold s" in page
     assert "<b>x" not in page and "were read" in page
+
+
+def test_a_page_draws_each_unit_once_the_best_follower_first(tmp_path):
+    found = [
+        FoundUnit("line", 1, 5, 0.3, 0.2),
+        FoundUnit("quotes", 2, 3, -0.9, -0.8),
+        FoundUnit("depth", 1, 5, 0.2, 0.1),
+    ]
+    write_cells(tmp_path / "c.html", planted(), found, [(2, 3)], "m")
+    page = (tmp_path / "c.html").read_text()
+    places = [page.index(f"Correlation on this half of the text: {rules}") for rules in ("inside quot", "how far")]
+    assert places == sorted(places)
+    assert "how far the line has come +0.20; how many brackets are open +0.10." in page and "As asked for" not in page
 
 
 def test_documents_are_read_as_in_training(tmp_path):

@@ -30,24 +30,34 @@ def write_cells(
     blocks: list[Block] = [
         Table(["Rule", "Layer:unit", "Searched", "Confirmed"], rows, title="Units that follow a rule", note=note)
     ]
-    for one in best:
-        about = f"{RULES[one.rule][1]}: correlation {one.confirmed:+.2f} on this half of the text"
-        blocks.append(_coloured(readings, one.layer, one.unit, about))
-    blocks += [_coloured(readings, layer, unit, "as asked for") for layer, unit in shown]
+    blocks += [_coloured(readings, *unit, about) for unit, about in _drawn(best, shown).items()]
     if readings.is_cut:
         blocks.append(Paragraph(f"The first {len(readings.ends):,} tokens of the text were read."))
     write_report(path, Report(f"cells of {model}", headline(best), blocks=blocks))
+
+
+def _drawn(best: Sequence[FoundUnit], shown: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    """Each (layer, unit) to draw, once, and what it is drawn for; that which follows its rule best comes first."""
+    follows: dict[tuple[int, int], list[str]] = {}
+    for one in sorted(best, key=_strength, reverse=True):
+        follows.setdefault((one.layer, one.unit), []).append(f"{RULES[one.rule][1]} {one.confirmed:+.2f}")
+    about = {unit: f"Correlation on this half of the text: {'; '.join(rules)}" for unit, rules in follows.items()}
+    return {unit: "As asked for" for unit in shown if unit not in about} | about
 
 
 def headline(best: Sequence[FoundUnit]) -> str:
     """What was found, in a sentence. best: the best unit of each rule."""
     if not best:
         return "No rule changes along this text, so no unit could be searched."
-    one = max(best, key=lambda unit: abs(np.nan_to_num(unit.confirmed)))
+    one = max(best, key=_strength)
     return (
         f"Unit {one.unit} of layer {one.layer} tells {RULES[one.rule][1]}: correlation {one.confirmed:+.2f} on text "
         "that the search has not seen."
     )
+
+
+def _strength(unit: FoundUnit) -> float:
+    return abs(float(np.nan_to_num(unit.confirmed)))
 
 
 def _coloured(readings: Readings, layer: int, unit: int, about: str) -> ColouredText:
