@@ -252,17 +252,6 @@ def test_what_the_process_refuses_is_told(served, tmp_path):
     assert run["exit"] == 2 and any("error:" in line for line in run["lines"])
 
 
-def test_names_of_models_are_the_shortest_that_tell_them_apart(tmp_path):
-    from maskwright.studio.shelf import short_names
-
-    assert short_names(["runs/a/model", "runs/b/model"]) == ["a", "b"]
-    assert short_names(["x/a", "y/a"]) == ["x/a", "y/a"]
-    assert short_names(["bert-base-uncased"]) == ["bert-base-uncased"]
-    (tmp_path / "model").mkdir()
-    assert short_names([str(tmp_path / "model")]) == [tmp_path.name]
-    assert short_names([]) == []
-
-
 def test_the_command_says_its_address_and_leaves_by_a_signal(tmp_path):
     import signal
     import subprocess

@@ -76,7 +76,8 @@ def test_a_given_model_is_a_rung_of_its_own(tmp_path: Path):
     first = ladder(recipe(tmp_path, only=("lstm",), seeds=1))
     model = str(first.output / "finetuned" / "lstm" / "model")
     result = ladder(recipe(tmp_path, only=("words",), models=(model,), seeds=1, output=tmp_path / "other"))
-    assert [row["title"] for row in result.rows] == ["counted words", model]
+    assert [row["title"] for row in result.rows] == ["counted words", "lstm"]
+    assert result.rows[1]["about"] == f"{model}, fine-tuned"
     with pytest.raises(MaskwrightError):
         ladder(recipe(tmp_path, models=("nowhere-to-be-found",), output=tmp_path / "third"))
 

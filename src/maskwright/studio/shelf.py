@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..api import open_model, predictor_of
 from ..core.errors import InputError, MissingFileError, ModelFolderError
 from ..hub.download import find_folder
+from ..hub.names import short_names
 from ..hub.sentence import declared_by
 from ..inference.answer import Answerer
 from ..inference.embed import TextEncoder
@@ -155,14 +156,3 @@ def open_shelf(sources: Sequence[str], device: str = "auto", precision: str = "a
         Shelved(name, source, open_model(source, None, device, precision))
         for name, source in zip(names, sources, strict=True)
     ]
-
-
-def short_names(sources: Sequence[str]) -> list[str]:
-    """The shortest ends of paths that tell them apart; the `model` that a run folder ends with says little."""
-    parts = [Path(source).resolve().parts if Path(source).exists() else tuple(source.split("/")) for source in sources]
-    parts = [own[:-1] if len(own) > 1 and own[-1] == "model" else own for own in parts]
-    for length in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(own[-length:]) for own in parts]
-        if len(set(names)) == len(names):
-            return names
-    return list(sources)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..hub.names import short_names
 from .ladder_config import LadderConfig
 
 
@@ -71,8 +72,8 @@ def rungs_of(config: LadderConfig) -> list[Rung]:
         ),
     }
     given = [
-        Rung(f"given-{number}", model, "as given, fine-tuned", None, {"model": model, "lr": config.lr_given})
-        for number, model in enumerate(config.models, 1)
+        Rung(f"given-{number}", name, f"{model}, fine-tuned", None, {"model": model, "lr": config.lr_given})
+        for number, (name, model) in enumerate(zip(short_names(config.models), config.models, strict=True), 1)
     ]
     return [table[name] for name in config.climbed] + given
 
