@@ -91,6 +91,14 @@ def test_complexity_prints_the_table_and_refuses_odd_lengths(folder: Path, maskw
     assert code == 2 and "128,256,512" in said
 
 
+def test_a_page_that_cannot_be_written_is_said_before_any_work(maskwright, tmp_path: Path):
+    (tmp_path / "a.html").mkdir()
+    (tmp_path / "file").write_text("x")
+    for place, reason in (("a.html", "is a folder"), ("file/deep/b.html", "is a file"), ("c.pdf", "ends in .html")):
+        code, out, said = maskwright("complexity", "-o", tmp_path / place)
+        assert code == 2 and not out and reason in said
+
+
 def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright):
     train, dev = labelled(folder / "train.tsv", 40, 1), labelled(folder / "dev.tsv", 20, 2)
     words = ["ladder", "--data", train, "--dev", dev, "--only", "words", "--seeds", 1, "-o", folder / "ladder"]

@@ -59,6 +59,10 @@ def test_translators_are_compared_by_length(folder: Path, maskwright, tmp_path: 
     assert "Scores by length" in (tmp_path / "l.html").read_text(encoding="utf-8")
     code, out, _ = maskwright("lengths", models[0], *data, "--quiet")
     assert code == 0 and "words of the source" in out
+    same = tmp_path / "same.tsv"
+    same.write_text("source\ttarget\n" + "w1 w2\tw1 w2\n" * 12, encoding="utf-8")
+    code, out, _ = maskwright("lengths", models[0], "--data", same, "--quiet")
+    assert code == 0 and "All sources are about 2 words long" in out
     code, _, said = maskwright("lengths", models[0])
     assert code == 2 and "Give --data FILE" in said
 

@@ -92,6 +92,14 @@ def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path: Path, mon
         assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
 
 
+def test_a_place_that_is_none_is_told_with_what_to_do(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="a part of the path is a file; choose another place"):
+        storage.write_text(tmp_path / "file" / "a.txt", "new")
+    with pytest.raises(StorageError, match="a folder has that name; choose another one"):
+        storage.write_text(tmp_path, "new")
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_changed_bit_or_cut_is_found_and_named(tmp_path: Path, data: st.DataObject):
@@ -120,6 +128,18 @@ def test_an_existing_folder_is_not_overwritten_silently(tmp_path: Path):
     fill(tmp_path / "folder", "x")
     with pytest.raises(RunError, match="exists already"), storage.new_folder(tmp_path / "folder"):
         raise AssertionError("must not be entered")
+
+
+def test_only_what_was_written_here_is_replaced(tmp_path: Path):
+    fill(tmp_path / "own", "old")
+    storage.refuse_existing(tmp_path / "own", replace=True)
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "book.txt").write_text("mine")
+    for path in (texts, texts / "book.txt"):
+        with pytest.raises(RunError, match="is not replaced"), storage.new_folder(path, replace=True):
+            raise AssertionError("must not be entered")
+    assert (texts / "book.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "link/inside"])

@@ -9,7 +9,7 @@ import torch
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inspect import cells
 from maskwright.inspect.cells import FoundUnit, Readings, correlations, find_units, read_cells, rule_values
-from maskwright.inspect.cells_page import headline, write_cells
+from maskwright.inspect.cells_page import confirmed_text, headline, write_cells
 from maskwright.inspect.rules import RULES
 from maskwright.inspect.text import ReadText, documents_of, tokens_of
 from maskwright.nn.cells import CELLS
@@ -137,6 +137,17 @@ def test_a_page_draws_each_unit_once_the_best_follower_first(tmp_path):
     places = [page.index(f"Correlation on this half of the text: {rules}") for rules in ("inside quot", "how far")]
     assert places == sorted(places)
     assert "how far the line has come +0.20; how many brackets are open +0.10." in page and "As asked for" not in page
+
+
+@pytest.mark.parametrize("confirmed", [0.02, -0.5])
+def test_a_unit_that_is_not_confirmed_is_not_said_to_tell_anything(confirmed: float):
+    found = [FoundUnit("line", 2, 8, 0.6, confirmed), FoundUnit("line", 1, 4, 0.5, 0.9)]
+    assert headline(found).startswith("No unit is confirmed") and f"{confirmed:+.2f}" in headline(found)
+
+
+def test_a_rule_that_stops_in_the_half_that_confirms_is_said_without_a_number():
+    found = [FoundUnit("quotes", 2, 8, 0.6, float("nan"))]
+    assert "nothing is confirmed" in headline(found) and confirmed_text(found[0]) == "-"
 
 
 def test_documents_are_read_as_in_training(tmp_path):

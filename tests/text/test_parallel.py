@@ -60,9 +60,16 @@ def test_empty_sides_are_all_listed_or_counted(tmp_path: Path):
     assert ([row.line for row in table.rows], table.num_skipped) == ([1, 4, 6], 3)
 
 
-def test_the_same_file_twice_or_nothing_at_all_is_refused(tmp_path: Path):
+def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, _ = files(tmp_path, "ein Hund\nzwei Hunde\n", "\n")
+    rows = read_parallel(source, source).rows
+    assert [(row.text, row.label) for row in rows] == [("ein Hund", "ein Hund"), ("zwei Hunde", "zwei Hunde")]
+    assert "is source and target" in capsys.readouterr().err
+
+
+def test_nothing_at_all_is_refused(tmp_path: Path):
     source, target = files(tmp_path, "\n", "\n")
-    with pytest.raises(InputError, match="as source and as target"):
-        read_parallel(source, source)
     with pytest.raises(InputError, match="no pair of lines"):
         read_parallel(source, target)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from maskwright.core.errors import ConfigError, MaskwrightError, MissingExtraError, RunError
+from looked_at import translator
+from maskwright.core.errors import ConfigError, InputError, MaskwrightError, MissingExtraError, RunError
 from maskwright.train import ladder as module
 from maskwright.train.ladder import ladder
 from maskwright.train.ladder_config import RUNGS, LadderConfig
@@ -80,6 +81,13 @@ def test_a_given_model_is_a_rung_of_its_own(tmp_path: Path):
     assert result.rows[1]["about"] == f"{model}, fine-tuned"
     with pytest.raises(MaskwrightError):
         ladder(recipe(tmp_path, models=("nowhere-to-be-found",), output=tmp_path / "third"))
+
+
+def test_a_translator_is_refused_before_any_rung(tmp_path: Path):
+    translator().save(tmp_path / "translator")
+    with pytest.raises(InputError, match="writes texts"):
+        ladder(recipe(tmp_path, models=(str(tmp_path / "translator"),)))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

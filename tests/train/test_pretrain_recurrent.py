@@ -9,8 +9,10 @@ import pytest
 import torch
 
 import maskwright as mw
+from maskwright.core import registry
 from maskwright.hub.folders import load_model
 from maskwright.inference.held_out_text import score_text
+from maskwright.models.presets import preset
 from maskwright.text.tokenizer import Tokenizer
 from maskwright.train import loop
 from maskwright.train.finetune import finetune
@@ -60,6 +62,12 @@ def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(
     again = pretrain(recipe)
     one, other = (load_model(result.model)[0].state_dict() for result in (run, again))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("name", ["lstm-small", "bilstm-small", "elmo-small"])
+def test_any_recurrent_preset_guesses_what_comes_next_from_the_left(name: str):
+    network = preset(name, **registry.resolve("objective", "clm").network_settings)
+    assert network.attention == "causal" and not network.separate_directions
 
 
 def test_memory_that_goes_on_is_another_run_than_memory_that_does_not(tmp_path: Path, run: PretrainResult):

@@ -110,8 +110,17 @@ def test_words_of_one_kind_have_near_vectors(method, tmp_path: Path):
     assert storage.read_json(result.model / "maskwright.json")["training"]["method"] == method
     with pytest.raises(RunError):  # before the text is read
         train_static_vectors(replace(config, corpus=("nowhere.txt",)))
+    with pytest.raises(RunError, match="is not replaced"):  # a folder of texts is no model
+        train_static_vectors(replace(config, output=tmp_path), replace_folder=True)
+    assert (tmp_path / "t.txt").exists()
     again = train_static_vectors(config, replace_folder=True)
     assert torch.equal(load_model(again.model)[0].word_embeddings, model.word_embeddings)
+
+
+@pytest.mark.parametrize("setting", ["size", "window"])
+def test_sizes_that_no_machine_holds_are_refused(setting: str):
+    with pytest.raises(ConfigError, match=f"{setting} is 99999999999; it must be at most"):
+        StaticConfig(("a.txt",), Path("v"), **{setting: 99_999_999_999})
 
 
 def test_a_text_without_frequent_words_is_refused(tmp_path: Path):

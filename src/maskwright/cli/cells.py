@@ -62,13 +62,17 @@ def cells(
         maskwright cells runs/lstm/model book.txt --unit 2:17 -o unit.html --json
     """
     from ..api import open_model
+    from ..core.config import check
+    from ..core.registry import unknown_name
     from ..inference.ready import tokenizer_of
     from ..inspect.cells import find_units, read_cells
-    from ..inspect.cells_page import headline, write_cells
+    from ..inspect.cells_page import confirmed_text, headline, write_cells
     from ..inspect.rules import RULES
     from ..inspect.text import documents_of, tokens_of
 
     check_page(output)
+    for name in rule or ():
+        check(name in RULES, unknown_name("rule", name, RULES))
     set_threads(threads)
     loaded = open_model(model, ("clm",), device, "fp32")
     shown = [_unit(one, loaded) for one in unit or []]
@@ -80,7 +84,7 @@ def cells(
     if json:
         print_json({"tokens": len(readings.ends), "units": [one.to_json() for one in found]})
         return
-    rows = [[one.rule, f"{one.layer}:{one.unit}", f"{one.searched:+.3f}", f"{one.confirmed:+.3f}"] for one in found]
+    rows = [[one.rule, f"{one.layer}:{one.unit}", f"{one.searched:+.3f}", confirmed_text(one)] for one in found]
     print_table(["rule", "unit", "searched", "confirmed"], rows, right=["searched", "confirmed"])
     print_text(headline(found))
     if output is not None:

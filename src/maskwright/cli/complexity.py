@@ -68,10 +68,15 @@ def complexity(
 
 
 def check_page(output: Path | None) -> None:
-    """Raise ConfigError for a page that is no .html file."""
+    """Raise ConfigError for a page that is no .html file, or that cannot be written where it shall be."""
     from ..core.config import check
 
-    check(output is None or output.suffix.lower() == ".html", f"{output} is no page: give a name that ends in .html.")
+    if output is None:
+        return
+    check(output.suffix.lower() == ".html", f"{output} is no page: give a name that ends in .html.")
+    check(not output.is_dir(), f"{output} is a folder: give the name of a file.")
+    nearest = next(part for part in output.absolute().parents if part.exists())
+    check(nearest.is_dir(), f"{output} cannot be written: {nearest} is a file. Choose another folder.")
 
 
 def _numbers(text: str) -> list[int]:

@@ -26,6 +26,8 @@ from .common import (
 from .complexity import PageOption, check_page
 from .using import MaxLengthOption
 
+POOLINGS = ("mean", "cls", "max")
+
 
 def probe(
     model: Annotated[str, typer.Argument(help="Any model folder, or a name of the hub.")],
@@ -58,13 +60,16 @@ def probe(
         maskwright probe runs/a/model --train tickets.tsv --pooling cls --json
     """
     from ..api import open_model
+    from ..core.config import check
     from ..core.progress import warn
+    from ..core.registry import unknown_name
     from ..inspect.probe import MAX_STEPS
     from ..inspect.probe import probe as probe_layers
     from ..inspect.probe_page import COLUMNS, headline, probe_rows, write_probes
     from ..inspect.probe_rows import read_labelled
 
     check_page(output)
+    check(pooling in POOLINGS, unknown_name("pooling", pooling, POOLINGS))
     set_threads(threads)
     named = parse_columns(columns)
     rows, held = (

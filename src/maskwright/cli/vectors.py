@@ -47,6 +47,7 @@ def vectors(
 
         maskwright vectors corpus.txt --min-count 1 --seed 3 -o vec/ --json
     """
+    from ..core.plural import plural
     from ..train.static_vectors import StaticConfig, train_static_vectors
 
     config = StaticConfig(
@@ -67,7 +68,8 @@ def vectors(
         print_json(result.to_json())
         return
     print_text(
-        f"{result.words:,} words have vectors; {result.unknown:.1%} of {result.tokens:,} words of the text do not."
+        f"{plural(result.words, 'word has a vector', 'words have vectors')}; {result.unknown:.1%} of "
+        f"{plural(result.tokens, 'word')} of the text do not."
     )
     print_text(f"model: {result.model}")
     print_text(f'next:  maskwright similarity {result.model} "a text" "another"')

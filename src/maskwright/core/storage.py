@@ -107,23 +107,31 @@ def open_new(path: Path | str) -> Iterator[IO[bytes]]:
             raise
 
 
-def refuse_existing(path: Path | str) -> None:
-    """Raise RunError unless a new folder may appear under `path`: nothing is there, or an empty folder."""
+def refuse_existing(path: Path | str, *, replace: bool = False) -> None:
+    """Raise RunError unless a new folder may appear under `path`: nothing is there, or an empty folder.
+
+    With `replace`, a folder that `new_folder` wrote may be there too; anything else is never removed.
+    """
     path = Path(path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not replace:
         raise RunError(f"{path} exists already and is not empty: choose another output, or remove it first.")
+    if not (path / MANIFEST).is_file():
+        raise RunError(
+            f"{path} is not replaced: it holds no {MANIFEST}, so it is something else. Choose another output."
+        )
 
 
 @contextmanager
 def new_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     """A folder to fill; it appears under `path`, with its manifest, only when the block ends well.
 
-    With `replace`, a folder that is there is moved away just before the new one is renamed, then removed; without it,
-    an existing non-empty `path` is a RunError.
+    With `replace`, a folder that this function wrote is moved away just before the new one is renamed, then removed;
+    anything else that is there is a RunError.
     """
     path = Path(path)
-    if not replace:
-        refuse_existing(path)
+    refuse_existing(path, replace=replace)
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     retired = path.with_name(f".{path.name}.old-{os.getpid()}")
     with _disk_errors(path):
@@ -298,6 +306,10 @@ def _disk_errors(path: Path | str) -> Iterator[None]:
             errno.EDQUOT: "free some of your quota, or choose another disk",
             errno.EACCES: "check the permissions of the folder",
             errno.EROFS: "the disk is read-only; choose another one",
+            errno.ENOTDIR: "a part of the path is a file; choose another place",
+            errno.EEXIST: "a part of the path is a file; choose another place",
+            errno.EISDIR: "a folder has that name; choose another one",
+            errno.ENAMETOOLONG: "choose a shorter name",
             errno.EFBIG: "the file is larger than the limit set for this process",
         }.get(error.errno or 0, "check the disk")
         reason = error.strerror or str(error)

@@ -12,16 +12,15 @@ from .cells import FoundUnit, Readings
 from .rules import RULES
 
 EXCERPT_TOKENS = 1_200
+CONFIRMED = 0.3  # what is weaker is not said to tell anything
 
 
 def write_cells(
     path: Path, readings: Readings, found: Sequence[FoundUnit], shown: Sequence[tuple[int, int]], model: str
 ) -> None:
     """Write the page. found: units by rule, best first; shown: further units (layer from 1, unit from 0) to draw."""
-    best = [next(one for one in found if one.rule == rule) for rule in dict.fromkeys(one.rule for one in found)]
     rows = [
-        [RULES[one.rule][1], f"{one.layer}:{one.unit}", f"{one.searched:+.3f}", f"{one.confirmed:+.3f}"]
-        for one in found
+        [RULES[one.rule][1], f"{one.layer}:{one.unit}", f"{one.searched:+.3f}", confirmed_text(one)] for one in found
     ]
     note = (
         "Correlation of a unit with a rule on the first half of the text, where it was searched among all units, and "
@@ -30,10 +29,10 @@ def write_cells(
     blocks: list[Block] = [
         Table(["Rule", "Layer:unit", "Searched", "Confirmed"], rows, title="Units that follow a rule", note=note)
     ]
-    blocks += [_coloured(readings, *unit, about) for unit, about in _drawn(best, shown).items()]
+    blocks += [_coloured(readings, *unit, about) for unit, about in _drawn(best_of(found), shown).items()]
     if readings.is_cut:
         blocks.append(Paragraph(f"The first {len(readings.ends):,} tokens of the text were read."))
-    write_report(path, Report(f"cells of {model}", headline(best), blocks=blocks))
+    write_report(path, Report(f"cells of {model}", headline(found), blocks=blocks))
 
 
 def _drawn(best: Sequence[FoundUnit], shown: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
@@ -45,19 +44,33 @@ def _drawn(best: Sequence[FoundUnit], shown: Sequence[tuple[int, int]]) -> dict[
     return {unit: "As asked for" for unit in shown if unit not in about} | about
 
 
-def headline(best: Sequence[FoundUnit]) -> str:
-    """What was found, in a sentence. best: the best unit of each rule."""
-    if not best:
+def headline(found: Sequence[FoundUnit]) -> str:
+    """What was found, in a sentence. found: units by rule, best first."""
+    if not found:
         return "No rule changes along this text, so no unit could be searched."
-    one = max(best, key=_strength)
-    return (
-        f"Unit {one.unit} of layer {one.layer} tells {RULES[one.rule][1]}: correlation {one.confirmed:+.2f} on text "
-        "that the search has not seen."
-    )
+    one = max(best_of(found), key=_strength)
+    if not np.isfinite(one.confirmed):
+        return "No rule changes along the second half of this text, so nothing is confirmed: give a longer text."
+    known = f"correlation {one.confirmed:+.2f} on text that the search has not seen"
+    unit, tells = f"unit {one.unit} of layer {one.layer}", RULES[one.rule][1]
+    if _strength(one) < CONFIRMED:
+        return f"No unit is confirmed. The nearest is {unit}, for {tells}: {known}."
+    return f"{unit.capitalize()} tells {tells}: {known}."
+
+
+def best_of(found: Sequence[FoundUnit]) -> list[FoundUnit]:
+    """The first unit of each rule."""
+    return [next(one for one in found if one.rule == rule) for rule in dict.fromkeys(one.rule for one in found)]
+
+
+def confirmed_text(one: FoundUnit) -> str:
+    """Its correlation where it was not searched, a dash where nothing changes there."""
+    return f"{one.confirmed:+.3f}" if np.isfinite(one.confirmed) else "-"
 
 
 def _strength(unit: FoundUnit) -> float:
-    return abs(float(np.nan_to_num(unit.confirmed)))
+    """How far it is confirmed, below 0 where it turns round or nothing changes."""
+    return float(np.nan_to_num(unit.confirmed * np.sign(unit.searched), nan=-1.0))
 
 
 def _coloured(readings: Readings, layer: int, unit: int, about: str) -> ColouredText:

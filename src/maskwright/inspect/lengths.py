@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.config import check
 from ..core.errors import InputError, MissingExtraError
+from ..core.plural import plural
 from ..core.progress import warn
 from ..models.decoding.beam import Beams
 from ..models.model import Model
@@ -80,7 +81,9 @@ def by_length(
     """
     check(groups >= 2, f"groups is {groups}; it must be at least 2.")
     if len(rows) < 2 * LEAST_ROWS:
-        raise InputError(f"{len(rows)} texts are too few to group by length: give {2 * LEAST_ROWS} or more.")
+        raise InputError(
+            f"{plural(len(rows), 'text is', 'texts are')} too few to group by length: give {2 * LEAST_ROWS} or more."
+        )
     task.meet(model)
     examples = task.examples(rows, model.tokenizer, max_length)
     for remark in task.remarks(examples, name, max_length or 0):

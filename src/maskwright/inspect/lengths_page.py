@@ -39,13 +39,15 @@ def write_lengths(path: Path, found: Sequence[ByLength]) -> None:
 def headline(found: Sequence[ByLength]) -> str:
     """What is left of each from the shortest to the longest sources, in a sentence."""
     first = found[0]
+    if len(first.words) == 1:
+        return f"All sources are about {first.words[0]:.0f} words long: give texts of several lengths to compare them."
     span = f"From {first.words[0]:.0f} to {first.words[-1]:.0f} words of the source"
-    measure, unit = ("token accuracy", "") if first.bleu is None else ("BLEU", "")
+    measure = "token accuracy" if first.bleu is None else "BLEU"
     parts = []
     for name in dict.fromkeys(one.name for one in found):
         own = [one.token_accuracy if one.bleu is None else one.bleu for one in found if one.name == name]
         start, end = (sum(one[place] for one in own) / len(own) for place in (0, -1))
-        parts.append(f"{name} goes from {_shown(start, measure)} to {_shown(end, measure)}{unit}")
+        parts.append(f"{name} goes from {_shown(start, measure)} to {_shown(end, measure)}")
     return f"{span}, {measure}: {'; '.join(parts)}."
 
 

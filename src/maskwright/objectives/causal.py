@@ -33,7 +33,11 @@ class NextTokenPrediction(MaskedLanguageModelling):
     head: ClassVar[str] = "clm"
     parts: ClassVar[tuple[str, ...]] = ("clm",)
     words: ClassVar[str] = "clm"
-    network_settings: ClassVar[dict[str, Any]] = {"attention": "causal", "full_attention_every": 0}
+    network_settings: ClassVar[dict[str, Any]] = {
+        "attention": "causal",
+        "full_attention_every": 0,
+        "separate_directions": False,
+    }
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos")
 
     @classmethod

@@ -25,6 +25,7 @@ from ..core.progress import track
 from ..nn.recurrent import Reading, RecurrentLayer, fill_recurrent
 
 REPEATS = 5
+MOST_NUMBERS = 1 << 30  # of one layer at once: 4 GiB
 LEAST_SECONDS = 0.02  # of one timing: shorter calls are repeated
 
 
@@ -85,11 +86,17 @@ def measure(
     """
     check(len(lengths) >= 3, f"lengths are {list(lengths)}; a power needs at least three.")
     check(list(lengths) == sorted(set(lengths)) and lengths[0] >= 2, f"lengths are {list(lengths)}; they must rise.")
-    check(width >= 1 and filter_width % 2 == 1, f"width {width} must be 1 or more, filter_width {filter_width} odd.")
+    check(width >= 1, f"width is {width}; it must be at least 1.")
+    check(
+        filter_width % 2 == 1 and 1 <= filter_width <= lengths[0],
+        f"filter_width is {filter_width}; it must be odd and at most the shortest length, {lengths[0]}.",
+    )
     check(
         window >= 1 and all(length % window == 0 for length in lengths),
         f"window is {window}; every length must be a multiple of it.",
     )
+    most = max(lengths[-1] ** 2, lengths[-1] * width, filter_width * width**2)
+    check(most <= MOST_NUMBERS, f"A layer would hold {most:,} numbers at once; give shorter lengths or less width.")
     found = []
     with torch.inference_mode(), track("measuring", len(KINDS), "kinds of layers") as progress:
         for number, kind in enumerate(KINDS, 1):

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ..core.errors import InputError, RowError, RowErrors
+from ..core.progress import warn
 from .files import read_lines
 from .tables import Row, Table, shown
 
@@ -15,10 +16,10 @@ def read_parallel(source: Path | str, target: Path | str, *, skip_bad_rows: bool
 
     A pair with an empty side is a bad row, and so is one that cannot be read; blank lines at the end of both files are
     none. Raises RowErrors with every bad row unless they are skipped, and InputError where one file has more lines than
-    the other: from some line on all pairs would be wrong, so that is never skipped.
+    the other: from some line on all pairs would be wrong, so that is never skipped. One file on both sides is told.
     """
     if Path(source).absolute() == Path(target).absolute():
-        raise InputError(f"{source} is given as source and as target: give two files, line by line translations.")
+        warn(f"{source} is source and target: an autoencoder learns from that, a translator does not.")
     rows: list[Row] = []
     bad: list[RowError] = []
     blank: list[RowError] = []  # pairs without any text count only with text behind them

@@ -17,7 +17,7 @@ import torch
 
 from ..core import storage
 from ..core.config import to_dict
-from ..core.errors import MissingExtraError
+from ..core.errors import InputError, MissingExtraError
 from ..core.progress import note, warn
 from ..hub.folders import load_model
 from ..models.device import resolve_device, resolve_precision
@@ -61,7 +61,7 @@ def ladder(config: LadderConfig, *, restart: bool = False) -> LadderResult:
     """Run `config`, or go on with it where it was cut off; a finished run is not run again.
 
     Raises RowErrors for bad rows, RunError when the folder holds another run, ModelFolderError for a given model that
-    cannot be read.
+    cannot be read, InputError for one that writes texts.
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
@@ -86,7 +86,7 @@ class Ladder:
         self.config, self.run = config, run
         self.left_out: dict[str, str] = {}
         for model in config.models:
-            load_model(model, None)  # one that cannot be read is said before any work
+            _check_classifies(model)  # before any work: given models are the last rungs
         recipe = self._finetuning({"preset": "bert-tiny", "tokenizer": run.path / "tokenizer"}, "none")
         task, data = pose_task(recipe, read_data(recipe))
         assert isinstance(task, Classification)
@@ -255,6 +255,13 @@ class Ladder:
                 list(self.corpus), vocab_size=self.config.vocab_size, skip_bad_rows=self.config.skip_bad_rows
             ).save(path)
         return path
+
+
+def _check_classifies(name: str) -> None:
+    """Raise ModelFolderError for a model that cannot be read, InputError for one that takes no head for classes."""
+    model, _ = load_model(name, None)
+    if model.config.num_decoder_layers:
+        raise InputError(f"{name} is an encoder-decoder, which writes texts and has no classes: leave its --model out.")
 
 
 def _joined(row: Row) -> str:

@@ -28,6 +28,7 @@ from ..text.tokenizer import Tokenizer
 
 PRESET = "bag-small"
 BLOCK = 1_000  # sentences that are tokenized at once
+MOST_SIZE, MOST_WINDOW = 10_000, 1_000
 NEGATIVE = 5  # words drawn against each right one
 
 
@@ -56,6 +57,8 @@ class StaticConfig:
         check(self.method in ("skip-gram", "cbow"), f"method is '{self.method}'; it must be skip-gram or cbow.")
         for name in ("size", "window", "min_count", "epochs"):
             check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be at least 1.")
+        for name, most in (("size", MOST_SIZE), ("window", MOST_WINDOW)):
+            check(getattr(self, name) <= most, f"{name} is {getattr(self, name)}; it must be at most {most:,}.")
         check(0 <= self.seed < 2**32, f"seed is {self.seed}; it must be from 0 to {2**32 - 1}.")
 
 
@@ -86,8 +89,7 @@ def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) 
     except ImportError:
         raise MissingExtraError("Training word vectors", "vectors") from None
 
-    if not replace_folder:
-        storage.refuse_existing(config.output)  # before the work, not after it
+    storage.refuse_existing(config.output, replace=replace_folder)  # before the work, not after it
     tokenizer = Tokenizer.train(
         list(config.corpus),
         kind="word",
