@@ -136,7 +136,7 @@ def test_a_page_draws_each_unit_once_the_best_follower_first(tmp_path):
     page = (tmp_path / "c.html").read_text()
     places = [page.index(f"Correlation on this half of the text: {rules}") for rules in ("inside quot", "how far")]
     assert places == sorted(places)
-    assert "how far the line has come +0.20; how many brackets are open +0.10." in page and "As asked for" not in page
+    assert "how far the line has come +0.200; how many brackets are open +0.100." in page and "As asked for" not in page
 
 
 @pytest.mark.parametrize("confirmed", [0.02, -0.5])

@@ -39,7 +39,7 @@ def _drawn(best: Sequence[FoundUnit], shown: Sequence[tuple[int, int]]) -> dict[
     """Each (layer, unit) to draw, once, and what it is drawn for; that which follows its rule best comes first."""
     follows: dict[tuple[int, int], list[str]] = {}
     for one in sorted(best, key=_strength, reverse=True):
-        follows.setdefault((one.layer, one.unit), []).append(f"{RULES[one.rule][1]} {one.confirmed:+.2f}")
+        follows.setdefault((one.layer, one.unit), []).append(f"{RULES[one.rule][1]} {confirmed_text(one)}")
     about = {unit: f"Correlation on this half of the text: {'; '.join(rules)}" for unit, rules in follows.items()}
     return {unit: "As asked for" for unit in shown if unit not in about} | about
 
