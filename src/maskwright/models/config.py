@@ -325,7 +325,7 @@ class ModelConfig:
             ("character_width and num_decoder_layers", self.character_width > 0 and self.num_decoder_layers > 0),
             ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),
             ("a pooler", self.pooler or self.idle_pooler),
-            ("filters of more widths than it has outputs", self.character_width > self.hidden_size),
+            ("a character_width above its hidden_size", self.character_width > self.hidden_size),
         ):
             check(not is_there, f"A recurrent network does not go with {name}.")
 
