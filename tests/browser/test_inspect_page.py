@@ -239,6 +239,10 @@ def test_no_other_script_or_style_may_run(open_look: Any):
 def test_pictures_and_tables_are_saved_as_files(open_look: Any):
     opened = open_look("masked")
     for name, label, suffix in (
+        ("overview", "Save PNG", "png"),
+        ("lines", "Save PNG", "png"),
+        ("layers", "Save SVG", "svg"),
+        ("neurons", "Save CSV", "csv"),
         ("lines", "Save SVG", "svg"),
         ("matrix", "Save PNG", "png"),
         ("matrix", "Save CSV", "csv"),
@@ -250,11 +254,63 @@ def test_pictures_and_tables_are_saved_as_files(open_look: Any):
         assert download.value.suggested_filename.endswith(suffix) and len(data) > 200
         if suffix == "svg":
             assert b"cat" in data and b"<script" not in data
-        if suffix == "csv":
+        if suffix == "png":
+            assert data.startswith(b"\x89PNG")
+        if suffix == "csv" and name == "matrix":
             rows = data.decode().splitlines()
             assert len(rows) == 10 and float(rows[1].split(",")[1]) == pytest.approx(
                 float(pages()["masked"][0][0].attention.main.of(1, 1)[0, 0]), abs=1e-3
             )
+
+
+def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
+    for which in ("masked", "pair", "two texts", "two models"):
+        opened = open_look(which)
+        for tab in opened.page.locator("[role=tab]").all():
+            tab.click()
+            tables = opened.page.locator("main table").count()
+            buttons = opened.page.locator("main button", has_text="Save")
+            assert opened.page.locator("main button", has_text="Save CSV").count() >= tables
+            if tab.text_content() == "Steps":  # strips of colour beside their sentences
+                continue
+            for button in buttons.all():
+                with opened.page.expect_download() as download:
+                    button.click()
+                assert len(download.value.path().read_bytes()) > 20
+        assert opened.complaints == []
+
+
+def test_a_table_holds_no_formula(open_page: Any):
+    opened = open_page(render(*pages()["masked"]).replace('"cat"', '"=cat"'))
+    opened.page.wait_for_selector("main")
+    view(opened, "guesses")
+    with opened.page.expect_download() as download:
+        opened.page.locator("main button", has_text="Save CSV").first.click()
+    rows = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert [row.split(",")[1] for row in rows if "=" in row] == ["'=cat"]
+
+
+def test_what_is_searched_and_chosen_in_a_view_is_in_its_address(open_look: Any):
+    for which, name, act, part, again in (
+        ("masked", "guesses", lambda page: page.fill("[data-key=search]", "ca"), "part=ca", "[data-key=search]"),
+        ("pair", "reasons", lambda page: page.select_option("[data-key=answer]", "1"), "answer=1", "[data-key=answer]"),
+        ("masked", "heads", lambda page: page.select_option("[data-key=to]", "4"), "key=4", "[data-key=to]"),
+        (
+            "translation",
+            "layers",
+            lambda page: page.select_option("[data-key='source token']", "3"),
+            "source=3",
+            "[data-key='source token']",
+        ),
+    ):
+        opened = open_look(which)
+        view(opened, name)
+        act(opened.page)
+        assert part in opened.ask("location.hash")
+        chosen = opened.page.input_value(again)
+        opened.page.reload()
+        opened.page.wait_for_selector(f"main.{name}")
+        assert opened.page.input_value(again) == chosen == part.partition("=")[2]
 
 
 @pytest.mark.slow

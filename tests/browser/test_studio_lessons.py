@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.reading import settled
+from browser.reading import saved, settled
 from maskwright.lessons import catalogue
 from studio.serving import serving
 
@@ -28,6 +28,25 @@ def test_lessons_are_listed_run_and_shown(visit, tmp_path, width, scheme):
         assert opened.ask("document.documentElement.scrollWidth") <= width
         inside = page.frames[-1].evaluate("getComputedStyle(document.body).backgroundColor")
         assert inside == opened.ask("getComputedStyle(document.body).backgroundColor")
+        assert opened.complaints == [] and opened.requests == []
+
+
+def test_pictures_and_tables_of_a_lesson_are_saved(visit, tmp_path):
+    with serving(tmp_path / "runs") as served:
+        opened = visit(served, "/lessons#lesson=big-bird")
+        page = opened.page
+        page.frame_locator("iframe.lesson").locator("svg[role=img]").first.wait_for(timeout=30_000)
+        page.get_by_text("Save its pictures and tables").click()
+        pictures = page.locator(".kept button", has_text="SVG")
+        assert pictures.count() == page.frames[-1].locator("svg[role=img]").count() > 2
+        assert page.locator(".kept button", has_text="CSV").count() == page.frames[-1].locator("table, ul.bars").count()
+        name = pictures.first.get_attribute("aria-label")
+        picture = saved(page, name).decode()
+        assert picture.startswith("<svg") and 'width="' in picture and "var(" not in picture
+        assert saved(page, name.replace("as SVG", "as PNG")).startswith(b"\x89PNG")
+        numbers = saved(page, "Save the table The lesson's numbers as CSV").decode().splitlines()
+        assert numbers[0].split(",")[1:3] == ["the slide", "computed"]
+        assert len(numbers) == 1 + len(served.studio.lessons["big-bird"].checks)
         assert opened.complaints == [] and opened.requests == []
 
 

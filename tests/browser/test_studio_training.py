@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.reading import cells, settled
+from browser.reading import cells, saved, settled
 from maskwright.train.finetune import finetune
 from maskwright.train.run import RunFolder
 from studio.models import tokenizer, write_masked
@@ -43,7 +43,17 @@ def test_runs_are_listed_and_compared(served, visit):
     )
     if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "runs-compared.png", full_page=True)
+    listed = saved(page, "Save the table All runs as CSV").decode().splitlines()
+    assert sorted(line.split(",")[0] for line in listed[1:]) == ["quick", "slow"]
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    settled(page)
+    assert page.get_by_label("Curve", exact=True).input_value() == "eval_accuracy"
+    page.get_by_label("Compare quick").uncheck()
     page.get_by_label("Compare slow").uncheck()
+    settled(page)
+    assert "Choose a run above" in page.locator("section").nth(1).inner_text()
+    page.get_by_label("Compare quick").check()
     settled(page)
     assert page.locator("figure svg path.line").count() == 1
     assert "lr" in {row[0] for row in cells(page, "Settings")}

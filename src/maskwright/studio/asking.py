@@ -117,8 +117,11 @@ def _worded(error: Exception) -> dict[str, Any]:
         rows = [{"line": row.line, "column": row.column, "reason": row.reason} for row in error.rows[:SHOWN_ROWS]]
         return {"error": f"{count} bad row{'' if count == 1 else 's'}: mend the file.", "rows": rows, "count": count}
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
+        if first["type"] == "string_too_long":
+            most = first["ctx"]["max_length"]
+            return {"error": f"{where} is longer than the {most:,} characters that are read here."}
         return {"error": f"The request cannot be used: {where + ': ' if where else ''}{first['msg']}."}
     if isinstance(error, MaskwrightError):
         return {"error": str(error)}

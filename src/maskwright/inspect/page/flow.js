@@ -27,5 +27,6 @@ function flow(reading, map, panel) {
       ))))),
     h("p", { class: "note" }, pipes
       ? "Flow is the most that pipes of these capacities carry from the token at the top to one of the input; of several inputs it need not sum to 1."
-      : "Flow is left out of the page of a long text: maskwright inspect computes it for one token.")));
+      : "Flow is left out of the page of a long text: maskwright inspect computes it for one token."),
+    button("Save CSV", () => saveCsv("flow.csv", [["input", "rollout", ...(pipes ? ["flow"] : [])], ...map.keys.labels.map((label, key) => [label, share[key], ...(pipes ? [pipes[key]] : [])])]), { class: "quiet" })));
 }

@@ -81,7 +81,8 @@ function moved(panel) {
         h("td", {}, h("ul", { class: "shifts" }, one.shifts.filter((shift) => Math.abs(shift.after - shift.before) >= 0.005).map((shift) => h("li", {},
           h("span", { dir: "auto" }, shift.token), ` ${percent(shift.before)} → ${percent(shift.after)}`)))),
       ))))),
-    h("p", { class: "note" }, "Moved is the part of attention that went elsewhere (total variation): 0 % for the same attention, 100 % for none in common.")));
+    h("p", { class: "note" }, "Moved is the part of attention that went elsewhere (total variation): 0 % for the same attention, 100 % for none in common."),
+    button("Save CSV", () => saveCsv("moved.csv", [["layer", "head", "moved"], ...found.heads.map((one) => [one.layer, one.head, one.distance])]), { class: "quiet" })));
 }
 
 // Two models: which layers hold the same, which heads look the same way.
@@ -102,5 +103,6 @@ function compared(panel) {
         h("td", {}, map.layers.includes(one.layer) && map.heads.includes(one.head) ? headButton(map, map.layers.indexOf(one.layer), map.heads.indexOf(one.head), "") : `${one.layer}·${one.head}`),
         h("td", {}, `${one.nearest.layer}·${one.nearest.head}`),
         h("td", { class: "number" }, percent(one.nearest.distance)),
-        h("td", { class: "number" }, one.same_place === undefined ? "" : percent(one.same_place)))))))));
+        h("td", { class: "number" }, one.same_place === undefined ? "" : percent(one.same_place))))))),
+    button("Save CSV", () => saveCsv("partners.csv", [["layer", "head", "nearest layer", "nearest head", "apart"], ...found.heads.map((one) => [one.layer, one.head, one.nearest.layer, one.nearest.head, one.nearest.distance])]), { class: "quiet" })));
 }

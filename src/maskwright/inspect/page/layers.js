@@ -1,7 +1,6 @@
 // The vectors of the tokens, layer by layer: how far each one turns, where they lie, what is near.
 
 const NEAREST = 4;
-const source = { token: -1 }; // of a translator, whose tokens above are those of the target
 
 function layers(reading, map, panel) {
   const own = reading.states;
@@ -9,17 +8,19 @@ function layers(reading, map, panel) {
   const depth = own.norms.shape[0];
   const layer = clamp(map.layers[at(map).layer], 0, depth - 1); // states count the embeddings as 0
   const isOne = reading.maps.length === 1;
-  const chosen = isOne ? at(map).token : Math.min(source.token, side.labels.length - 1);
-  const pick = (token) => { source.token = token; change(isOne ? { token } : {}); };
+  const chosen = isOne ? at(map).token : Math.min(state.source, side.labels.length - 1);
+  const pick = (token) => change(isOne ? { token } : { source: token });
   const turns = side.labels.map((_, token) => Float32Array.from({ length: depth - 1 }, (_, step) => own.turns.get(step, token)));
   const across = { labels: Array.from({ length: depth - 1 }, (_, i) => `layer ${i + 1}`), texts: new Array(depth - 1).fill(0), writes: [] };
   const full = Math.max(1e-6, ...turns.map((row) => Math.max(...row)));
+  const plane = planeOf(own, side, layer, chosen, panel);
   panel.append(
     h("section", {}, h("h3", {}, "How far each layer turns a token"),
       h("p", { class: "note" }, "1 less the cosine of a token's vector with its own one layer before."),
       heat(panel, { rows: turns, down: side, across, name: "turns", chosen, full, pick })),
-    h("section", {}, h("h3", {}, `Where the tokens lie behind layer ${layer}`), planeOf(own, side, layer, chosen, panel),
-      h("p", { class: "note" }, "The first two principal components of this layer's vectors. What is near here need not be near in all dimensions.")),
+    h("section", {}, h("h3", {}, `Where the tokens lie behind layer ${layer}`), plane,
+      h("p", { class: "note" }, "The first two principal components of this layer's vectors. What is near here need not be near in all dimensions."),
+      saves(`layer-${layer}`, () => plane)),
   );
   if (own.near) panel.append(nearest(own, side, depth, chosen >= 0 ? chosen : Math.max(0, side.texts.findIndex((text) => text >= 0)), isOne ? null : pick));
 }
@@ -57,5 +58,6 @@ function nearest(own, side, depth, token, pick) {
         const others = best(cosines, NEAREST + 1).filter((index) => index !== token).slice(0, NEAREST);
         return h("tr", {}, h("th", { scope: "row" }, layer === 0 ? "embeddings" : layer),
           h("td", {}, h("ul", { class: "shifts" }, others.map((index) => h("li", {}, h("span", { dir: "auto" }, side.labels[index]), ` ${cosines[index].toFixed(2)}`)))));
-      })))));
+      })))),
+    button("Save CSV", () => saveCsv("nearest.csv", [["layer", ...side.labels], ...Array.from({ length: depth }, (_, layer) => [layer, ...own.near.row(layer, token)])]), { class: "quiet" }));
 }

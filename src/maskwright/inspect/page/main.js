@@ -77,7 +77,7 @@ function draw(keepFocus = true) {
   for (const [reading, part] of readings) {
     const map = reading.maps[Math.min(state.kind, reading.maps.length - 1)];
     view(reading, map, part.appendChild(h("div", { class: "content" })));
-    if (name === "lines") part.append(button("Save SVG", () => saveSvg("attention.svg", pictureOfLines(part, map)), { class: "quiet" }));
+    if (name === "lines") part.append(saves("attention", () => pictureOfLines(part, map)));
   }
   if (kept) {
     const again = document.querySelector(`[data-key="${CSS.escape(kept)}"]`);

@@ -39,6 +39,10 @@ function neurons(reading, map, panel) {
       h("div", { class: "strip" }, stripOf(asked, full.key, Math.max(strip, 200), colours, "query", 18), h("span", { class: "note" }, `q: ${size} numbers, ${signedRange(full.key)}`))),
     h("div", { class: "wide" }, table),
     h("p", { class: "note" }, `score = sum of q × k / √${size}${position ? " + what relative positions add" : ""}; weight = softmax of the scores over all keys${map.causal ? " that a token may see" : ""}. Blue is above 0, orange below.`),
+    button("Save CSV", () => saveCsv("neurons.csv", [
+      ["key of", "score", "weight", ...Array.from(asked, (_, i) => `k ${i + 1}`), ...Array.from(asked, (_, i) => `q × k ${i + 1}`)],
+      ...rows.map((row) => [map.keys.labels[row.index], row.score, row.weight, ...row.own, ...row.product]),
+    ]), { class: "quiet" }),
   );
 }
 

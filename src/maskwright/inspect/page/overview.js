@@ -30,7 +30,22 @@ function overview(reading, map, panel) {
     });
     box.append(line);
   });
-  panel.append(box, legendOf(map));
+  panel.append(box, h("div", { class: "below" }, button("Save PNG", () => savePng("heads.png", sheetOf(box, map)), { class: "quiet" })), legendOf(map));
+}
+
+// All heads as one picture, layers down, heads across.
+function sheetOf(box, map) {
+  const [edge, step, side] = [28, 78, 72];
+  const colours = theme();
+  const [picture, context] = canvas(edge + step * map.heads.length, edge + step * map.layers.length, "All heads");
+  context.fillStyle = css(colours.paper);
+  context.fillRect(0, 0, picture.width, picture.height);
+  context.imageSmoothingEnabled = false;
+  box.querySelectorAll(".thumb canvas").forEach((one, i) => context.drawImage(one, edge + step * (i % map.heads.length), edge + step * Math.floor(i / map.heads.length), side, side));
+  Object.assign(context, { font: `12px ${colours.font}`, fillStyle: colours.soft, textAlign: "center", textBaseline: "middle" });
+  map.heads.forEach((head, column) => context.fillText(head, edge + step * column + side / 2, edge / 2));
+  map.layers.forEach((layer, row) => context.fillText(layer, edge / 2, edge + step * row + side / 2));
+  return picture;
 }
 
 const SIGNS = {

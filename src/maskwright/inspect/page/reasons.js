@@ -1,18 +1,16 @@
 // What an answer rests on: how much each token adds to it, by integrated gradients.
 
-const chosenAnswer = { index: 0 };
-
 function reasons(reading, map, panel) {
   const all = reading.attributions;
   if (!all.length) {
     panel.append(h("p", { class: "note" }, "There is no answer to explain here: classifiers, regressions and masked words of shorter texts have one."));
     return;
   }
-  const index = clamp(chosenAnswer.index, 0, all.length - 1);
+  const index = clamp(state.answer, 0, all.length - 1);
   const own = all[index];
   const full = Math.max(1e-9, ...own.values.map(Math.abs));
   const colours = theme();
-  const picker = h("select", { "aria-label": "answer", "data-key": "answer", onchange: () => { chosenAnswer.index = Number(picker.value); redraw(); } },
+  const picker = h("select", { "aria-label": "answer", "data-key": "answer", onchange: () => change({ answer: Number(picker.value) }) },
     all.map((one, i) => h("option", { value: i, selected: i === index }, `${one.answer}  (${signed(one.at_text)})`)));
   const text = h("p", { class: "marked", dir: "auto" }, own.tokens.labels.map((label, token) => {
     const rgb = shade(colours, (0.85 * own.values[token]) / full);

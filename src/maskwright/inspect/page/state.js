@@ -8,7 +8,12 @@ const state = {
   token: -1, // of the queries; -1 for all
   key: -1, // of the keys
   root: false, // whether shades are those of the roots
+  source: -1, // in Layers of a translator, whose tokens above are those of the target: the one of the source
+  place: -1, // in Guesses: where
+  part: "", // in Guesses: what is searched
+  answer: -1, // in Reasons: which, -1 for the first
 };
+const PLACES = ["token", "key", "source", "place", "answer"];
 let redraw = () => {};
 
 function change(values, keepFocus = true) {
@@ -19,12 +24,18 @@ function change(values, keepFocus = true) {
   if (!state.heads.length) state.heads = [0];
   if (state.token >= map.queries.labels.length) state.token = -1;
   if (state.key >= map.keys.labels.length) state.key = -1;
+  writeAddress();
+  redraw(keepFocus);
+}
+
+function writeAddress() {
+  const map = data.readings[0].maps[state.kind];
   const own = new URLSearchParams({ view: state.view, layer: map.layers[state.layer], heads: state.heads.map((head) => map.heads[head]).join(".") });
   if (state.kind) own.set("kind", map.kind);
-  if (state.token >= 0) own.set("token", state.token);
+  for (const name of PLACES) if (state[name] >= 0) own.set(name, state[name]);
+  if (state.part) own.set("part", state.part);
   if (state.root) own.set("shade", "root");
   history.replaceState(null, "", `#${own}`);
-  redraw(keepFocus);
 }
 
 // A page of two texts opens with the head that moved most, and the word that was asked.
@@ -62,8 +73,9 @@ function readAddress() {
   state.layer = Math.max(0, map.layers.indexOf(Number(own.get("layer"))));
   state.heads = (own.get("heads") || "").split(".").map((head) => map.heads.indexOf(Number(head))).filter((head) => head >= 0);
   if (!state.heads.length) state.heads = [0];
-  const token = own.get("token");
-  state.token = token === null || !/^\d+$/.test(token) ? -1 : Number(token);
+  for (const name of PLACES) state[name] = /^\d{1,6}$/.test(own.get(name) ?? "") ? Number(own.get(name)) : -1;
   if (state.token >= map.queries.labels.length) state.token = -1;
+  if (state.key >= map.keys.labels.length) state.key = -1;
+  state.part = own.get("part") ?? "";
   state.root = own.get("shade") === "root";
 }

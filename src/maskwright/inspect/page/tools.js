@@ -85,8 +85,15 @@ function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+// The buttons that save an SVG. pictureOf: gives it, in the page.
+function saves(name, pictureOf) {
+  return h("div", { class: "below" },
+    button("Save SVG", () => save(`${name}.svg`, fileOf(pictureOf())), { class: "quiet" }),
+    button("Save PNG", () => saveDrawn(`${name}.png`, pictureOf()), { class: "quiet" }));
+}
+
 // An SVG as a file of its own: the colours it takes from the page are written into it.
-function saveSvg(name, picture) {
+function fileOf(picture) {
   const copy = picture.cloneNode(true);
   const own = picture.querySelectorAll("*");
   copy.querySelectorAll("*").forEach((element, i) => {
@@ -97,7 +104,22 @@ function saveSvg(name, picture) {
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.style.background = getComputedStyle(document.documentElement).getPropertyValue("--paper");
-  save(name, new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
+  return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
+}
+
+// The same as points, twice as many each way as it has units.
+async function saveDrawn(name, picture) {
+  const [width, height] = ["width", "height"].map((side) => Number(picture.getAttribute(side)));
+  const drawn = new Image();
+  drawn.src = URL.createObjectURL(fileOf(picture));
+  await drawn.decode();
+  URL.revokeObjectURL(drawn.src);
+  const points = h("canvas", { width: 2 * width, height: 2 * height });
+  const context = points.getContext("2d");
+  context.fillStyle = css(theme().paper);
+  context.fillRect(0, 0, points.width, points.height);
+  context.drawImage(drawn, 0, 0, points.width, points.height);
+  savePng(name, points);
 }
 
 function savePng(name, picture) {
@@ -105,7 +127,10 @@ function savePng(name, picture) {
 }
 
 function saveCsv(name, rows) {
-  const cell = (value) => (/[",\n\r]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+  const cell = (value) => {
+    const text = typeof value !== "number" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value); // no formula for a spreadsheet
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
   save(name, new Blob([rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n"], { type: "text/csv" }));
 }
 

@@ -25,7 +25,7 @@ router = APIRouter()
 class AskedAttention(Asked):
     """A text, or a pair, or of an encoder-decoder a text and its target; kind: which attention, "" for the main one.
 
-    layer, head: numbers from 1; of a head that is not there, the last one is meant.
+    layer, head: numbers from 1; of a head that is not there, the last one is meant, of a kind the main one.
     """
 
     model: Name
@@ -46,9 +46,10 @@ class AskedNeurons(AskedAttention):
 def attention(studio: Here, asked: Annotated[AskedAttention, body(AskedAttention)]) -> Json:
     """The weights of one head as they are, all heads in 256 steps, and the heads that fit each pattern best."""
     model = studio.model(asked.model).model
+    options = _options(model, asked)
     with studio.computing:
-        found = attention_in(model, _text(model, asked), **_options(model, asked))
-    shown = found.of(asked.kind or None)
+        found = attention_in(model, _text(model, asked), **options)
+    shown = found.of(asked.kind if asked.kind in {one.kind for one in found.maps} else None)
     layer, head = min(asked.layer, shown.layers[-1]), min(asked.head, shown.heads[-1])
     steps = np.rint(shown.weights * 255).astype(np.uint8)  # [layers, heads, queries, keys]
     return Json(
@@ -66,7 +67,7 @@ def attention(studio: Here, asked: Annotated[AskedAttention, body(AskedAttention
             "weights": shown.of(layer, head).tolist(),
             "all": b64encode(steps.tobytes()).decode("ascii"),
             "patterns": [one.to_json(SHOWN_HEADS) for one in patterns_of(shown)],
-            "most": MOST_TOKENS,
+            "most": options["max_length"],
         }
     )
 

@@ -1,6 +1,8 @@
 // Asking the studio: JSON in, JSON out; the newest question counts.
 
-import { say } from "./dom.js";
+import { make, say } from "./dom.js";
+
+const SILENT = "The studio does not answer: is it still running?";
 
 /** A refusal: its sentence, and what came with it. */
 export class Refusal extends Error {
@@ -10,6 +12,9 @@ export class Refusal extends Error {
   }
 }
 
+/** Nothing can be asked yet: the sentence says what is wanted, and stands where the answer would. */
+export class Missing extends Error {}
+
 /** Ask with a body (POST) or without one (GET). Throws Refusal. */
 export async function ask(path, body, signal) {
   const options = { signal, credentials: "same-origin" };
@@ -18,51 +23,62 @@ export async function ask(path, body, signal) {
     options.headers = { "content-type": "application/json" };
     options.body = JSON.stringify(body);
   }
-  let answer;
+  let [answer, text] = [null, ""];
   try {
     answer = await fetch(path, options);
+    text = await answer.text();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refusal("The studio does not answer: is it still running?", {});
+    if (error.name === "AbortError") throw error; // a newer question came
+    throw new Refusal(SILENT, {});
   }
-  const found = await answer.json().catch((error) => {
-    if (error.name === "AbortError") throw error; // a newer question came while this answer was read
-    return {};
-  });
-  if (!answer.ok) throw new Refusal(found.error ?? `The studio refused (${answer.status}).`, found);
+  if (!answer.headers.get("content-type")?.startsWith("application/json")) {
+    throw new Refusal(text.trim() || `The studio refused (${answer.status}).`, {}); // the guard's own sentence
+  }
+  const found = JSON.parse(text);
+  if (!answer.ok) throw new Refusal(found.error, found);
   return found;
 }
 
 /**
  * A function that runs `work(signal)` soon after it was last called, and drops what came before. `where` is dimmed while
- * it waits. A refusal is told at the foot of the page.
+ * it waits, and after a refusal, which is told at the foot of the page: what it shows belongs to an earlier question.
+ * What is missing stands in its place.
  */
 export function live(work, where, wait = 30) {
   let timer = 0;
   let running = null;
   let newest = null;
   let told = ""; // the refusal of this one, which its next success takes away
+  const wanted = make("p", { class: "note" });
+  const settle = (error) => {
+    const isMissing = error instanceof Missing;
+    wanted.textContent = isMissing ? error.message : "";
+    if (isMissing) where.before(wanted);
+    else wanted.remove();
+    where.hidden = isMissing;
+    where.classList.toggle("stale", error instanceof Refusal);
+    if (told && document.getElementById("status").textContent === told) say("");
+    told = error instanceof Refusal ? error.message : "";
+    if (told) say(told);
+  };
   return () => {
     clearTimeout(timer);
     const own = (newest = new AbortController());
-    where?.classList.add("busy");
+    where.classList.add("busy");
     timer = setTimeout(async () => {
       running?.abort();
       running = own;
       try {
         await work(own.signal);
-        if (own === newest && told) {
-          if (document.getElementById("status").textContent === told) say("");
-          told = "";
-        }
+        if (own === newest) settle(null);
       } catch (error) {
         if (error.name === "AbortError") return;
-        if (!(error instanceof Refusal)) throw error;
-        if (own === newest) say((told = error.message));
+        if (!(error instanceof Refusal || error instanceof Missing)) throw error;
+        if (own === newest) settle(error);
       } finally {
         if (own === newest) {
-          where?.classList.remove("busy");
-          where?.dispatchEvent(new CustomEvent("settled", { bubbles: true }));
+          where.classList.remove("busy");
+          where.dispatchEvent(new CustomEvent("settled", { bubbles: true }));
         }
       }
     }, wait);

@@ -23,7 +23,8 @@ export function svgText(svg) {
   });
   const { width, height } = size(svg);
   const paper = document.createElementNS(svg.namespaceURI, "rect");
-  Object.entries({ width, height, fill: getComputedStyle(document.body).backgroundColor }).forEach(([name, value]) => paper.setAttribute(name, value));
+  Object.entries({ width, height, fill: getComputedStyle(svg.ownerDocument.body).backgroundColor }).forEach(([name, value]) => paper.setAttribute(name, value));
+  for (const [name, value] of Object.entries({ width, height })) copy.setAttribute(name, value);
   copy.prepend(paper);
   copy.setAttribute("xmlns", svg.namespaceURI);
   return new XMLSerializer().serializeToString(copy);
@@ -65,5 +66,6 @@ export function download(name, content, type) {
 }
 
 function size(svg) {
-  return { width: Number(svg.getAttribute("width")), height: Number(svg.getAttribute("height")) };
+  const { width, height } = svg.viewBox.baseVal; // a picture that fills its place names no other size
+  return { width: Number(svg.getAttribute("width")) || width, height: Number(svg.getAttribute("height")) || height };
 }

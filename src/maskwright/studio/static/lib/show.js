@@ -1,11 +1,15 @@
 // Tables and pictures with a heading, each with the buttons that save it.
 
-import { fixed, make, refill } from "./dom.js";
+import { fixed, grouped, make, refill } from "./dom.js";
 import { csvText, download, pngBlob, svgText } from "./save.js";
+
+const MOST_ROWS = 1000; // that are drawn: more would keep the page from answering, and nobody reads them
 
 /**
  * A table. columns: [{ name, kind }], kind "number", "code", "word" or none; `update(rows)` fills it, a row being values
- * or { cells, class }; a value may be { text, value, class }: what is shown, what CSV gets, and how it looks.
+ * or { cells, class }; a value may be { text, value, class, node }: what is shown, what CSV gets, how it looks, and
+ * an element to show instead of the text.
+ * Of very many rows the first are shown; CSV has all.
  */
 export function table(title, columns, { file = "table", scroll = true, level = "h3" } = {}) {
   let rows = [];
@@ -16,10 +20,14 @@ export function table(title, columns, { file = "table", scroll = true, level = "
   const above = make("div", { class: "above" }, make(level, { text: title }), tools);
   const box = make("div", { class: scroll ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title });
   box.append(make("table", {}, make("thead", {}, make("tr", {}, heads)), body));
+  const more = make("p", { class: "note" });
   const whole = make("div", { class: "result" }, above, box);
   whole.update = (given) => {
     rows = given.map((row) => row.cells ?? row);
-    refill(body, given.map((row) => make("tr", { class: row.class ?? null }, (row.cells ?? row).map((value, index) => cellOf(value, columns[index])))));
+    more.textContent = `The first ${grouped(MOST_ROWS)} of ${grouped(rows.length)} rows; the CSV has all.`;
+    if (rows.length > MOST_ROWS) box.after(more);
+    else more.remove();
+    refill(body, given.slice(0, MOST_ROWS).map((row) => make("tr", { class: row.class ?? null }, (row.cells ?? row).map((value, index) => cellOf(value, columns[index])))));
   };
   return whole;
 }
@@ -28,7 +36,7 @@ function cellOf(value, column) {
   const rich = value !== null && typeof value === "object";
   const shown = rich ? value.text : value;
   const names = [column?.kind, rich ? value.class : null].filter(Boolean).join(" ");
-  return make("td", { class: names || null, text: shown === null || shown === undefined ? "" : String(shown) });
+  return make("td", { class: names || null }, rich && "node" in value ? value.node : String(shown ?? ""));
 }
 
 const plain = (value) => (value !== null && typeof value === "object" ? (value.value ?? value.text) : value);
@@ -76,7 +84,8 @@ export function picture(title, { file = "picture", level = "h3" } = {}) {
   return whole;
 }
 
-function button(text, label, action) {
+/** A small button that saves something. */
+export function button(text, label, action) {
   return make("button", { type: "button", class: "quiet", "aria-label": label, title: label, text, on: { click: action } });
 }
 

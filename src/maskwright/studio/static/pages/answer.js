@@ -1,6 +1,6 @@
 // Answer: where in a text the answer to a question stands, and what else it could be.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Missing } from "../lib/ask.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
@@ -26,7 +26,7 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const { model, question, text, top_k: count } = form.state;
-    if (!question.trim() || !text.trim()) return;
+    if (!question.trim() || !text.trim()) throw new Missing("The answer stands here as soon as there are a question and a text.");
     const asked = Math.min(Math.max(Number(count) || 5, 1), 20);
     const { answer, candidates } = await ask("/api/answer", { model, question, context: text, top_k: Math.trunc(asked) }, signal);
     const figure = (name, value) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }));

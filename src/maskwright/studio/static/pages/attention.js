@@ -1,6 +1,6 @@
 // Attention: one head as lines or as a matrix, all heads at once, what a weight is made of, which head does what.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Missing } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
 import { headGrid, headLines } from "../lib/charts/heads.js";
 import { neurons } from "../lib/charts/neurons.js";
@@ -11,11 +11,12 @@ import { matrixTable, picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const EXAMPLE = "The animal didn't cross the street because it was too tired.";
+const ITSELF = "of the text to itself";
 
 page(({ root, models }) => {
   let update = () => {};
   const form = new Form({ model: models[0].name, text: EXAMPLE, pair: "", kind: "", layer: "1", head: "1", view: "lines", token: "" }, () => update());
-  const kind = form.choice("kind", "Attention", [["", "of the text to itself"]]);
+  const kind = form.choice("kind", "Attention", [[form.state.kind, form.state.kind || ITSELF]]);
   const [layer, head] = [form.choice("layer", "Layer", numbered(form.state.layer)), form.choice("head", "Head", numbered(form.state.head))];
   const view = form.choice("view", "Show", [["lines", "lines between tokens"], ["matrix", "the matrix"], ["neurons", "query and key, element by element"]]);
   const source = make("p", { class: "note" });
@@ -34,13 +35,12 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const asked = { model: form.state.model, text: form.state.text, pair: form.state.pair || null, kind: form.state.kind, layer: Number(form.state.layer) || 1, head: Number(form.state.head) || 1 };
-    if (!asked.text.trim()) return;
-    const known = [...form.controls.kind.options].map((option) => option.value);
-    if (!known.includes(asked.kind)) asked.kind = "";
+    if (!asked.text.trim()) throw new Missing("The weights stand here as soon as there is a text.");
     const found = await ask("/api/attention", asked, signal);
     const token = /^\d+$/.test(form.state.token) && Number(form.state.token) < found.queries.length ? Number(form.state.token) : -1;
     choicesOf(form, found);
-    source.textContent = found.source + (found.is_given ? "" : " The model wrote the target itself.");
+    const cut = Math.max(found.queries.length, found.keys.length) >= found.most ? ` The first ${found.most} tokens are shown.` : "";
+    source.textContent = found.source + (found.is_given ? "" : " The model wrote the target itself.") + cut;
     looking(tokens, found, token, form);
     const name = `Layer ${found.layer}, head ${found.head}`;
     drawn.rename(name);
@@ -48,7 +48,7 @@ page(({ root, models }) => {
     const pick = (index) => form.set("token", index === token ? "" : String(index));
     if (form.state.view === "matrix") drawn.update(heat(found.queries, found.keys, found.weights, { name, chosen: token, onpick: pick }));
     else if (form.state.view === "lines") drawn.update(headLines(found.queries, found.keys, found.weights, { token, onpick: pick, name }));
-    else await elements(drawn, { ...asked, token: Math.max(token, 0) }, found, signal);
+    else await elements(drawn, { ...asked, kind: found.kind, token: Math.max(token, 0) }, found, signal);
     refill(place, matrixTable(found.queries, found.keys, found.weights, { summary: `${name}: the weights as a table`, title: "Weights as a table", file: "weights" }));
     const bytes = Uint8Array.from(atob(found.all), (letter) => letter.charCodeAt(0));
     const [rows, columns] = [found.queries.length, found.keys.length];
@@ -83,7 +83,7 @@ function choicesOf(form, found) {
   const count = (most) => Array.from({ length: most }, (_, index) => [String(index + 1), String(index + 1)]);
   refresh("layer", count(found.layers), String(found.layer));
   refresh("head", count(found.heads), String(found.head));
-  refresh("kind", found.kinds.length > 1 ? found.kinds.map((one) => [one.kind, one.kind]) : [["", "of the text to itself"]], found.kinds.length > 1 ? found.kind : "");
+  refresh("kind", found.kinds.length > 1 ? found.kinds.map((one) => [one.kind, one.kind]) : [["", ITSELF]], found.kinds.length > 1 ? found.kind : "");
 }
 
 /** The tokens as buttons: one of them is shown alone, or none. */

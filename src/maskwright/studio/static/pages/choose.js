@@ -1,6 +1,6 @@
 // Choose: which of several texts goes on best.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Missing } from "../lib/ask.js";
 import { bars } from "../lib/charts/bars.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
@@ -23,7 +23,7 @@ page(({ root, models }) => {
   update = live(async (signal) => {
     const { model, text, question } = form.state;
     const choices = form.state.choices.split("\n").map((line) => line.trim()).filter(Boolean);
-    if (!text.trim() || choices.length < 2) return;
+    if (!text.trim() || choices.length < 2) throw new Missing("The choice stands here as soon as there are a context and two choices.");
     const { answer } = await ask("/api/choose", { model, text, question, choices }, signal);
     refill(chosen, `${text} `, make("mark", { text: answer.choice }));
     const rows = answer.choices.map((label, index) => ({ label, value: answer.probabilities[index], shown: fixed(answer.probabilities[index]), strong: index === answer.label }));

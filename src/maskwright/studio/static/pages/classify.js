@@ -1,6 +1,6 @@
 // Classify: the class, number or error of a text as it is typed, with the probability of every class.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Missing } from "../lib/ask.js";
 import { bars } from "../lib/charts/bars.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
@@ -21,7 +21,7 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const { model, text, pair } = form.state;
-    if (!text.trim()) return;
+    if (!text.trim()) throw new Missing("The answer stands here as soon as there is a text.");
     const { answer } = await ask("/api/classify", { model, text, pair: pair || null }, signal);
     refill(verdict, figuresOf(answer));
     both.hidden = !answer.probabilities;

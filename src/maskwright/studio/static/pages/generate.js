@@ -8,14 +8,17 @@ import { section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 page(({ root, models }) => {
-  let update = () => {};
+  let [update, changed] = [() => {}, () => {}];
   const form = new Form(
-    { model: models[0].name, text: "Neurocomputing is", k: "3", length: "8", tokens: "40", how: "draw", temperature: "0.8", top_k: "40", seed: "0" },
-    (_, name) => (!name || ["model", "text", "k", "length"].includes(name)) && update(),
+    { model: models[0].name, text: "Neurocomputing is", k: "3", length: "8", tokens: "40", how: "draw", temperature: "0.8", top_k: "40", seed: "0", written: "no" },
+    (_, name) => {
+      if (!name || ["model", "text", "k", "length"].includes(name)) update();
+      if (!["k", "length", "written"].includes(name)) changed(name);
+    },
   );
   const editor = form.area("text", "Text", { rows: 4, "aria-autocomplete": "list", "aria-controls": "suggestions" });
   root.append(section("Editor", modelField(form, models), editor, ...suggesting(form, (run) => (update = run))));
-  root.append(writing(form));
+  root.append(writing(form, (onchange) => (changed = onchange)));
   writeState(form.state);
   update();
 });
@@ -72,14 +75,15 @@ function suggesting(form, ready) {
 }
 
 /** Longer continuations, when asked. */
-function writing(form) {
+function writing(form, ready) {
   const results = make("div", { class: "result", "aria-live": "polite" });
   const go = make("button", { type: "button", class: "main", text: "Write on" });
   const all = table("Continuations", [{ name: "text" }, { name: "log probability", kind: "number" }, { name: "tokens", kind: "number" }, { name: "ended by", kind: "word" }], { file: "continuations" });
-  go.addEventListener("click", async () => {
+  const write = async () => {
     const { model, text, tokens, how, temperature, top_k: most, seed } = form.state;
     const isDrawn = how === "draw";
     go.disabled = true;
+    form.set("written", "yes"); // so that the address brings these texts back
     try {
       const found = await ask("/api/generate", {
         model, text, max_new_tokens: whole(tokens, 1, 300, 40), temperature: isDrawn ? Math.max(Number(temperature) || 1, 0.01) : null,
@@ -90,11 +94,19 @@ function writing(form) {
       all.update(found.continuations.map((one) => [one.text, { text: fixed(one.score, 2), value: one.score }, one.num_tokens, one.ended_by]));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
+      form.set("written", "no");
       say(error.message);
     } finally {
+      results.classList.toggle("stale", form.state.written !== "yes");
       go.disabled = false;
-      go.focus();
     }
+  };
+  go.addEventListener("click", () => write().then(() => go.focus()));
+  ready((name) => {
+    if (form.state.written !== "yes") return;
+    if (!name) return write(); // another address
+    form.set("written", "no");
+    results.classList.add("stale");
   });
   const fields = make(
     "div", { class: "fields" },
@@ -102,6 +114,7 @@ function writing(form) {
     form.number("tokens", "Tokens, at most", { min: 1, max: 300 }), form.number("temperature", "Temperature", { min: 0.01, max: 10, step: 0.1 }),
     form.number("top_k", "Among the best", { min: 1 }), form.number("seed", "Seed", { min: 0 }),
   );
+  if (form.state.written === "yes") write();
   return section("Longer texts", fields, make("div", { class: "buttons" }, go), results);
 }
 

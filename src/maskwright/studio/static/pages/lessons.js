@@ -3,6 +3,7 @@
 import { ask, live } from "../lib/ask.js";
 import { make } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
+import { keeping } from "../lib/lesson.js";
 import { page } from "../lib/page.js";
 import { writeState } from "../lib/state.js";
 
@@ -13,13 +14,15 @@ page(async ({ root }) => {
   const list = make("nav", { class: "lessons", "aria-label": "Lessons" });
   const verdict = make("p", { class: "reading", role: "status" });
   const frame = make("iframe", { class: "lesson", title: "The lesson" });
-  const shown = make("div", { class: "result" }, verdict, frame);
+  const kept = keeping();
+  const shown = make("div", { class: "result" }, verdict, kept, frame);
   const fit = () => {
     const inside = frame.contentDocument?.documentElement;
     if (inside) frame.style.height = `${Math.ceil(inside.getBoundingClientRect().height) + 4}px`;
   };
   frame.addEventListener("load", () => {
     fit();
+    if (frame.contentDocument) kept.update(frame.contentDocument, form.state.lesson);
     frame.contentDocument?.addEventListener("toggle", fit, true);
   });
   new ResizeObserver(fit).observe(shown);
@@ -42,7 +45,10 @@ page(async ({ root }) => {
       }
     }
     verdict.textContent = "Computing …";
-    const found = await ask("/api/lessons/run", { name: chosen.name }, signal);
+    const found = await ask("/api/lessons/run", { name: chosen.name }, signal).catch((error) => {
+      verdict.textContent = "";
+      throw error;
+    });
     const holding = found.checks.filter((check) => check.ok).length;
     verdict.textContent = found.ok ? `All ${holding} of its numbers and laws hold, computed in ${found.seconds.toFixed(2)} s.` : `${found.checks.length - holding} of its ${found.checks.length} numbers do not hold. ${found.error ?? ""}`;
     frame.title = found.title;

@@ -1,6 +1,6 @@
 // Meaning: one word in several sentences, or whole sentences: how near their vectors are, as a matrix and as a map.
 
-import { ask, live, Refusal } from "../lib/ask.js";
+import { ask, live, Missing, Refusal } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
 import { scatter } from "../lib/charts/scatter.js";
 import { fixed, make } from "../lib/dom.js";
@@ -42,7 +42,7 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const texts = form.state.sentences.split("\n").map((line) => line.trim()).filter(Boolean);
-    if (!texts.length) return;
+    if (!texts.length) throw new Missing("The cosines stand here as soon as there are sentences.");
     if (texts.length > 60) throw new Refusal("Sixty sentences at most: the picture shows no more.", {});
     const { model, word, layer: chosen } = form.state;
     const found = await ask("/api/meaning", { model, texts, word, layer: chosen === "last" ? null : Number(chosen) }, signal);

@@ -1,6 +1,6 @@
 // Runs: all runs of the folder, the curves of some of them side by side, how their settings and results differ.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Missing } from "../lib/ask.js";
 import { make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { page } from "../lib/page.js";
@@ -18,11 +18,11 @@ page(async ({ root }) => {
     root.append(make("p", { class: "reading" }, "There is no run in ", make("code", { text: folder }), " yet. The commands pretrain, finetune and distill make them, and so does the page Train."));
     return;
   }
-  const list = make("div", { class: "wide" });
+  const list = listed(runs, (name) => toggle(name));
   const legend = make("ul", { class: "legend" });
   const drawn = picture("Curves", { file: "curves" });
   drawn.querySelector(".canvas").before(legend);
-  const choice = form.choice("measure", "Curve", [["", "loss"]]);
+  const choice = form.choice("measure", "Curve", [[form.state.measure, wordsOf(form.state.measure)]]);
   const place = make("div");
   const shown = make("div", { class: "result" }, make("div", { class: "fields few" }, choice), drawn, place);
   root.append(section(`${runs.length} ${runs.length === 1 ? "run" : "runs"} in ${folder}`, list), section("Side by side", shown));
@@ -33,13 +33,11 @@ page(async ({ root }) => {
     const next = names.includes(name) ? names.filter((one) => one !== name) : [...names, name].slice(-MOST);
     form.set("runs", next.join(","));
   };
-  refill(list, listed(runs, toggle));
 
   update = live(async (signal) => {
     const names = chosen();
     for (const box of list.querySelectorAll("input")) box.checked = names.includes(box.value);
-    shown.hidden = !names.length;
-    if (!names.length) return;
+    if (!names.length) throw new Missing("Choose a run above to see its curves, results and settings.");
     const found = (await ask("/api/runs", { names }, signal)).runs;
     const known = measures(found);
     const measure = known.includes(form.state.measure) ? form.state.measure : (known[0] ?? "");
@@ -56,15 +54,16 @@ page(async ({ root }) => {
 
 /** All runs, each with a box that takes it into the comparison. */
 function listed(runs, toggle) {
-  const rows = runs.map((run) => {
+  const columns = ["run", "task", "state", "result", "begun", "report"];
+  const made = table("All runs", columns.map((name) => ({ name, kind: "word" })), { file: "runs" });
+  made.update(runs.map((run) => {
     const box = make("input", { type: "checkbox", value: run.name, "aria-label": `Compare ${run.name}`, on: { change: () => toggle(run.name) } });
-    const report = run.has_report ? make("a", { href: reportOf(run.name), target: "_blank", rel: "noopener", text: "report" }) : "";
+    const report = run.has_report && make("a", { href: reportOf(run.name), target: "_blank", rel: "noopener", text: "report" });
     const main = run.main ? `${wordsOf(run.main.name)} ${shortNumber(run.main.value)}` : "";
-    const cells = [make("label", { class: "check" }, box, run.name), run.task, run.state, main, run.started ?? "", report];
-    return make("tr", {}, cells.map((cell) => make("td", { class: "word" }, cell)));
-  });
-  const heads = ["run", "task", "state", "result", "begun", ""].map((text) => make("th", { scope: "col", text }));
-  return make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows));
+    const name = { text: run.name, node: make("label", { class: "check" }, box, run.name) };
+    return [name, run.task, run.state, main, run.started ?? "", { text: report ? reportOf(run.name) : "", node: report || "" }];
+  }));
+  return made;
 }
 
 /** Every figure of the results, a column for each run. */

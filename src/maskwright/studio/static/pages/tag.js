@@ -1,6 +1,6 @@
 // Tag: spans of a text with their types, or a tag for every word.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Missing } from "../lib/ask.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
@@ -21,7 +21,7 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const { model, text } = form.state;
-    if (!text.trim()) return;
+    if (!text.trim()) throw new Missing("The answer stands here as soon as there is a text.");
     const { answer, spans } = await ask("/api/tag", { model, text }, signal);
     const entities = answer.entities ?? spans.map(([start, end], index) => ({ type: answer.tags[index], text: answer.tokens[index], start, end, score: answer.scores[index] }));
     const tint = tints(entities.map((one) => one.type));

@@ -1,6 +1,6 @@
 // Tokens: the pieces of a text, why a word falls into them, and how such a vocabulary is learnt.
 
-import { ask, live, Refusal } from "../lib/ask.js";
+import { ask, live, Missing, Refusal } from "../lib/ask.js";
 import { grouped, make, refill, roving } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
@@ -8,6 +8,8 @@ import { section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const EXAMPLE = "The tastiest lanterns transformed an unbelievably dark harbour.";
+const MOST_PIECES = 1000; // that are drawn as buttons
+const MOST_LETTERS = 100; // of a word that is cut step by step without being asked for
 const LECTURE = "old:7,older:3,finest:9,lowest:4";
 
 page(({ root, models }) => {
@@ -48,7 +50,7 @@ function pieces(root, form, models, onWords) {
     const { model, text, pair } = form.state;
     const found = await ask("/api/tokens", { model, text, pair: pair || null }, signal);
     let word = -1;
-    const items = found.tokens.map((token) => {
+    const items = found.tokens.slice(0, MOST_PIECES).map((token) => {
       const isSpecial = token.source === null;
       if (token.starts || isSpecial) word += 1;
       const kind = token.unknown ? "unknown" : isSpecial ? "special" : `tint${word % 5}`;
@@ -60,14 +62,14 @@ function pieces(root, form, models, onWords) {
     roving(row, items.map((item) => item.firstChild));
     const unknown = found.unknown ? `, ${grouped(found.unknown)} unknown` : "";
     const beyond = found.beyond ? ` The model reads ${grouped(found.most)}: the last ${grouped(found.beyond)} are cut off.` : "";
-    counts.textContent = `${grouped(found.tokens.length)} tokens of ${grouped(found.vocabulary)} that this ${found.kind} vocabulary has${unknown}.${beyond} Choose one to see why its word is cut so.`;
+    const first = found.tokens.length > MOST_PIECES ? ` The first ${grouped(MOST_PIECES)} are shown.` : "";
+    counts.textContent = `${grouped(found.tokens.length)} tokens of ${grouped(found.vocabulary)} that this ${found.kind} vocabulary has${unknown}.${beyond}${first} Choose one to see why its word is cut so.`;
     refill(marks, notation("## on the right piece", found.right), notation("## on the left piece", found.left));
     all.update(found.tokens.map((token, index) => ({
       cells: [index, token.token, token.id, token.type, token.source === null ? "" : `${token.start}–${token.end}`, token.text],
       class: token.unknown ? "chosen" : null,
     })));
-    const longest = longestWord(found.tokens, [text, pair]);
-    if (longest) onWords(longest);
+    onWords(longestWord(found.tokens, [text, pair]));
   }, shown);
 }
 
@@ -81,14 +83,15 @@ function wordOf(tokens, token, texts) {
   return cutOut(texts[token.source], tokens[first].start, tokens[last].end);
 }
 
-/** The word with the most pieces. */
+/** The word with the most pieces, of those that a table of steps has room for. */
 function longestWord(tokens, texts) {
   let best = null;
   for (let first = 0, next = 1; first < tokens.length; first = next, next += 1) {
     while (next < tokens.length && !tokens[next].starts && tokens[next].source === tokens[first].source) next += 1;
-    if (tokens[first].source !== null && (!best || next - first > best[0])) best = [next - first, first, next - 1];
+    const isShort = tokens[next - 1].end - tokens[first].start <= MOST_LETTERS;
+    if (tokens[first].source !== null && isShort && (!best || next - first > best[0])) best = [next - first, first, next - 1];
   }
-  return best && cutOut(texts[tokens[best[1]].source], tokens[best[1]].start, tokens[best[2]].end);
+  return best ? cutOut(texts[tokens[best[1]].source], tokens[best[1]].start, tokens[best[2]].end) : "";
 }
 
 // Places count characters as Python does; JavaScript counts halves of the rarer ones.
@@ -99,19 +102,19 @@ function cutting(root, form) {
   const place = make("div");
   const shown = make("div", { class: "result" }, rule, place);
   let automatic = "";
-  root.append(section("How a word is cut", make("div", { class: "fields few" }, form.line("cut", "Word", { placeholder: "the word with the most pieces" })), shown));
+  root.append(section("How a word is cut", make("div", { class: "fields few" }, form.line("cut", "Word", { maxlength: 2000, placeholder: "the word with the most pieces" })), shown));
 
   const run = live(async (signal) => {
     const words = form.state.cut || automatic;
-    if (!words) return;
+    if (!words) throw new Missing("A word is cut here as soon as there is one.");
     const found = await ask("/api/tokens/cut", { model: form.state.model, words }, signal);
     rule.textContent = RULES[found.rule];
     refill(place, found.words.map((word) => stepsOf(word, found.rule)));
   }, shown);
   return (words) => {
-    if (words) {
+    if (words !== undefined) {
       automatic = words;
-      form.controls.cut.placeholder = words;
+      form.controls.cut.placeholder = words || "the word with the most pieces";
     }
     run();
   };

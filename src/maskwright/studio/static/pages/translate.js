@@ -1,6 +1,6 @@
 // Translate: each line as it is typed, with the runners-up and their scores, and what each written word looked at.
 
-import { ask, live } from "../lib/ask.js";
+import { ask, live, Missing } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
 import { fixed, make, refill } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
@@ -33,7 +33,11 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const texts = form.state.text.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, 50);
-    if (!texts.length) return;
+    if (!texts.length) {
+      found = null;
+      align();
+      throw new Missing("The translation stands here as soon as there is a text.");
+    }
     const { model, beams, results, penalty, to } = form.state;
     const asked = { model, texts, beams: within(beams, 1, 16, 4), num_results: within(results, 1, 16, 3), length_penalty: Math.min(Math.max(Number(penalty) || 0, 0), 5), to };
     const answer = await ask("/api/translate", asked, signal);
@@ -49,7 +53,7 @@ page(({ root, models }) => {
   }, shown, 250);
 
   align = live(async (signal) => {
-    if (!found) return;
+    if (!found) throw new Missing("The alignment stands here as soon as there is a translation.");
     looks.hidden = matrix.hidden = place.hidden = found.unaligned !== null;
     if (found.unaligned) {
       source.textContent = found.unaligned;
