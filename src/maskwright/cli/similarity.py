@@ -43,7 +43,7 @@ def similarity(
     ] = None,
     input: InputOption = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to draw the matrix: .svg, or .html.")
+        Path | None, typer.Option("-o", "--output", help="Where to draw the matrix: .svg, .png or .html.")
     ] = None,
     layers: LayersOption = "last",
     columns: ColumnsOption = None,
@@ -74,7 +74,8 @@ def similarity(
         raise ConfigError("Give either texts or --input FILE.")
     refuse_same_file(input, output)
     set_threads(threads)
-    from ..train.similarity_page import check_picture, headline, write_similarity
+    from ..train.report.pictures import check_picture
+    from ..train.similarity_page import headline, write_similarity
 
     if output is not None:
         check_picture(output)

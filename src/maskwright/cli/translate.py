@@ -60,7 +60,7 @@ def translate(
     ] = None,
     alignments: Annotated[
         Path | None,
-        typer.Option(help=f"Draw what each written word looked at: .svg or .html, {DRAWN} texts at most."),
+        typer.Option(help=f"Draw what each written word looked at: .svg, .png or .html, {DRAWN} texts at most."),
     ] = None,
     max_length: MaxLengthOption = None,
     seed: SeedOption = None,
@@ -93,7 +93,7 @@ def translate(
     if output is not None:
         _check_output(output, results)
     if alignments is not None:
-        from ..train.similarity_page import check_picture
+        from ..train.report.pictures import check_picture
 
         check_picture(alignments)
     from ..inference.translate import TranslationSettings

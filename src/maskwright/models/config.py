@@ -85,8 +85,7 @@ class ModelConfig:
     With num_decoder_layers a second one writes (models/recurrent_writer.py): attention_score: how it looks at what was
     read, "none", "dot", "bilinear", "mlp" or "additive" (nn/alignment.py); input_feeding: its cells read the context.
     character_width: tokens are characters, and filters over 1 to so many neighbours make one vector of each word, which
-    is what the layers read (nn/characters.py); 0 for none. space_token_id: what stands between words; ids above it are
-    characters.
+    is what the layers read (nn/characters.py); 0 for none. space_token_id: between words; above it are characters.
 
     Between the encoder and a task's head (models/top.py). mix_layers: the head reads a learned mix of all layers, not
     the last; top_layers: so many LSTMs from both ends stand between them; top_embedding_size: and read, beside what the
@@ -293,10 +292,8 @@ class ModelConfig:
             not self.top_layers or self.hidden_size % 2 == 0,
             f"top_layers read from both ends, each with half of hidden_size {self.hidden_size}: make it even.",
         )
-        check(
-            self.top_layers > 0 or not self.top_embedding_size,
-            "top_embedding_size is read by top_layers: set them too.",
-        )
+        is_read = self.top_layers > 0 or not self.top_embedding_size
+        check(is_read, "top_embedding_size is read by top_layers: set them too.")
         check(
             not (self.has_top and self.num_decoder_layers),
             "mix_layers and top_layers stand before heads on one text: an encoder-decoder has none.",

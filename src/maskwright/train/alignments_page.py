@@ -1,22 +1,22 @@
-"""The pictures of alignments: an SVG file of all of them, or a page."""
+"""The pictures of alignments: one picture of all of them, or a page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core import storage
 from ..tasks.alignments import Aligned
 from .report import AlignmentMap, Block, Report, write_report
 from .report.charts.alignment import alignment_sheet
+from .report.pictures import write_picture
 
 NOTE = "Each row is a word that was written, each column one that was read; a row sums to 1, and dark is 1."
 
 
 def write_alignments(path: Path, found: Sequence[Aligned], model: str) -> None:
-    """Draw `found` into `path`, an .svg or an .html. model: its name, for the title."""
-    if path.suffix.lower() == ".svg":
-        storage.write_text(path, str(alignment_sheet([map_of(one) for one in found])) + "\n")
+    """Draw `found` into `path`, an .svg, a .png or an .html. model: its name, for the title."""
+    if path.suffix.lower() != ".html":
+        write_picture(path, str(alignment_sheet([map_of(one) for one in found])))
         return
     count = "One translation" if len(found) == 1 else f"{len(found):,} translations"
     blocks: list[Block] = [

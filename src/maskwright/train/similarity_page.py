@@ -1,4 +1,4 @@
-"""The picture of a similarity matrix: an SVG file, or a page that also shows what the word is without context."""
+"""The picture of a similarity matrix: a file of its own, or a page that also shows what the word is without context."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core import storage
-from ..core.errors import ConfigError
 from ..inference.similarity import Similarities
 from .report import Block, Figure, HeatMap, KeyFigures, Paragraph, Report, write_report
 from .report.charts.heat import heat_map
-
-ENDINGS = (".svg", ".html")
-
-
-def check_picture(path: Path) -> None:
-    """Raise ConfigError for an ending that is no picture."""
-    if path.suffix.lower() not in ENDINGS:
-        raise ConfigError(f"{path} has an unknown ending: the picture is written as .svg or .html.")
+from .report.pictures import write_picture
 
 
 def write_similarity(path: Path, found: Similarities, model: str) -> None:
@@ -26,8 +17,8 @@ def write_similarity(path: Path, found: Similarities, model: str) -> None:
     caption = f"Cosines of '{found.word}' in {len(found.places)} places" if found.word else "Cosines of the texts"
     names, labels = [place.shown for place in found.places], [place.name for place in found.places]
     matrix = found.matrix.tolist()
-    if path.suffix.lower() == ".svg":
-        storage.write_text(path, str(heat_map(names, labels, matrix, caption)) + "\n")
+    if path.suffix.lower() != ".html":
+        write_picture(path, str(heat_map(names, labels, matrix, caption)))
         return
     pairs = others(found.matrix)
     figures = [Figure("mean cosine", f"{pairs.mean():.3f}"), Figure("lowest", f"{pairs.min():.3f}")]
