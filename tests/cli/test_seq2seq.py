@@ -30,10 +30,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
 def test_alignments_are_drawn_beside_the_translations(folder: Path, maskwright, tmp_path: Path):
     words = ["w1 w2 w3", "w4 & <w5>"]
     plain = maskwright("translate", folder / "attention/model", *words, "--beam", 2, "--quiet")[1]
-    for ending in ("svg", "html"):
+    for ending in ("svg", "png", "html"):
         path = tmp_path / f"drawn.{ending}"
         code, out, said = maskwright("translate", folder / "attention/model", *words, "--beam", 2, "--alignments", path)
         assert code == 0 and out == plain and "alignments are drawn in" in said
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
     drawn = (tmp_path / "drawn.svg").read_text(encoding="utf-8")
     texts = [one.text for one in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert {"w1", "w2", "w3"} <= set(texts)
@@ -41,8 +42,8 @@ def test_alignments_are_drawn_beside_the_translations(folder: Path, maskwright, 
 
 
 def test_what_cannot_be_drawn_is_said_before_anything_is_translated(folder: Path, maskwright, tmp_path: Path):
-    code, out, said = maskwright("translate", folder / "attention/model", "w1", "--alignments", tmp_path / "x.png")
-    assert code == 2 and not out and "written as .svg or .html" in said
+    code, out, said = maskwright("translate", folder / "attention/model", "w1", "--alignments", tmp_path / "x.gif")
+    assert code == 2 and not out and "written as .svg, .png or .html" in said
     code, out, said = maskwright("translate", folder / "plain/model", "w1", "--alignments", tmp_path / "x.svg")
     assert code == 2 and not out and "no attention, so no word looks at another" in said
     assert not list(tmp_path.iterdir())

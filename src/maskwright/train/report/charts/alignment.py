@@ -13,7 +13,8 @@ from ..markup import Markup, data_text, element
 
 CELL, SMALL_CELL, GAP = 30, 20, 2  # units: side of a cell, the same of long texts, between cells
 SMALL_FROM = 30  # words of a side
-LETTER, NAME_LETTERS = 7.0, 24  # units of a letter; letters of a word that are shown
+LETTER, BOLD_LETTER = 7.0, 8.5  # units of a letter
+NAME_LETTERS = 24  # letters of a word that are shown
 TITLE, EDGE = 30, 14
 TILT = 50  # degrees by which the words above lean
 OWN_COLOURS = """
@@ -38,7 +39,7 @@ def alignment_sheet(found: Sequence[AlignmentMap]) -> Markup:
         name = data_text(one.caption, "text", x=EDGE, y=20, font_weight="600")
         parts.append(element("g", name, element("g", drawn, transform=f"translate(0 {TITLE})"),
                              transform=f"translate(0 {top:.0f})"))  # fmt: skip
-        widest = max(widest, width, 2 * EDGE + LETTER * len(one.caption))
+        widest = max(widest, width, 2 * EDGE + BOLD_LETTER * len(one.caption))
         top += height + TITLE + EDGE
     paper = element("rect", class_="paper", width=f"{widest:.0f}", height=f"{top:.0f}")
     return _picture(
