@@ -162,7 +162,7 @@ def test_the_engine_leaves_recurrent_networks_to_torch():
         ({"separate_directions": True}, "from the left"),
         ({"positions": "absolute"}, "positions 'absolute'"),
         ({"classifier_act": None}, "classifier_act"),
-        ({"character_width": 999}, "character_width above its hidden_size"),
+        ({"character_width": 64}, "character_width above its hidden_size"),
     ],
 )
 def test_what_a_recurrent_network_cannot_be_is_refused(changes, said: str):
