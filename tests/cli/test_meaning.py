@@ -59,7 +59,7 @@ def test_similarity_of_texts_from_a_file_as_a_page(maskwright, model, tmp_path):
     ("words", "message"),
     [
         ([], "Give either texts or --input"),
-        (["a", "-o", "m.png"], "written as .svg or .html"),
+        (["a", "-o", "m.jpg"], "written as .svg, .png or .html"),
         (["--word", "tree", "a", "the"], "'tree' is not in 'a'"),
         (["a", "--layers", "99"], "names no layer"),
     ],
