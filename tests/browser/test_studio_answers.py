@@ -27,6 +27,7 @@ from studio.models import (
 )
 from studio.serving import serving
 
+MOST_SPANS = 1000  # that are marked in a text
 HERE = {"device": "cpu", "precision": "fp32"}
 
 
@@ -86,6 +87,32 @@ def test_spans_are_marked_where_they_stand(served, models, visit):
     marked = page.locator(".reading .span").evaluate_all("all => all.map((one) => one.firstChild.textContent)")
     assert marked == [text[one["start"] : one["end"]] for one in expected["entities"]]
     assert expected["entities"], "the small model finds nothing: the test would show nothing"
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_of_very_many_spans_the_first_are_marked(served, models, visit):
+    text = "ada lovelace met charles babbage in london . " * 600
+    opened = visit(served, "/tag")
+    page = opened.page
+    page.get_by_label("Text", exact=True).fill(text)
+    settled(page)
+    count = len(open_predictor(models["names"], **HERE).predict([text])[0]["entities"])
+    assert count > MOST_SPANS, "the small model finds too little: the test would show nothing"
+    assert page.locator(".reading .span").count() == MOST_SPANS
+    assert f"The first {MOST_SPANS:,} of {count:,} are marked" in page.locator("main").inner_text()
+    assert len(saved(page, "Save the table Spans as CSV").decode().splitlines()) == count + 1
+    assert opened.complaints == [] and opened.requests == []
+
+
+def test_what_is_left_out_of_a_long_text_is_told(served, visit):
+    opened = visit(served, "/classify")
+    page = opened.page
+    page.get_by_label("Text", exact=True).fill("the cat " * 100)
+    settled(page)
+    assert "left out: the model reads at most 64 at once" in page.locator("main").inner_text()
+    page.get_by_label("Text", exact=True).fill("the cat")
+    settled(page)
+    assert "left out" not in page.locator("main").inner_text()
     assert opened.complaints == [] and opened.requests == []
 
 

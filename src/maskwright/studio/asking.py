@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from starlette.responses import JSONResponse
 
 from ..core.errors import InputError, MaskwrightError, MissingFileError, RowErrors
+from ..core.plural import plural
 from ..core.progress import warn
 
 if TYPE_CHECKING:
@@ -81,6 +82,13 @@ def studio_of(request: Request) -> Studio:
 
 
 Here = Annotated[Any, Depends(studio_of)]
+
+
+def in_part(left_out: int, most: int) -> str:
+    """What a page says where a model reads at most `most` tokens and left some out; "" where it read all."""
+    if not left_out:
+        return ""
+    return f"{plural(left_out, 'token was', 'tokens were')} left out: the model reads at most {most:,} at once."
 
 
 def finite(value: Any) -> Any:

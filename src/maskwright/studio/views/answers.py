@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import Field
 
+from ...inference.predict import Predictor
+from ...tasks.base import AnyRow
+from ...tasks.examples import rows_of
 from ...text.choices import choices_of
 from ...text.words import split_words
-from ..asking import Asked, Here, Json, LongText, Name, body
+from ..asking import Asked, Here, Json, LongText, Name, body, in_part
 from ..pages import TAGGERS, TEXTS
 
 router = APIRouter()
@@ -53,8 +57,8 @@ def classify(studio: Here, asked: Annotated[AskedAnswer, body(AskedAnswer)]) -> 
     """One answer of `Predictor.predict`, and the kind of the task."""
     found = studio.model_with(asked.model, TEXTS)
     with studio.computing:
-        answer = found.predictor.predict([asked.text if asked.pair is None else (asked.text, asked.pair)])[0]
-    return Json({"task": found.predictor.task.name, "answer": answer})
+        told = _told(found.predictor, rows_of([asked.text if asked.pair is None else (asked.text, asked.pair)]))
+    return Json({"task": found.predictor.task.name} | told)
 
 
 @router.post("/api/tag")
@@ -62,8 +66,8 @@ def tag(studio: Here, asked: Annotated[AskedTags, body(AskedTags)]) -> Json:
     """The words with their tags, and the entities with their places; spans: where each word stands."""
     found = studio.model_with(asked.model, TAGGERS)
     with studio.computing:
-        answer = found.predictor.predict([asked.text])[0]
-    return Json({"answer": answer, "spans": split_words(asked.text)})
+        told = _told(found.predictor, rows_of([asked.text]))
+    return Json({"spans": split_words(asked.text)} | told)
 
 
 @router.post("/api/choose")
@@ -74,7 +78,7 @@ def choose(studio: Here, asked: Annotated[AskedChoice, body(AskedChoice)]) -> Js
         [{"context": asked.text, "question": asked.question, "choices": asked.choices}], with_labels=False
     )
     with studio.computing:
-        return Json({"answer": next(answer for _, answer in found.predictor.stream(rows))})
+        return Json(_told(found.predictor, rows))
 
 
 @router.post("/api/answer")
@@ -84,3 +88,10 @@ def answer(studio: Here, asked: Annotated[AskedQuestion, body(AskedQuestion)]) -
     with studio.computing:
         answered = found.answerer.answer([(asked.question, asked.context)], asked.top_k)[0]
     return Json({"answer": answered.answer, "candidates": answered.candidates})
+
+
+def _told(predictor: Predictor, rows: Iterable[AnyRow]) -> dict[str, Any]:
+    """The answer for the one row, and a sentence where only a part of it was read."""
+    before = predictor.counts.cut_tokens
+    answer = next(answer for _, answer in predictor.stream(rows))
+    return {"answer": answer, "note": in_part(predictor.counts.cut_tokens - before, predictor.max_length)}

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from ...inference.generate import Generation
+from ...inference.generate import Generation, TextGenerator
 from ...models.decoding.rules import Rules
-from ..asking import Asked, Here, Json, LongText, Name, body
+from ..asking import Asked, Here, Json, LongText, Name, body, in_part
 from ..pages import WRITERS
 
 router = APIRouter()
@@ -43,7 +43,7 @@ def complete(studio: Here, asked: Annotated[AskedSuggestions, body(AskedSuggesti
     found = studio.model_with(asked.model, WRITERS)
     with studio.computing:
         suggestions = found.generator.complete(asked.text, asked.k, asked.max_new_tokens)
-    return Json({"suggestions": [one.to_json() for one in suggestions]})
+    return Json({"suggestions": [one.to_json() for one in suggestions], "note": _unseen(found.generator, asked.text)})
 
 
 @router.post("/api/generate")
@@ -60,4 +60,11 @@ def generate(studio: Here, asked: Annotated[AskedText, body(AskedText)]) -> Json
     )
     with studio.computing:
         continuations = found.generator.generate([asked.text], settings)[0]
-    return Json({"continuations": [one.to_json() for one in continuations]})
+    return Json(
+        {"continuations": [one.to_json() for one in continuations], "note": _unseen(found.generator, asked.text)}
+    )
+
+
+def _unseen(generator: TextGenerator, text: str) -> str:
+    """A sentence where the text's beginning is not seen, else ""."""
+    return in_part(max(len(generator.ids_of(text)) - generator.room, 0), generator.room)

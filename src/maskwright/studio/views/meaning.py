@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...inference.similarity import text_similarities, word_similarities
 from ...tasks.examples import rows_of
-from ..asking import Asked, Here, Json, Name, ShortText, body
+from ..asking import Asked, Here, Json, Name, ShortText, body, in_part
 
 router = APIRouter()
 
@@ -29,10 +29,12 @@ def meaning(studio: Here, asked: Annotated[AskedMeaning, body(AskedMeaning)]) ->
     found = studio.model(asked.model)
     layers = "last" if asked.layer is None else asked.layer
     with studio.computing:
+        encoder = found.encoder(layers, "none" if asked.word.strip() else None)
+        before = encoder.counts.cut_tokens
         if asked.word.strip():
-            encoder = found.encoder(layers, "none")
             near = word_similarities(encoder, rows_of(asked.texts), asked.word, skip_missing=True)
         else:
-            near = text_similarities(found.encoder(layers), asked.texts)
+            near = text_similarities(encoder, asked.texts)
+        note = in_part(encoder.counts.cut_tokens - before, encoder.max_length)
     places, shares = near.plane()
-    return Json(near.to_json() | {"plane": places.tolist(), "shares": list(shares)})
+    return Json(near.to_json() | {"plane": places.tolist(), "shares": list(shares), "note": note})

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ...inference.translate import TranslationSettings
 from ...tasks.alignments import NO_ATTENTION, alignments, attends, shown_attention
-from ..asking import Asked, Here, Json, LongText, Name, body
+from ..asking import Asked, Here, Json, LongText, Name, body, in_part
 
 MOST_LINES = 50
 MOST_WORDS = 96  # of a side: more are no picture
@@ -50,15 +50,19 @@ def translate(studio: Here, asked: Annotated[AskedTranslation, body(AskedTransla
         length_penalty=asked.length_penalty,
         to=asked.to or None,
     )
+    translator = found.translator
     with studio.computing:
-        translated = found.translator.translate(asked.texts, settings)
+        before = translator.counts.cut_tokens
+        translated = translator.translate(asked.texts, settings)
+        note = in_part(translator.counts.cut_tokens - before, translator.max_length)
     return Json(
         {
             "texts": [
                 {"text": text, "translations": [asdict(one) for one in several]}
                 for text, several in zip(asked.texts, translated, strict=True)
             ],
-            "languages": list(found.translator.task.languages),
+            "languages": list(translator.task.languages),
+            "note": note,
             "unaligned": None if attends(found.model) else NO_ATTENTION,
         }
     )

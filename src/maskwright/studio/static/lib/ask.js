@@ -40,9 +40,9 @@ export async function ask(path, body, signal) {
 }
 
 /**
- * A function that runs `work(signal)` soon after it was last called, and drops what came before. `where` is dimmed while
- * it waits, and after a refusal, which is told at the foot of the page: what it shows belongs to an earlier question.
- * What is missing stands in its place.
+ * A function that runs `work(signal)`: at once when nothing runs, else `wait` milliseconds after it was last called,
+ * dropping what came before. `where` is dimmed meanwhile, and after a refusal, which is told at the foot of the page:
+ * what it shows belongs to an earlier question. What is missing stands in its place.
  */
 export function live(work, where, wait = 30) {
   let timer = 0;
@@ -77,10 +77,11 @@ export function live(work, where, wait = 30) {
         if (own === newest) settle(error);
       } finally {
         if (own === newest) {
+          running = null;
           where.classList.remove("busy");
           where.dispatchEvent(new CustomEvent("settled", { bubbles: true }));
         }
       }
-    }, wait);
+    }, running ? wait : 0);
   };
 }

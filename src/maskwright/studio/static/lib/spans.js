@@ -1,20 +1,27 @@
 // A text with stretches of it marked. Places count characters as Python does.
 
-import { make } from "./dom.js";
+import { grouped, make } from "./dom.js";
 
-/** spans: [{ start, end, kind, tint, hint }], not overlapping; the kind is written behind each. */
+const MOST_SPANS = 1000; // that are marked: more would keep the page from answering
+
+/**
+ * spans: [{ start, end, kind, tint, hint }], not overlapping; the kind is written behind each. Of very many the first are
+ * marked.
+ */
 export function marked(text, spans, { large = false, label = "The text with what was found" } = {}) {
   const letters = [...text];
   const parts = [];
   let end = 0;
-  for (const span of [...spans].sort((one, other) => one.start - other.start)) {
+  const sorted = [...spans].sort((one, other) => one.start - other.start);
+  for (const span of sorted.slice(0, MOST_SPANS)) {
     parts.push(letters.slice(end, span.start).join(""));
     const kind = span.kind ? make("span", { class: "kind", text: span.kind }) : null;
     parts.push(make("span", { class: `span tint${span.tint ?? 0}`, title: span.hint ?? null }, letters.slice(span.start, span.end).join(""), kind));
     end = span.end;
   }
   parts.push(letters.slice(end).join(""));
-  return make("p", { class: large ? "reading large" : "reading", "aria-label": label, dir: "auto" }, parts);
+  const more = sorted.length > MOST_SPANS && make("p", { class: "note", text: `The first ${grouped(MOST_SPANS)} of ${grouped(sorted.length)} are marked; the tables have more.` });
+  return make("div", {}, make("p", { class: large ? "reading large" : "reading", "aria-label": label, dir: "auto" }, parts), more);
 }
 
 /** A number from 0 to 4 for each name, in the order in which they come. */

@@ -14,7 +14,8 @@ page(({ root, models }) => {
   const chosen = make("p", { class: "reading large", "aria-live": "polite" });
   const drawn = picture("Probabilities", { file: "choices" });
   const all = table("As a table", [{ name: "choice" }, { name: "probability", kind: "number" }], { file: "choices" });
-  const shown = make("div", { class: "result" }, chosen, make("div", { class: "columns" }, drawn, all));
+  const note = make("p", { class: "note" });
+  const shown = make("div", { class: "result" }, chosen, note, make("div", { class: "columns" }, drawn, all));
   root.append(
     section("Text", modelField(form, models), form.area("text", "Context"), form.area("question", "Question, if there is one"), form.area("choices", "Choices, one a line")),
     section("Choice", shown),
@@ -24,8 +25,9 @@ page(({ root, models }) => {
     const { model, text, question } = form.state;
     const choices = form.state.choices.split("\n").map((line) => line.trim()).filter(Boolean);
     if (!text.trim() || choices.length < 2) throw new Missing("The choice stands here as soon as there are a context and two choices.");
-    const { answer } = await ask("/api/choose", { model, text, question, choices }, signal);
+    const { answer, note: told } = await ask("/api/choose", { model, text, question, choices }, signal);
     refill(chosen, `${text} `, make("mark", { text: answer.choice }));
+    note.textContent = told;
     const rows = answer.choices.map((label, index) => ({ label, value: answer.probabilities[index], shown: fixed(answer.probabilities[index]), strong: index === answer.label }));
     drawn.update(bars(rows));
     all.update(rows.map((row) => ({ cells: [row.label, { text: fixed(row.value, 6), value: row.value }], class: row.strong ? "chosen" : null })));

@@ -15,15 +15,17 @@ page(({ root, models }) => {
   const drawn = picture("Probabilities", { file: "classes" });
   const all = table("As a table", [{ name: "class" }, { name: "probability", kind: "number" }], { file: "classes" });
   const both = make("div", { class: "columns" }, drawn, all);
-  const shown = make("div", { class: "result" }, verdict, both);
+  const note = make("p", { class: "note" });
+  const shown = make("div", { class: "result" }, verdict, note, both);
   const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text" }), form.area("pair", "Second text"));
   root.append(section("Text", modelField(form, models), form.area("text", "Text"), second), section("Answer", shown));
 
   update = live(async (signal) => {
     const { model, text, pair } = form.state;
     if (!text.trim()) throw new Missing("The answer stands here as soon as there is a text.");
-    const { answer } = await ask("/api/classify", { model, text, pair: pair || null }, signal);
+    const { answer, note: told } = await ask("/api/classify", { model, text, pair: pair || null }, signal);
     refill(verdict, figuresOf(answer));
+    note.textContent = told;
     both.hidden = !answer.probabilities;
     if (!answer.probabilities) return;
     const chosen = new Set(answer.labels ?? [answer.label]);

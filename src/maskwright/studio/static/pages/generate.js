@@ -27,6 +27,7 @@ page(({ root, models }) => {
 function suggesting(form, ready) {
   const area = form.controls.text;
   const list = make("ul", { id: "suggestions", class: "suggestions", role: "listbox", "aria-label": "Suggestions" });
+  const note = make("p", { class: "note" });
   const keys = make("p", { class: "note" }, make("kbd", { text: "↓" }), " ", make("kbd", { text: "↑" }), " choose, ", make("kbd", { text: "Enter" }), " takes the suggestion, ", make("kbd", { text: "Esc" }), " cancels.");
   const best = table("Suggestions with their scores", [{ name: "text", kind: "code" }, { name: "log probability", kind: "number" }, { name: "tokens", kind: "number" }], { file: "suggestions" });
   let [found, chosen, caret] = [[], -1, 0];
@@ -55,7 +56,9 @@ function suggesting(form, ready) {
     const { model, text, k, length } = form.state;
     caret = document.activeElement === area ? area.selectionStart : text.length;
     const asked = { model, text: text.slice(0, caret), k: whole(k, 1, 10, 3), max_new_tokens: whole(length, 1, 32, 8) };
-    found = (await ask("/api/complete", asked, signal)).suggestions;
+    const answer = await ask("/api/complete", asked, signal);
+    found = answer.suggestions;
+    note.textContent = answer.note;
     refill(list, found.map((one, index) => make("li", { id: `suggestion-${index}`, role: "option", on: { mousedown: (event) => { event.preventDefault(); take(index); } } }, one.text)));
     mark(found.length ? 0 : -1);
     best.update(found.map((one) => [one.text, { text: fixed(one.score, 3), value: one.score }, one.num_tokens]));
@@ -71,7 +74,7 @@ function suggesting(form, ready) {
   });
   ready(run);
   const fields = make("div", { class: "fields few" }, form.number("k", "Suggestions", { min: 1, max: 10 }), form.number("length", "Tokens of each, at most", { min: 1, max: 32 }));
-  return [list, keys, make("details", {}, make("summary", { text: "Settings and scores" }), fields, best)];
+  return [list, note, keys, make("details", {}, make("summary", { text: "Settings and scores" }), fields, best)];
 }
 
 /** Longer continuations, when asked. */

@@ -51,7 +51,7 @@ page(({ root, models }) => {
     const low = Math.min(0, ...values.flat());
     const names = found.places.map((place) => `${place.name}. ${around(place)}`);
     const short = found.places.map((place) => place.name);
-    summary.textContent = summarise(found);
+    summary.textContent = [summarise(found), found.note].join(" ").trim();
     matrix.update(heat(names, short, values, { from: low < -0.05 ? -1 : 0, name: summary.textContent }));
     const points = found.plane.map(([x, y], index) => ({ x, y, label: names[index], hint: found.places[index].text }));
     map.update(scatter(points, { axes: found.shares.map((share, index) => `component ${index + 1}: ${(100 * share).toFixed(0)} % of the variance`), name: `Map of ${names.length} places` }));

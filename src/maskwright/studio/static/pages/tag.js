@@ -22,11 +22,11 @@ page(({ root, models }) => {
   update = live(async (signal) => {
     const { model, text } = form.state;
     if (!text.trim()) throw new Missing("The answer stands here as soon as there is a text.");
-    const { answer, spans } = await ask("/api/tag", { model, text }, signal);
+    const { answer, spans, note } = await ask("/api/tag", { model, text }, signal);
     const entities = answer.entities ?? spans.map(([start, end], index) => ({ type: answer.tags[index], text: answer.tokens[index], start, end, score: answer.scores[index] }));
     const tint = tints(entities.map((one) => one.type));
     const drawn = entities.map((one) => ({ ...one, kind: one.type, tint: tint.get(one.type), hint: `${one.type}, ${fixed(one.score)}` }));
-    refill(reading, marked(text, drawn, { large: true }), entities.length ? null : make("p", { class: "note", text: "Nothing was found in this text." }));
+    refill(reading, marked(text, drawn, { large: true }), make("p", { class: "note", text: [entities.length ? "" : "Nothing was found in this text.", note].join(" ").trim() }));
     found.update(entities.map((one) => [one.type, one.text, one.start, one.end, { text: fixed(one.score), value: one.score }]));
     words.update(spans.map(([start, end], index) => ({ cells: [answer.tokens[index], answer.tags[index], start, end], class: answer.tags[index] === "O" ? null : "chosen" })));
   }, shown);

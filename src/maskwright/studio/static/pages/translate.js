@@ -14,7 +14,8 @@ page(({ root, models }) => {
   const form = new Form(defaults, (_, name) => (name === "looks" ? align() : update()));
   const reading = make("div", { "aria-live": "polite" });
   const all = table("All translations", [{ name: "text" }, { name: "place", kind: "number" }, { name: "translation" }, { name: "score", kind: "number" }, { name: "", kind: "word" }], { file: "translations" });
-  const shown = make("div", { class: "result" }, reading, all);
+  const note = make("p", { class: "note" });
+  const shown = make("div", { class: "result" }, reading, note, all);
   const language = form.line("to", "Language to write");
   language.hidden = !form.state.to;  // one that a model refuses can be taken away
   const looks = form.choice("looks", "Translation", [[form.state.looks, form.state.looks]]);
@@ -43,6 +44,7 @@ page(({ root, models }) => {
     const answer = await ask("/api/translate", asked, signal);
     found = { model, to, ...answer };
     language.hidden = !found.languages.length;
+    note.textContent = found.note;
     refill(reading, found.texts.map((one) => make("p", { class: "reading large", dir: "auto", text: one.translations[0].text })));
     all.update(found.texts.flatMap((one) => one.translations.map((other, index) => ({
       cells: [index ? "" : one.text, index + 1, other.text, { text: fixed(other.score), value: other.score }, other.is_ended ? "" : "cut off"],

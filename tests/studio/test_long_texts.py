@@ -1,0 +1,56 @@
+"""What the studio says of a text that a model reads in part: how much is left out, on every page that cuts."""
+
+from __future__ import annotations
+
+import pytest
+
+from maskwright.api import open_model
+from studio.models import write_chooser, write_classifier, write_masked, write_tagger, write_translator, write_writer
+from studio.serving import serving
+
+MAKERS = {
+    "classes": write_classifier,
+    "names": write_tagger,
+    "choices": write_chooser,
+    "writer": write_writer,
+    "translator": write_translator,
+    "masked": write_masked,
+}
+LONG, ROOM = "the cat " * 100, 64
+ASKED = {
+    "/api/classify": ("classes", lambda text: {"text": text}),
+    "/api/choose": ("choices", lambda text: {"text": text, "choices": ["sat", "rose"]}),
+    "/api/complete": ("writer", lambda text: {"text": text}),
+    "/api/generate": ("writer", lambda text: {"text": text, "max_new_tokens": 2}),
+    "/api/meaning": ("masked", lambda text: {"texts": [text]}),
+    "/api/translate": ("translator", lambda text: {"texts": [text]}),
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    models = [make(folder / name) for name, make in MAKERS.items()]
+    with serving(tmp_path_factory.mktemp("runs"), *models) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_what_is_left_out_is_said_every_time(served, path):
+    name, asking = ASKED[path]
+    asked = [served.post(path, {"model": name, **asking(text)}).json()["note"] for text in ("the cat", LONG, LONG)]
+    shelved = served.studio.models[name]
+    assert asked[0] == "" and asked[1] == asked[2], "a second question is not answered with the sum of both"
+    assert asked[1].endswith(f"left out: the model reads at most {ROOM} at once.")
+    if path == "/api/complete":
+        tokenizer = open_model(shelved.source, None, "cpu", "fp32").tokenizer
+        left_out = len(tokenizer.encode_plain([LONG])[0]) + len(tokenizer.opening_ids) - ROOM
+        assert asked[1].startswith(f"{left_out} tokens were left out")
+    if path == "/api/classify":
+        assert asked[1].startswith(f"{len(shelved.tokenizer(LONG)) - ROOM} tokens were left out")
+
+
+def test_a_tagger_reads_all_of_a_long_text(served):
+    found = served.post("/api/tag", {"model": "names", "text": LONG}).json()
+    assert len(found["answer"]["tags"]) == len(found["spans"]) == 200 > ROOM
+    assert found["note"] == ""
