@@ -258,7 +258,10 @@ def test_the_command_says_its_address_and_leaves_by_a_signal(tmp_path):
     import sys
     from http.client import HTTPConnection
 
-    words = [sys.executable, "-m", "maskwright", "studio", "--no-browser", "--port", "0", "--runs", tmp_path, "--json"]
+    # A shell lets what it starts behind "&" ignore Ctrl-C, and children inherit that.
+    heard = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    run = [sys.executable, "-c", heard + "runpy.run_module('maskwright', run_name='__main__', alter_sys=True)"]
+    words = [*run, "studio", "--no-browser", "--port", "0", "--runs", tmp_path, "--json"]
     with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = json.loads(process.stdout.readline())["address"]

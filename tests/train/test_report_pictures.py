@@ -56,6 +56,6 @@ def test_other_endings_and_a_missing_extra_are_said_before_the_work(monkeypatch:
     with pytest.raises(ConfigError, match=r"p\.gif has an unknown ending: .*\.svg, \.png or \.html"):
         check_picture(Path("p.gif"))
     monkeypatch.setattr(pictures.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match="png"):
+    with pytest.raises(MissingExtraError, match="plot"):
         check_picture(Path("p.png"))
     check_picture(Path("p.svg"))

@@ -20,7 +20,7 @@ def check_picture(path: Path) -> None:
     if ending not in ENDINGS:
         raise ConfigError(f"{path} has an unknown ending: the picture is written as .svg, .png or .html.")
     if ending == ".png" and importlib.util.find_spec("resvg_py") is None:
-        raise MissingExtraError("Writing PNG", "png")
+        raise MissingExtraError("Writing PNG", "plot")
 
 
 def write_picture(path: Path, svg: str) -> None:
