@@ -26,8 +26,8 @@ from ..moves import Moves
 from .data import page_data
 
 SCRIPTS = (
-    "tools", "data", "state", "tokens", "overview", "lines", "matrix", "neurons", "steps", "heads", "flow", "layers",
-    "guesses", "reasons", "main",
+    "tools", "picture", "data", "state", "tokens", "overview", "lines", "matrix", "neurons", "steps", "heads", "flow",
+    "layers", "guesses", "reasons", "main",
 )  # fmt: skip
 
 

@@ -34,15 +34,18 @@ function neurons(reading, map, panel) {
       h("td", { class: "number" }, signed(row.score)),
       h("td", { class: "number weight" }, barOf(row.weight), percent(row.weight)),
     ))));
-  panel.append(
+  const shown = h("div", {},
     h("div", { class: "asked" }, h("b", { dir: "auto" }, map.queries.labels[token]),
       h("div", { class: "strip" }, stripOf(asked, full.key, Math.max(strip, 200), colours, "query", 18), h("span", { class: "note" }, `q: ${size} numbers, ${signedRange(full.key)}`))),
-    h("div", { class: "wide" }, table),
+    h("div", { class: "wide" }, table));
+  panel.append(
+    shown,
     h("p", { class: "note" }, `score = sum of q × k / √${size}${position ? " + what relative positions add" : ""}; weight = softmax of the scores over all keys${map.causal ? " that a token may see" : ""}. Blue is above 0, orange below.`),
     button("Save CSV", () => saveCsv("neurons.csv", [
       ["key of", "score", "weight", ...Array.from(asked, (_, i) => `k ${i + 1}`), ...Array.from(asked, (_, i) => `q × k ${i + 1}`)],
       ...rows.map((row) => [map.keys.labels[row.index], row.score, row.weight, ...row.own, ...row.product]),
     ]), { class: "quiet" }),
+    saves("neurons", () => drawn(shown)),
   );
 }
 

@@ -26,9 +26,11 @@ function steps(reading, map, panel) {
     [strip(joined, true), `The means of all heads side by side: ${joined.length} numbers again.`],
     [strip(own.output.row(layer, token), false), "One more product mixes the heads. This is added to what came in."],
   ];
+  const way = h("ol", { class: "way" }, own.formulas.map(([name, formula, axes], i) => h("li", {}, h("h3", {}, name, " ", h("code", {}, formula), " ", h("span", { class: "tag" }, axes)), parts[i][0], h("p", { class: "note" }, parts[i][1]))));
   panel.append(headChips(map, map.heads.length, colours),
-    h("ol", { class: "way" }, own.formulas.map(([name, formula, axes], i) => h("li", {}, h("h3", {}, name, " ", h("code", {}, formula), " ", h("span", { class: "tag" }, axes)), parts[i][0], h("p", { class: "note" }, parts[i][1])))),
-    h("p", { class: "note" }, "Blue is above 0, orange below; each strip is shaded by its own largest number. The chosen heads are framed."));
+    h("div", {}, way),
+    h("p", { class: "note" }, "Blue is above 0, orange below; each strip is shaded by its own largest number. The chosen heads are underlined."),
+    saves("steps", () => drawn(way.parentElement)));
 }
 
 // Numbers as a strip of cells; with heads, their pieces are set apart.

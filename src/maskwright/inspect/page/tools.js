@@ -82,10 +82,10 @@ function canvas(width, height, label) {
 function save(name, blob) {
   const link = h("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-// The buttons that save an SVG. pictureOf: gives it, in the page.
+// The buttons that save an SVG. pictureOf: gives it, from the page or with its colours written in it.
 function saves(name, pictureOf) {
   return h("div", { class: "below" },
     button("Save SVG", () => save(`${name}.svg`, fileOf(pictureOf())), { class: "quiet" }),
@@ -96,7 +96,7 @@ function saves(name, pictureOf) {
 function fileOf(picture) {
   const copy = picture.cloneNode(true);
   const own = picture.querySelectorAll("*");
-  copy.querySelectorAll("*").forEach((element, i) => {
+  if (picture.isConnected) copy.querySelectorAll("*").forEach((element, i) => {
     const style = getComputedStyle(own[i]);
     for (const key of ["fill", "stroke", "stroke-width", "stroke-opacity", "opacity", "font-size", "font-family", "font-weight", "text-anchor"])
       element.setAttribute(key, style.getPropertyValue(key));
