@@ -38,5 +38,13 @@ def to_png(svg: str) -> bytes:
     sizes = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     assert sizes is not None
     pixels = ZOOM**2 * float(sizes[1]) * float(sizes[2])
-    fonts = {"font_family": "DejaVu Sans", "sans_serif_family": "DejaVu Sans"}  # system-ui is a browser's name
-    return bytes(svg_to_bytes(svg_string=svg, background="#ffffff", zoom=ZOOM if pixels <= MOST_PIXELS else 1, **fonts))
+    font = "DejaVu Sans"  # system-ui, which the drawings name first, is a browser's name
+    return bytes(
+        svg_to_bytes(
+            svg_string=svg,
+            background="#ffffff",
+            zoom=ZOOM if pixels <= MOST_PIXELS else 1,
+            font_family=font,
+            sans_serif_family=font,
+        )
+    )
