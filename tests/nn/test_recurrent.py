@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.nn.cells import CELLS, CellWeights, gru_step, lstm_step, unroll
-from maskwright.nn.recurrent import CELL_NAMES, RecurrentLayer, RecurrentStack
+from maskwright.nn.recurrent import CELL_NAMES, Reading, RecurrentLayer, RecurrentStack
 from nn.packs import draw
 
 LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=6)
@@ -30,7 +30,7 @@ def test_one_step_of_the_formula_is_one_step_of_the_kernel(cell: str):
     layer = filled(cell, reads="left").layers[0]
     x, before = draw(3, 4, seed=1), tuple(draw(3, 5, seed=2 + part) for part in range(CELLS[cell].num_states))
     own = tuple(part.unsqueeze(0) for part in before)
-    _, expected = layer.kernel(x.unsqueeze(1), own if len(own) > 1 else own[0])
+    _, expected = layer.kernel(x.unsqueeze(0), own if len(own) > 1 else own[0])
     expected = expected if isinstance(expected, tuple) else (expected,)
     for part, other in zip(CELLS[cell].step(layer.weights(), x, before), expected, strict=True):
         torch.testing.assert_close(part, other[0], atol=1e-6, rtol=0)
@@ -148,9 +148,7 @@ def test_from_the_right_is_from_the_left_over_the_text_turned(cell: str):
     stack.initialise(torch.Generator().manual_seed(0))
     right.load_state_dict(left.state_dict())
     parts = [draw(length, 4, seed=length).float() for length in (3, 1, 4)]
-    ours = RecurrentStack(cell, 4, 5)
-    ours.layers[0] = right
-    found = ours(torch.cat(parts), [3, 1, 4]).layers[0]
+    found, _ = right(torch.cat(parts), Reading([3, 1, 4]))
     turned = stack(torch.cat([part.flip(0) for part in parts]), [3, 1, 4]).layers[0]
     torch.testing.assert_close(found, torch.cat([part.flip(0) for part in turned.split([3, 1, 4])]))
 

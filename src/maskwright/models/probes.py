@@ -59,7 +59,7 @@ class TokenProbe(nn.Module):
         """
         vectors = dropout(vectors, self.dropout_rate, self.training)
         if self.recurrent is not None:
-            vectors = dropout(self.recurrent(vectors, lengths).layers[-1], self.dropout_rate, self.training)
+            vectors = dropout(self.recurrent(vectors, lengths).last, self.dropout_rate, self.training)
         logits: Tensor = self.classifier(vectors)
         return logits
 

@@ -90,7 +90,7 @@ class RecurrentEncoder(nn.Module):
             found = words_of(batch.input_ids, lengths, self.config.space_token_id)
             hidden, lengths, owner = self.words(hidden, found), found.lengths, found.of_token
         read = self.stack(hidden, Reading(lengths, hidden.device), states)
-        last = dropout(read.layers[-1], self.config.hidden_dropout, self.training)
+        last = dropout(read.last, self.config.hidden_dropout, self.training)
         every = (hidden, *read.layers[:-1], last) if hidden_states else None
         if owner is not None:  # a character has the vector of its word
             last, every = last[owner], None if every is None else tuple(one[owner] for one in every)

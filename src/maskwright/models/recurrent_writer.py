@@ -201,7 +201,7 @@ class RecurrentWriter(nn.Module):
         above: list[States] = []
         if self.upper is not None:
             read = self.upper(top, Reading([1] * len(tokens), top.device), states[1:])
-            top, above = read.layers[-1], read.states
+            top, above = read.last, read.states
         if self.alignment is not None and sources is not None and not self.feeds:
             asking = top.view(len(sources.vectors), -1, top.shape[1])
             context = self.alignment(asking, sources)[0].reshape(top.shape)

@@ -49,7 +49,7 @@ class Top(nn.Module):
         if self.words is not None:
             hidden = torch.cat([hidden, self.words(batch.input_ids).to(hidden.dtype)], dim=-1)
         hidden = dropout(hidden, self.dropout_rate, self.training)
-        return dropout(self.stack(hidden, batch.lengths).layers[-1], self.dropout_rate, self.training)
+        return dropout(self.stack(hidden, batch.lengths).last, self.dropout_rate, self.training)
 
     def mixture(self) -> dict[str, list[float] | float] | None:
         """What the mix has learnt: `shares` of the layers, summing to 1, and `scale`; None where there is no mix."""

@@ -9,6 +9,7 @@ section 7) puts (1 - e) one_hot(y) + e / vocab in the place of one_hot(y).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -37,15 +38,34 @@ def vocabulary_loss(
     once.
     """
     most = most_scores(vectors.device.type) if most is None else most
-    learns = torch.is_grad_enabled()
     rows = max(most // len(table), 1)
-    loss, right = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing, learns)
+    if not torch.is_grad_enabled():
+        return _without_gradients(vectors, table, bias, labels, rows, label_smoothing)
+    loss, right = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing)
     return loss, right
 
 
 def most_scores(device_type: str) -> int:
     """Scores of words that are held at once on a device of this type, where one position has no more by itself."""
     return MOST_SCORES.get(device_type, MOST_SCORES_ELSEWHERE)
+
+
+def _without_gradients(
+    vectors: Tensor, table: Tensor, bias: Tensor | None, labels: Tensor, rows: int, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """The same sums where nothing is learnt: no shares are made that gradients would be made of."""
+    wide = _wide(vectors)
+    weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
+    loss = torch.zeros((), dtype=wide, device=vectors.device)
+    right = torch.zeros((), dtype=torch.int64, device=vectors.device)
+    for part, own in _parts(vectors, labels, rows):
+        scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
+        right += _first_is_right(scores, scores.amax(dim=-1, keepdim=True), scores.gather(1, own.unsqueeze(1)), own)
+        logs = torch.log_softmax(scores, dim=-1)
+        loss -= (1 - smoothing) * logs.gather(1, own.unsqueeze(1)).sum()
+        if smoothing:
+            loss -= smoothing / len(table) * logs.sum()
+    return loss, right
 
 
 class _VocabularyLoss(torch.autograd.Function):
@@ -60,19 +80,16 @@ class _VocabularyLoss(torch.autograd.Function):
         labels: Tensor,
         rows: int,
         smoothing: float,
-        learns: bool,
     ) -> tuple[Tensor, Tensor]:
-        """rows: positions of a part; learns: whether gradients are wanted. See `vocabulary_loss` for the [...]."""
-        wide = torch.float64 if vectors.dtype == torch.float64 else torch.float32
+        """rows: positions of a part. See `vocabulary_loss` for the [...]."""
+        wide = _wide(vectors)
         weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
         spread = smoothing / len(table)  # what every word has
         loss = torch.zeros((), dtype=wide, device=vectors.device)
         right = torch.zeros((), dtype=torch.int64, device=vectors.device)
-        wanted = [learns and needs for needs in context.needs_input_grad[:3]]
+        wanted = list(context.needs_input_grad[:3])
         sums = _Gradients(vectors, table, bias, wide, wanted)
-        num_parts = -(-len(labels) // rows)
-        parts = zip(vectors.tensor_split(num_parts), labels.tensor_split(num_parts), strict=True) if num_parts else ()
-        for part, own in parts:
+        for part, own in _parts(vectors, labels, rows):
             scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
             at_label = scores.gather(1, own.unsqueeze(1))  # [rows, 1]
             highest = scores.amax(dim=-1, keepdim=True)  # [rows, 1]
@@ -100,7 +117,18 @@ class _VocabularyLoss(torch.autograd.Function):
             raise RuntimeError("The gradient of vocabulary_loss can be taken once.")
         sums, context.sums = context.sums, None
         scaled = [None if one is None else one.mul_(gradients[0].to(one.dtype)) for one in sums]
-        return (*scaled, None, None, None, None)
+        return (*scaled, None, None, None)
+
+
+def _wide(vectors: Tensor) -> torch.dtype:
+    """What sums are held in."""
+    return torch.float64 if vectors.dtype == torch.float64 else torch.float32
+
+
+def _parts(vectors: Tensor, labels: Tensor, rows: int) -> Iterable[tuple[Tensor, Tensor]]:
+    """Positions of about equal number, at most `rows`, with their labels."""
+    number = -(-len(labels) // rows)
+    return zip(vectors.tensor_split(number), labels.tensor_split(number), strict=True) if number else ()
 
 
 def _first_is_right(scores: Tensor, highest: Tensor, at_label: Tensor, labels: Tensor) -> Tensor:

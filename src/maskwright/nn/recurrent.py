@@ -7,7 +7,7 @@ left, from the right, or from both ends with the two outputs of a token behind e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -40,22 +40,41 @@ class Reading:
         kept = every[rows]
         self.num_sequences, self.num_tokens = len(every), int(kept.sum())
         self.length = int(kept[0]) if len(kept) and (kept == kept[0]).all() else None  # of all, where it is one
-        starts = np.cumsum(kept) - kept
-        place = np.arange(self.num_tokens) - np.repeat(starts, kept)  # of each token in its sequence
-        self.turned = torch.from_numpy(np.repeat(2 * starts + kept - 1, kept) - np.arange(self.num_tokens)).to(device)
-        self.batch_sizes = self.order = self.back = None
+        self.batch_sizes = None
+        self.order: dict[bool, Tensor] = {}  # by whether it is read from the right: which token comes when
+        self.back: dict[bool, Tensor] = {}  # and the way back
         if self.length is None:
+            starts = np.cumsum(kept) - kept
+            place = np.arange(self.num_tokens) - np.repeat(starts, kept)  # of each token in its sequence
+            turned = np.repeat(2 * starts + kept - 1, kept) - np.arange(self.num_tokens)
             longest_first = np.argsort(-kept, kind="stable")
             rank = np.empty(len(kept), dtype=np.int64)
             rank[longest_first] = np.arange(len(kept))
             order = np.lexsort((np.repeat(rank, kept), place))
-            self.order = torch.from_numpy(order).to(device)
-            self.back = torch.from_numpy(np.argsort(order)).to(device)
+            for from_right, own in ((False, order), (True, turned[order])):
+                self.order[from_right] = torch.from_numpy(own).to(device)
+                self.back[from_right] = torch.from_numpy(np.argsort(own)).to(device)
             self.batch_sizes = torch.from_numpy(np.bincount(place))
             rows = rows[longest_first]
         # The sequences in the order in which the kernel has them; None where that is all of them as they stand.
         whole = len(rows) == len(every) and self.length is not None
         self.rows = None if whole else torch.from_numpy(rows).to(device)
+
+    def lay(self, vectors: Tensor, *, from_right: bool = False) -> Tensor:
+        """Vectors of a pack, [tokens, size], as kernels read them: [length, sequences, size] where all have one length,
+        else [tokens, size] step after step.
+        """
+        if self.length is None:
+            return vectors[self.order[from_right]]
+        steps = vectors.view(-1, self.length, vectors.shape[1]).transpose(0, 1)
+        return steps.flip(0) if from_right else steps
+
+    def collect(self, laid: Tensor, *, from_right: bool = False) -> Tensor:
+        """The way back of `lay`: float [tokens, size]."""
+        if self.length is None:
+            return laid[self.back[from_right]]
+        steps = laid.flip(0) if from_right else laid
+        return steps.transpose(0, 1).reshape(self.num_tokens, laid.shape[2])
 
 
 class RecurrentLayer(nn.Module):
@@ -68,7 +87,7 @@ class RecurrentLayer(nn.Module):
     def __init__(self, cell: CellName, input_size: int, size: int, side: Side = "left") -> None:
         super().__init__()
         # On "meta" nothing is filled, so building draws nothing from torch's global generator.
-        kernel = _KERNELS[cell](input_size, size, batch_first=True, bidirectional=side == "both", device="meta")
+        kernel = _KERNELS[cell](input_size, size, bidirectional=side == "both", device="meta")
         home = torch.get_default_device()
         self.kernel: nn.RNNBase = kernel if home.type == "meta" else kernel.to_empty(device=home)
         self.cell, self.size, self.side = cell, size, side
@@ -82,18 +101,33 @@ class RecurrentLayer(nn.Module):
         nothing. Returns float [tokens, output_size], and what is remembered at the end: that of a sequence without
         tokens is what it was.
         """
-        dtype = vectors.dtype
-        vectors = vectors.to(self.weights().W.dtype)
+        from_right = self.side == "right"
+        outputs, states = self.read(reading.lay(vectors, from_right=from_right), reading, states)
+        return reading.collect(outputs, from_right=from_right), states
+
+    def read(self, laid: Tensor, reading: Reading, states: States | None = None) -> tuple[Tensor, States]:
+        """The same for vectors that `Reading.lay` has laid, so that layers above each other pass them on as they lie.
+
+        laid: [..., input_size], as `lay` gives it for the layer's side. Returns [..., output_size], and the states.
+        """
+        dtype = laid.dtype
+        laid = laid.to(self.weights().W.dtype)
         if states is None:
-            states = self.blank(reading.num_sequences, vectors)
+            states = self.blank(reading.num_sequences, laid)
         if not reading.num_tokens:
-            return vectors.new_zeros(0, self.output_size).to(dtype), states
-        if self.side == "right":
-            vectors = vectors[reading.turned]
-        outputs, states = self._read(vectors, reading, states)
-        if self.side == "right":
-            outputs = outputs[reading.turned]
-        return outputs.to(dtype), states
+            return laid.new_zeros(0, self.output_size).to(dtype), states
+        rows = reading.rows
+        own = states if rows is None else tuple(state[:, rows] for state in states)
+        before = (own[0].contiguous(), own[1].contiguous()) if len(own) == 2 else own[0].contiguous()
+        if reading.length is not None:
+            outputs, after = self.kernel(laid, before)
+        else:
+            packed, after = self.kernel(PackedSequence(laid, reading.batch_sizes), before)
+            outputs = packed.data
+        after = after if isinstance(after, tuple) else (after,)
+        if rows is not None:
+            after = tuple(old.index_copy(1, rows, new) for old, new in zip(states, after, strict=True))
+        return outputs.to(dtype), after
 
     def blank(self, num_sequences: int, like: Tensor) -> States:
         """Nothing remembered: zeros [directions, num_sequences, size] of the dtype and device of `like`, [...]."""
@@ -115,28 +149,35 @@ class RecurrentLayer(nn.Module):
         names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
         return CellWeights(*(getattr(self.kernel, name + end) for name in names))
 
-    def _read(self, vectors: Tensor, reading: Reading, states: States) -> tuple[Tensor, States]:
-        rows = reading.rows
-        own = states if rows is None else tuple(state[:, rows] for state in states)
-        before = (own[0].contiguous(), own[1].contiguous()) if len(own) == 2 else own[0].contiguous()
-        if reading.length is not None:
-            block = vectors.view(-1, reading.length, vectors.shape[1])  # [sequences, length, input]
-            outputs, after = self.kernel(block, before)
-            outputs = outputs.reshape(reading.num_tokens, self.output_size)
-        else:
-            packed, after = self.kernel(PackedSequence(vectors[reading.order], reading.batch_sizes), before)
-            outputs = packed.data[reading.back]
-        after = after if isinstance(after, tuple) else (after,)
-        if rows is None:
-            return outputs, after
-        return outputs, tuple(old.index_copy(1, rows, new) for old, new in zip(states, after, strict=True))
 
+class Read:
+    """What a stack makes of a pack.
 
-class Read(NamedTuple):
-    """What a stack makes of a pack: the output of each layer, float [tokens, output_size], and what each remembers."""
+    states: what each layer remembers.
+    """
 
-    layers: list[Tensor]
-    states: list[States]
+    def __init__(self, reading: Reading, sides: Sequence[Sequence[Tensor]], states: list[States]) -> None:
+        """sides: the outputs of each layer as they were laid, of a stack, or of one from the left and one from the
+        right.
+        """
+        self._reading, self._sides, self.states = reading, sides, states
+
+    @property
+    def last(self) -> Tensor:
+        """The output of the last layer, float [tokens, output_size]."""
+        return self._output(-1)
+
+    @property
+    def layers(self) -> list[Tensor]:
+        """The output of each layer, float [tokens, output_size]."""
+        return [self._output(number) for number in range(len(self._sides[0]))]
+
+    def _output(self, number: int) -> Tensor:
+        parts = [
+            self._reading.collect(outputs[number], from_right=from_right)
+            for outputs, from_right in zip(self._sides, (False, True), strict=False)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
 class RecurrentStack(nn.Module):
@@ -180,24 +221,24 @@ class RecurrentStack(nn.Module):
         """
         reading = lengths if isinstance(lengths, Reading) else Reading(lengths, vectors.device)
         before = [None] * (len(self.layers) + len(self.from_right)) if states is None else list(states)
-        outputs, after = self._climb(self.layers, vectors, reading, before[: len(self.layers)])
-        if self.from_right:
-            others, more = self._climb(self.from_right, vectors, reading, before[len(self.layers) :])
-            outputs = [torch.cat(pair, dim=-1) for pair in zip(outputs, others, strict=True)]
-            after += more
-        return Read(outputs, after)
+        outputs, after = self._climb(self.layers, reading.lay(vectors), reading, before[: len(self.layers)])
+        if not self.from_right:
+            return Read(reading, [outputs], after)
+        laid = reading.lay(vectors, from_right=True)
+        others, more = self._climb(self.from_right, laid, reading, before[len(self.layers) :])
+        return Read(reading, [outputs, others], after + more)
 
     def _climb(
-        self, layers: nn.ModuleList, vectors: Tensor, reading: Reading, states: Sequence[States | None]
+        self, layers: nn.ModuleList, laid: Tensor, reading: Reading, states: Sequence[States | None]
     ) -> tuple[list[Tensor], list[States]]:
         outputs: list[Tensor] = []
         after: list[States] = []
         for layer, before in zip(layers, states, strict=True):
-            below = dropout(vectors, self.dropout_rate, self.training) if outputs else vectors
-            vectors, remembered = layer(below, reading, before)
-            if self.residual and below.shape == vectors.shape:
-                vectors = vectors + below
-            outputs.append(vectors)
+            below = dropout(laid, self.dropout_rate, self.training) if outputs else laid
+            laid, remembered = layer.read(below, reading, before)
+            if self.residual and below.shape == laid.shape:
+                laid = laid + below
+            outputs.append(laid)
             after.append(remembered)
         return outputs, after
 

@@ -39,21 +39,21 @@ class Carrier(nn.Module):
     def before(self, batch: Batch) -> tuple[States, ...] | None:
         """What is remembered of the lanes of a batch: nothing, or zeros, where they begin anew."""
         memory = self.memory if self.training else self.trial
-        if memory is None or memory.shape[3] < _lanes_of(batch):  # the first stretch of these lanes
+        lanes = _lanes_of(batch)
+        if memory is None or memory.shape[3] < lanes.stop:  # the first stretch of these lanes
             return None
-        own = memory[:, :, :, batch.labels["lanes"]] * batch.labels["goes_on"][:, None]
+        own = memory[:, :, :, lanes] * batch.labels["goes_on"][:, None]
         return tuple(tuple(layer) for layer in own)
 
     def remember(self, batch: Batch, states: tuple[States, ...]) -> None:
         """Keep what is remembered after a batch; how many lanes there are shows in the first one."""
-        new = torch.stack([torch.stack(layer) for layer in states]).detach().clone()
-        lanes = batch.labels["lanes"]
+        new = torch.stack([torch.stack(layer) for layer in states]).detach()
+        lanes = _lanes_of(batch)
         memory = self.memory if self.training else self.trial
-        needed = _lanes_of(batch)
         if memory is None:
-            memory = new.new_zeros(*new.shape[:3], needed, new.shape[4])
-        elif memory.shape[3] < needed:
-            more = memory.new_zeros(*memory.shape[:3], needed - memory.shape[3], memory.shape[4])
+            memory = new.new_zeros(*new.shape[:3], lanes.stop, new.shape[4])
+        elif memory.shape[3] < lanes.stop:
+            more = memory.new_zeros(*memory.shape[:3], lanes.stop - memory.shape[3], memory.shape[4])
             memory = torch.cat([memory, more], dim=3)
         memory[:, :, :, lanes] = new
         if self.training:
@@ -76,10 +76,11 @@ class Carrier(nn.Module):
         return self.network.num_parameters
 
 
-def _lanes_of(batch: Batch) -> int:
-    """How many lanes there are at least."""
+def _lanes_of(batch: Batch) -> slice:
+    """The lanes of a batch, which are neighbours: a slice takes no copy."""
     lanes = batch.labels["lanes"]
-    return int(lanes.max()) + 1 if len(lanes) else 0
+    first = int(lanes[0]) if len(lanes) else 0
+    return slice(first, first + len(lanes))
 
 
 class CarriedTokenPrediction(NextTokenPrediction):
@@ -124,5 +125,7 @@ class CarriedTokenPrediction(NextTokenPrediction):
         encoded = network.read_on(batch, model.before(batch))
         assert encoded.states is not None
         model.remember(batch, encoded.states)
-        loss, right = network.mlm_loss(encoded.hidden[batch.labels["clm_positions"]], batch.labels["clm"])
+        places = batch.labels["clm_positions"]
+        vectors = encoded.hidden if len(places) == batch.num_tokens else encoded.hidden[places]  # [labels, hidden]
+        loss, right = network.mlm_loss(vectors, batch.labels["clm"])
         return Outcome({"clm": loss}, self.counts(batch), {"clm": right})

@@ -102,7 +102,7 @@ class LaneBatches:
         """Micro-batch `number` of a step, asked for in order.
 
         Labels: "clm_positions", where a token is guessed, and "clm", which one; "lanes" int64 [sequences], the lane of
-        each sequence; "goes_on" bool [sequences], whether it goes on from the step before.
+        each sequence, neighbours; "goes_on" bool [sequences], whether it goes on from the step before.
         """
         if number == 0 or self._stretch is None:
             self._stretch = self.lanes.take()

@@ -124,10 +124,10 @@ def _memory(sheet: Sheet) -> None:
     stack = RecurrentStack("rnn", 3, 8, 2)
     stack.initialise(torch.Generator().manual_seed(2))
     tokens = torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
-    whole = stack(tokens, [12]).layers[-1].detach()
+    whole = stack(tokens, [12]).last.detach()
     first = stack(tokens[:6], [6])
-    carried = stack(tokens[6:], [6], first.states).layers[-1].detach()
-    reset = stack(tokens[6:], [6]).layers[-1].detach()
+    carried = stack(tokens[6:], [6], first.states).last.detach()
+    reset = stack(tokens[6:], [6]).last.detach()
     gap = float((carried - whole[6:]).abs().max())
     sheet.holds(
         "two stretches with carried state, and all at once", "infinite memory", f"differ by {tiny(gap)}", gap < 1e-6
