@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.nn.cells import CELLS, CellWeights, gru_step, lstm_step, unroll
-from maskwright.nn.recurrent import CELL_NAMES, Reading, RecurrentLayer, RecurrentStack
+from maskwright.nn.reading import Reading
+from maskwright.nn.recurrent import CELL_NAMES, RecurrentLayer, RecurrentStack
 from nn.packs import draw
 
 LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=6)

@@ -204,7 +204,9 @@ class Model(nn.Module):
             raise InputError("Only a recurrent network that reads from the left goes on with what it remembers.")
         if batch.input_ids.device.type == "cpu":
             self.check(batch)
-        encoded: Encoded = cast("RecurrentEncoder", self.encoder)(batch, self.compute_dtype, states=states)
+        encoded: Encoded = cast("RecurrentEncoder", self.encoder)(
+            batch, self.compute_dtype, states=states, carries=True
+        )
         return encoded
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:

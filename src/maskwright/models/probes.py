@@ -16,6 +16,7 @@ from ..core.randomness import derive_seed
 from ..nn.crf import LinearChainCrf
 from ..nn.dropout import dropout
 from ..nn.linear import Linear
+from ..nn.reading import whole_texts
 from ..nn.recurrent import RecurrentStack
 
 ProbeKind = Literal["linear", "bilstm"]
@@ -59,7 +60,8 @@ class TokenProbe(nn.Module):
         """
         vectors = dropout(vectors, self.dropout_rate, self.training)
         if self.recurrent is not None:
-            vectors = dropout(self.recurrent(vectors, lengths).last, self.dropout_rate, self.training)
+            read = self.recurrent(vectors, whole_texts(lengths, vectors.device, "lstm"))
+            vectors = dropout(read.last, self.dropout_rate, self.training)
         logits: Tensor = self.classifier(vectors)
         return logits
 

@@ -8,6 +8,7 @@ ends; with separate_directions two stacks read from the two ends and never meet 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import torch
@@ -18,7 +19,8 @@ from ..data.batch import Batch
 from ..nn.characters import CharacterWords, words_of
 from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
-from ..nn.recurrent import CellName, Reading, RecurrentStack, States
+from ..nn.reading import Reading, whole_texts
+from ..nn.recurrent import CellName, RecurrentStack, States
 from .config import ModelConfig
 from .transformer import Encoded
 
@@ -76,10 +78,12 @@ class RecurrentEncoder(nn.Module):
         attentions: bool = False,
         row_length: int | None = None,
         states: Sequence[States] | None = None,
+        carries: bool = False,
     ) -> Encoded:
         """Encode a pack: `.hidden` float [tokens, hidden] in `dtype`, though products run in that of the weights.
 
-        states: what an earlier call left in `.states`, None to begin anew. Raises InputError for attention weights,
+        states: what an earlier call left in `.states`, None to begin anew; carries: whether `.states` is wanted, for
+        which texts of different lengths are read more slowly. Raises InputError for attention weights,
         which there are none of.
         """
         if attentions:
@@ -89,12 +93,13 @@ class RecurrentEncoder(nn.Module):
         if self.words is not None:
             found = words_of(batch.input_ids, lengths, self.config.space_token_id)
             hidden, lengths, owner = self.words(hidden, found), found.lengths, found.of_token
-        read = self.stack(hidden, Reading(lengths, hidden.device), states)
+        how = Reading if carries else partial(whole_texts, cell=cast("str", self.config.recurrent))
+        read = self.stack(hidden, how(lengths, hidden.device), states)
         last = dropout(read.last, self.config.hidden_dropout, self.training)
         every = (hidden, *read.layers[:-1], last) if hidden_states else None
         if owner is not None:  # a character has the vector of its word
             last, every = last[owner], None if every is None else tuple(one[owner] for one in every)
-        return Encoded(last, every, states=tuple(read.states))
+        return Encoded(last, every, states=tuple(read.states) if carries else None)
 
     def pool(self, first: Tensor) -> Tensor:
         """There is no pooler. first: [sequences, hidden]."""

@@ -29,7 +29,8 @@ from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
 from ..nn.linear import Linear
 from ..nn.padded_attention import group_of, pad, unpad
-from ..nn.recurrent import CellName, Reading, RecurrentLayer, RecurrentStack, States
+from ..nn.reading import Reading, whole_texts
+from ..nn.recurrent import CellName, RecurrentLayer, RecurrentStack, States
 from .config import ModelConfig
 from .decoder import Decoded, decoder_config
 from .pooling import state_of
@@ -102,7 +103,8 @@ class RecurrentWriter(nn.Module):
         """
         memory = memory.to(self.dtype)
         words = self.embeddings(target.input_ids, target.position_ids, None, self.dtype)
-        reading, states = Reading(target.lengths, words.device), self.begin(memory, source)
+        reading = whole_texts(target.lengths, words.device, self.first.cell)
+        states = self.begin(memory, source)
         context: Tensor | None = None
         weights: Weights = ()
         if self.feeds:

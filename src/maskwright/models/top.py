@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..data.batch import Batch
 from ..nn.dropout import dropout
 from ..nn.embeddings import Table
+from ..nn.reading import whole_texts
 from ..nn.recurrent import RecurrentStack
 from ..nn.scalar_mix import ScalarMix
 from .config import ModelConfig
@@ -49,7 +50,8 @@ class Top(nn.Module):
         if self.words is not None:
             hidden = torch.cat([hidden, self.words(batch.input_ids).to(hidden.dtype)], dim=-1)
         hidden = dropout(hidden, self.dropout_rate, self.training)
-        return dropout(self.stack(hidden, batch.lengths).last, self.dropout_rate, self.training)
+        read = self.stack(hidden, whole_texts(batch.lengths, hidden.device, "lstm"))
+        return dropout(read.last, self.dropout_rate, self.training)
 
     def mixture(self) -> dict[str, list[float] | float] | None:
         """What the mix has learnt: `shares` of the layers, summing to 1, and `scale`; None where there is no mix."""

@@ -7,15 +7,16 @@ left, from the right, or from both ends with the two outputs of a token behind e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from .cells import CELLS, CellWeights
 from .dropout import dropout
+from .reading import Reading
 
 CellName = Literal["rnn", "gru", "lstm"]
 Side = Literal["left", "right", "both"]  # from which end a layer reads
@@ -25,56 +26,7 @@ States = tuple[Tensor, ...]  # of one layer: h, and c of an LSTM, float [directi
 CELL_NAMES: tuple[str, ...] = get_args(CellName)
 _KERNELS: dict[str, type[nn.RNN | nn.GRU | nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 _STEPS: dict[str, Callable[..., Any]] = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
-
-
-class Reading:
-    """How a pack is read, token after token of all sequences at once.
-
-    lengths: tokens of each sequence, which may be 0. Sequences of one length are one block; others are taken longest
-    first, so that those that go on are always the first ones.
-    """
-
-    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
-        every = np.asarray(lengths, dtype=np.int64)
-        rows = np.flatnonzero(every)
-        kept = every[rows]
-        self.num_sequences, self.num_tokens = len(every), int(kept.sum())
-        self.length = int(kept[0]) if len(kept) and (kept == kept[0]).all() else None  # of all, where it is one
-        self.batch_sizes = None
-        self.order: dict[bool, Tensor] = {}  # by whether it is read from the right: which token comes when
-        self.back: dict[bool, Tensor] = {}  # and the way back
-        if self.length is None:
-            starts = np.cumsum(kept) - kept
-            place = np.arange(self.num_tokens) - np.repeat(starts, kept)  # of each token in its sequence
-            turned = np.repeat(2 * starts + kept - 1, kept) - np.arange(self.num_tokens)
-            longest_first = np.argsort(-kept, kind="stable")
-            rank = np.empty(len(kept), dtype=np.int64)
-            rank[longest_first] = np.arange(len(kept))
-            order = np.lexsort((np.repeat(rank, kept), place))
-            for from_right, own in ((False, order), (True, turned[order])):
-                self.order[from_right] = torch.from_numpy(own).to(device)
-                self.back[from_right] = torch.from_numpy(np.argsort(own)).to(device)
-            self.batch_sizes = torch.from_numpy(np.bincount(place))
-            rows = rows[longest_first]
-        # The sequences in the order in which the kernel has them; None where that is all of them as they stand.
-        whole = len(rows) == len(every) and self.length is not None
-        self.rows = None if whole else torch.from_numpy(rows).to(device)
-
-    def lay(self, vectors: Tensor, *, from_right: bool = False) -> Tensor:
-        """Vectors of a pack, [tokens, size], as kernels read them: [length, sequences, size] where all have one length,
-        else [tokens, size] step after step.
-        """
-        if self.length is None:
-            return vectors[self.order[from_right]]
-        steps = vectors.view(-1, self.length, vectors.shape[1]).transpose(0, 1)
-        return steps.flip(0) if from_right else steps
-
-    def collect(self, laid: Tensor, *, from_right: bool = False) -> Tensor:
-        """The way back of `lay`: float [tokens, size]."""
-        if self.length is None:
-            return laid[self.back[from_right]]
-        steps = laid.flip(0) if from_right else laid
-        return steps.transpose(0, 1).reshape(self.num_tokens, laid.shape[2])
+_READS: dict[str, Callable[..., Any]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
 
 
 class RecurrentLayer(nn.Module):
@@ -99,7 +51,7 @@ class RecurrentLayer(nn.Module):
 
         vectors: float [tokens, input_size], sequences end to end; states: what was remembered before it, None for
         nothing. Returns float [tokens, output_size], and what is remembered at the end: that of a sequence without
-        tokens is what it was.
+        tokens is what it was; () where the reading pads, since it is not known then.
         """
         from_right = self.side == "right"
         outputs, states = self.read(reading.lay(vectors, from_right=from_right), reading, states)
@@ -117,8 +69,10 @@ class RecurrentLayer(nn.Module):
         if not reading.num_tokens:
             return laid.new_zeros(0, self.output_size).to(dtype), states
         rows = reading.rows
-        own = states if rows is None else tuple(state[:, rows] for state in states)
-        before = (own[0].contiguous(), own[1].contiguous()) if len(own) == 2 else own[0].contiguous()
+        own = tuple((state if rows is None else state[:, rows]).contiguous() for state in states)
+        if reading.pads:
+            return self._read_padded(laid, reading, own).to(dtype), ()
+        before = own if len(own) == 2 else own[0]
         if reading.length is not None:
             outputs, after = self.kernel(laid, before)
         else:
@@ -149,18 +103,43 @@ class RecurrentLayer(nn.Module):
         names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
         return CellWeights(*(getattr(self.kernel, name + end) for name in names))
 
+    def _read_padded(self, laid: Tensor, reading: Reading, states: States) -> Tensor:
+        """The outputs of a padded block, [steps, sequences, output_size]. A layer from both ends takes each by itself:
+        from the right it would begin with the zeros.
+        """
+        if self.side != "both":
+            outputs: Tensor = self.kernel(laid, states if len(states) == 2 else states[0])[0]
+            return outputs
+        halves: list[Tensor] = []
+        for direction in (0, 1):
+            own = [state[direction : direction + 1] for state in states]
+            block = reading.turn(laid) if direction else laid
+            half = _READS[self.cell](
+                block,
+                own if len(own) == 2 else own[0],
+                self.weights(direction).parts(),
+                has_biases=True,
+                num_layers=1,
+                dropout=0.0,
+                train=self.training,
+                bidirectional=False,
+                batch_first=False,
+            )[0]
+            halves.append(reading.turn(half) if direction else half)
+        return torch.cat(halves, dim=-1)
 
+
+@dataclass(frozen=True)
 class Read:
     """What a stack makes of a pack.
 
-    states: what each layer remembers.
+    reading: how the pack lies; sides: the outputs of each layer as they were laid, of one stack, or of one from the
+    left and one from the right; states: what each layer remembers, () where the reading pads.
     """
 
-    def __init__(self, reading: Reading, sides: Sequence[Sequence[Tensor]], states: list[States]) -> None:
-        """sides: the outputs of each layer as they were laid, of a stack, or of one from the left and one from the
-        right.
-        """
-        self._reading, self._sides, self.states = reading, sides, states
+    reading: Reading
+    sides: tuple[list[Tensor], ...]
+    states: list[States]
 
     @property
     def last(self) -> Tensor:
@@ -170,12 +149,12 @@ class Read:
     @property
     def layers(self) -> list[Tensor]:
         """The output of each layer, float [tokens, output_size]."""
-        return [self._output(number) for number in range(len(self._sides[0]))]
+        return [self._output(number) for number in range(len(self.sides[0]))]
 
     def _output(self, number: int) -> Tensor:
         parts = [
-            self._reading.collect(outputs[number], from_right=from_right)
-            for outputs, from_right in zip(self._sides, (False, True), strict=False)
+            self.reading.collect(outputs[number], from_right=from_right)
+            for outputs, from_right in zip(self.sides, (False, True), strict=False)
         ]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
@@ -223,10 +202,10 @@ class RecurrentStack(nn.Module):
         before = [None] * (len(self.layers) + len(self.from_right)) if states is None else list(states)
         outputs, after = self._climb(self.layers, reading.lay(vectors), reading, before[: len(self.layers)])
         if not self.from_right:
-            return Read(reading, [outputs], after)
+            return Read(reading, (outputs,), after)
         laid = reading.lay(vectors, from_right=True)
         others, more = self._climb(self.from_right, laid, reading, before[len(self.layers) :])
-        return Read(reading, [outputs, others], after + more)
+        return Read(reading, (outputs, others), after + more)
 
     def _climb(
         self, layers: nn.ModuleList, laid: Tensor, reading: Reading, states: Sequence[States | None]
@@ -235,7 +214,7 @@ class RecurrentStack(nn.Module):
         after: list[States] = []
         for layer, before in zip(layers, states, strict=True):
             below = dropout(laid, self.dropout_rate, self.training) if outputs else laid
-            laid, remembered = layer.read(below, reading, before)
+            laid, remembered = cast("RecurrentLayer", layer).read(below, reading, before)
             if self.residual and below.shape == laid.shape:
                 laid = laid + below
             outputs.append(laid)

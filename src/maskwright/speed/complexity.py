@@ -22,7 +22,8 @@ from torch import Tensor
 
 from ..core.config import check
 from ..core.progress import track
-from ..nn.recurrent import Reading, RecurrentLayer, fill_recurrent
+from ..nn.reading import Reading
+from ..nn.recurrent import RecurrentLayer, fill_recurrent
 
 REPEATS = 5
 MOST_NUMBERS = 1 << 30  # of one layer at once: 4 GiB

@@ -18,7 +18,7 @@ def _gates(sheet: Sheet) -> None:
     import torch
 
     from ...nn.cells import CellWeights, gru_step, lstm_step, unroll
-    from ...nn.recurrent import Reading
+    from ...nn.reading import Reading
     from ...train.report import Chart, Curves, Series
 
     column = torch.tensor([[0.0], [0.0], [1.0], [0.0]], dtype=torch.float64)  # of i, f, g, o
@@ -84,7 +84,7 @@ def _directions(sheet: Sheet) -> None:
     import torch
 
     from ...nn.cells import unroll
-    from ...nn.recurrent import Reading
+    from ...nn.reading import Reading
     from ...train.report import Grid
 
     layer = _layer("lstm", 3, 4, "both")
