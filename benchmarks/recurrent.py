@@ -1,31 +1,34 @@
-"""An LSTM language model here beside plain torch.nn.LSTM code of the same sizes: a step of training, and reading.
+"""LSTMs here beside plain torch.nn.LSTM code of the same sizes: a language model and a tagger, reading and training.
 
-python benchmarks/recurrent.py                            2 layers of 256 and 512, 8 and 32 lanes of 100 bytes
+python benchmarks/recurrent.py                            2 layers of 256 and 512; 8 and 32 lanes of 100 bytes, or texts
 python benchmarks/recurrent.py --threads 1 --hidden 256 --lanes 32
 python benchmarks/recurrent.py --quick                    a small network, two turns
 
-Both have the same weights and the same dropout, read the same stretches of random bytes, remember from stretch to
-stretch, and take a step of the same AdamW behind clipped gradients; reading gives the losses of every next byte. They
-take turns, and the order changes with every turn. Times are medians; the ratio is the median of the turns' own, above 1
-where we are faster. "apart" is how far the two mean losses are from each other on the first stretch; training
-has draws of dropout, so there they differ.
+Both have the same weights and the same dropout, read the same random tokens, and take a step of the same AdamW behind
+clipped gradients. The language models remember from stretch to stretch; reading gives the losses of every next byte.
+The taggers read from both ends; their texts have 5 to 40 tokens, which the plain code packs (pack_padded_sequence).
+
+They take turns, and the order changes with every turn. Times are medians; the ratio is the median of the turns' own,
+above 1 where we are faster. "apart" is how far the two mean losses are from each other in the first turn; training has
+draws of dropout, so there they differ.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from maskwright.data.batch import Batch
 from maskwright.data.in_memory import TextsInMemory
-from maskwright.models.model import Model
+from maskwright.models.model import Model, build
 from maskwright.models.presets import preset
 from maskwright.objectives.carried import CarriedTokenPrediction
 from maskwright.objectives.lanes import LaneBatches, Lanes
@@ -34,6 +37,7 @@ from maskwright.objectives.pretraining import Recipe
 from maskwright.train.optimizer import adamw
 
 BYTES, LAYERS, STRETCH = 261, 2, 100
+WORDS, TAGS = 8000, 9
 LR, WEIGHT_DECAY, CLIP = 2e-3, 0.01, 1.0
 Work = Callable[[Batch], float]  # gives the mean loss
 
@@ -78,6 +82,52 @@ class PlainLanguageModel(nn.Module):
         return functional.cross_entropy(self.decoder(hidden).flatten(0, 1), wanted.flatten())
 
 
+class PlainTagger(nn.Module):
+    """What one would write by hand, with the weights of ours."""
+
+    def __init__(self, ours: Model) -> None:
+        super().__init__()
+        hidden, dropout = ours.config.hidden_size, ours.config.hidden_dropout
+        self.embedding = nn.Embedding(WORDS, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.lstm = nn.LSTM(hidden, hidden // 2, LAYERS, batch_first=True, dropout=dropout, bidirectional=True)
+        self.classifier = nn.Linear(hidden, TAGS)
+        weights = ours.state_dict()
+        own = {
+            "embedding.weight": weights["encoder.embeddings.word.weight"],
+            **{f"classifier.{name}": weights[f"head.classifier.{name}"] for name in ("weight", "bias")},
+            **{
+                f"lstm.{kind}_l{layer}{end}": weights[f"encoder.stack.layers.{layer}.kernel.{kind}_l0{end}"]
+                for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                for layer in range(LAYERS)
+                for end in ("", "_reverse")
+            },
+        }
+        self.load_state_dict(own)
+
+    def forward(self, ids: Tensor, lengths: Tensor, wanted: Tensor) -> Tensor:
+        """The mean loss of the tags. ids, wanted: int64 [texts, longest], -100 for no tag; lengths: int64 [texts]."""
+        packed = pack_padded_sequence(
+            self.dropout(self.embedding(ids)), lengths, batch_first=True, enforce_sorted=False
+        )
+        hidden, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        return functional.cross_entropy(self.classifier(self.dropout(hidden)).flatten(0, 1), wanted.flatten())
+
+
+class Texts:
+    """Batches of texts of 5 to 40 random tokens, each with a tag."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def batch(self, turn: int, number: int) -> Batch:
+        """The batch of a turn. Labels: "tags", int64 [tokens]."""
+        draw = np.random.default_rng((turn, number))
+        lengths = draw.integers(5, 41, size=self.count)
+        tags = torch.from_numpy(draw.integers(0, TAGS, size=lengths.sum()))
+        return Batch.from_sequences([draw.integers(5, WORDS, size=length) for length in lengths]).with_labels(tags=tags)
+
+
 def main() -> None:
     """Measure and print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -91,14 +141,42 @@ def main() -> None:
         chosen.hidden, chosen.lanes, chosen.turns = [32], [4], 2
     torch.set_num_threads(chosen.threads)
     print(f"threads: {chosen.threads}; torch {torch.__version__}; {LAYERS} layers, stretches of {STRETCH} bytes")
-    print("| work | hidden | lanes | ours, ms | theirs, ms | ours, tokens/s | theirs, tokens/s | ratio | apart |")
+    print(
+        "| work | hidden | lanes or texts | ours, ms | theirs, ms | ours, tokens/s | theirs, tokens/s | ratio | apart |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for hidden in chosen.hidden:
         for lanes in chosen.lanes:
-            compare(hidden, lanes, chosen.turns)
+            compare_language_models(hidden, lanes, chosen.turns)
+    for hidden in chosen.hidden:
+        for texts in chosen.lanes:
+            compare_taggers(hidden, texts, chosen.turns)
 
 
-def compare(hidden: int, lanes: int, turns: int) -> None:
+def compare_taggers(hidden: int, texts: int, turns: int) -> None:
+    """Print the rows of one size: reading, then training."""
+    torch.manual_seed(0)
+    config = preset("bilstm-small", vocab_size=WORDS, hidden_size=hidden, num_hidden_layers=LAYERS)
+    ours = build(config, head="tagging", labels=TAGS)
+    plain = PlainTagger(ours)
+
+    def loss_of_ours(batch: Batch) -> Tensor:
+        return functional.cross_entropy(ours.logits(batch), batch.labels["tags"])
+
+    def loss_of_plain(batch: Batch) -> Tensor:
+        lengths = torch.tensor(batch.lengths)
+        ids, wanted = (
+            pad_sequence(list(one.split(batch.lengths)), batch_first=True, padding_value=blank)
+            for one, blank in ((batch.input_ids, 0), (batch.labels["tags"], -100))
+        )
+        return plain(ids, lengths, wanted)
+
+    works = works_of((ours, loss_of_ours), (plain, loss_of_plain))
+    for name, sides in works.items():
+        print(f"| tagger, {name} | {hidden} | {texts} | {row(sides, Texts(texts), turns)} |", flush=True)
+
+
+def compare_language_models(hidden: int, lanes: int, turns: int) -> None:
     """Print the rows of one size: reading, then training."""
     torch.manual_seed(0)
     config = preset("lstm-small", vocab_size=BYTES, hidden_size=hidden, num_hidden_layers=LAYERS)
@@ -109,33 +187,41 @@ def compare(hidden: int, lanes: int, turns: int) -> None:
     ours = objective.network(config, 0)
     plain = PlainLanguageModel(objective.kept(ours))
 
-    def read_ours(batch: Batch) -> float:
-        with torch.inference_mode():
-            return float(objective.outcome(ours.eval(), batch).losses["clm"]) / len(batch.labels["clm"])
+    def loss_of_ours(batch: Batch) -> Tensor:
+        return objective.outcome(ours, batch).losses["clm"] / len(batch.labels["clm"])
 
-    def read_plain(batch: Batch) -> float:
-        with torch.inference_mode():
-            return float(plain.eval()(*in_rows(batch)))
-
-    optimizers = {id(model): adamw(model, LR, WEIGHT_DECAY) for model in (ours, plain)}
-
-    def learn(model: nn.Module, loss: Tensor) -> float:
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizers[id(model)].step()
-        optimizers[id(model)].zero_grad()
-        return float(loss.detach())
-
-    def train_ours(batch: Batch) -> float:
-        return learn(ours, objective.outcome(ours.train(), batch).losses["clm"] / len(batch.labels["clm"]))
-
-    def train_plain(batch: Batch) -> float:
-        return learn(plain, plain.train()(*in_rows(batch)))
-
-    works: dict[str, tuple[Work, Work]] = {"reading": (read_ours, read_plain), "training": (train_ours, train_plain)}
+    works = works_of((ours, loss_of_ours), (plain, lambda batch: plain(*in_rows(batch))))
     for name, sides in works.items():
         plain.memory = None
-        print(f"| {name} | {hidden} | {lanes} | {row(sides, batches, turns)} |", flush=True)
+        print(f"| language model, {name} | {hidden} | {lanes} | {row(sides, batches, turns)} |", flush=True)
+
+
+def works_of(*sides: tuple[nn.Module, Callable[[Batch], Tensor]]) -> dict[str, tuple[Work, ...]]:
+    """Reading and a step of training of each side. sides: a model, and the mean loss of a batch."""
+
+    def reader(model: nn.Module, loss_of: Callable[[Batch], Tensor]) -> Work:
+        def read(batch: Batch) -> float:
+            model.eval()
+            with torch.inference_mode():
+                return float(loss_of(batch))
+
+        return read
+
+    def learner(model: nn.Module, loss_of: Callable[[Batch], Tensor]) -> Work:
+        optimizer = adamw(model, LR, WEIGHT_DECAY)
+
+        def learn(batch: Batch) -> float:
+            model.train()
+            loss = loss_of(batch)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+            optimizer.zero_grad()
+            return float(loss.detach())
+
+        return learn
+
+    return {"reading": tuple(reader(*side) for side in sides), "training": tuple(learner(*side) for side in sides)}
 
 
 def in_rows(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -144,7 +230,7 @@ def in_rows(batch: Batch) -> tuple[Tensor, Tensor]:
     return batch.input_ids.view(shape), batch.labels["clm"].view(shape)
 
 
-def row(sides: tuple[Work, Work], batches: LaneBatches, turns: int) -> str:
+def row(sides: Sequence[Work], batches: LaneBatches | Texts, turns: int) -> str:
     """The figures of one work, in turn on the same stretches."""
     seconds: tuple[list[float], list[float]] = ([], [])
     apart: list[float] = []
