@@ -21,7 +21,7 @@ test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.test ## the whole test suite
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/ruff check .

@@ -1,0 +1,24 @@
+"""Pre-training that is killed anywhere: the same command ends with the same bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reliability.killing import CAN_FORK, NO_FORK, check_killed_runs
+
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kills"),
+    [
+        ("pretrain", 6),
+        pytest.param("pretrain", 50, marks=pytest.mark.slow),
+        pytest.param("lstm", 10, marks=pytest.mark.slow),
+        pytest.param("bilm", 10, marks=pytest.mark.slow),
+    ],
+)
+def test_killed_runs_end_with_identical_weights_and_logs(kind: str, kills: int, tmp_path: Path):
+    check_killed_runs(kind, kills, tmp_path)
