@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test test-all check bench docs reliability results clean
+.PHONY: help demo pictures test test-all check bench docs reliability results locks sbom audit clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -18,10 +18,10 @@ pictures: $(VENV)/.test ## small models of all kinds in build/studio-models, and
 	$(BIN)/python recipes/pictures.py $(ARGS)
 
 test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.test ## the whole test suite
-	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/ruff check .
@@ -31,11 +31,21 @@ check: $(VENV)/.dev ## lint, format and types
 bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/benchmarks.md
 	$(BIN)/python benchmarks/speed/run.py $(ARGS)
 
-reliability: $(VENV)/.test ## 200 kills of each kind of training; writes docs/reliability.md
-	$(BIN)/python benchmarks/reliability.py
+reliability: $(VENV)/.test ## kills, damage, hostile input (hours; ARGS=--quick: minutes); writes docs/reliability.md
+	$(BIN)/python benchmarks/reliability/run.py $(ARGS)
 
 results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
 	$(BIN)/python recipes/first_path.py
+
+locks: $(VENV)/.supply ## versions and hashes of all packages: locks/*.txt [ARGS="--cpu-wheels FOLDER"]
+	PATH="$(BIN):$$PATH" $(BIN)/python tools/locks.py $(ARGS)
+	$(BIN)/python tools/sbom.py
+
+sbom: $(VENV)/.supply ## the CycloneDX bill of materials from the locks: sbom.cdx.json
+	$(BIN)/python tools/sbom.py
+
+audit: $(VENV)/.supply ## known vulnerabilities of the locked packages (asks the package index)
+	$(BIN)/python -m pip_audit --strict --disable-pip --progress-spinner off -r locks/test.txt -r locks/torch.txt
 
 docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and build it as a site in site/
 	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
@@ -61,6 +71,10 @@ $(VENV)/.test: $(VENV)/.core
 
 $(VENV)/.dev: $(VENV)/.test
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.supply: $(VENV)/.core
+	@$(PIP) -e '.[supply]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

@@ -47,11 +47,8 @@ queries and keys, soft-maxes and takes the loss of words in float32; for this ta
 (tests/parity/exact.py). Losses of `rtd` in float64 are left out: transformers makes float32 of its labels there, and of
 what follows from them.
 
-Not supported, and refused with a sentence: classes for causal language modelling but BertLMHeadModel, cross-attention,
-quantized folders, ALBERT with more than one layer inside a group, ELECTRA with a summary other than the first token,
-MPNet with another padding id than 1, BigBird without query biases, ModernBERT with full attention in other layers than
-every n-th or with scaled angles. Weights are read from safetensors alone; `maskwright convert` makes them of a
-`pytorch_model.bin` (see [Using a model](use.md#convert)).
+What is supported, rejected and ignored of the settings in `config.json`: [settings of
+checkpoints](checkpoint-settings.md).
 """
 
 

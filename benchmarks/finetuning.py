@@ -34,9 +34,9 @@ from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.tasks.base import Task
-from maskwright.tasks.examples import Examples
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import fit
+from maskwright.tasks.rows.examples import Examples
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.finetune import fit
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "recipes"))
@@ -145,7 +145,7 @@ def train_ours(data: Set, seed: int) -> Tensor:
     """The dev logits of a model that our loop fine-tuned."""
     task, settings = data.task, data.settings
     model, _ = load_model(minilm(), task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
-    task.prime(model, data.train)
+    task.init_from_counts(model, data.train)
     fit(
         model,
         task,

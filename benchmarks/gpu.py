@@ -1,7 +1,7 @@
 """One GPU, at most eight minutes: training and inference of BERT-base and -large beside transformers on the same GPU.
 
 Masked-LM pre-training at 128 and 512 tokens, fine-tuning, inference in bulk and in small requests: tokens a second,
-and model FLOPs utilisation (the operations that the network needs for the real tokens, beside the maker's peak and
+and model FLOPs utilization (the operations that the network needs for the real tokens, beside the maker's peak and
 beside plain matrix products measured in the same run). Each side is a process of its own, asked in turn. What the time
 does not suffice for is cut, the last first, and said; so is what fails.
 
@@ -42,9 +42,9 @@ from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.models.device import resolve_device, resolve_precision  # noqa: E402
 from maskwright.models.presets import preset  # noqa: E402
+from maskwright.speed.backend_process import BackendError, BackendProcess  # noqa: E402
 from maskwright.speed.ceiling import matrix_ceiling  # noqa: E402
-from maskwright.speed.contest import Contender, ContenderError  # noqa: E402
-from maskwright.speed.gpus import gpu_called  # noqa: E402
+from maskwright.speed.gpus import gpu_from_driver_name  # noqa: E402
 
 OURS, PEER = "maskwright", "transformers"
 SIZES = {"base": "bert-base", "large": "bert-large", "tiny": "bert-tiny"}
@@ -94,10 +94,10 @@ class Contest:
 
     def __init__(self, options: argparse.Namespace, precision: str, device: torch.device) -> None:
         self.options, self.precision, self.device = options, precision, device
-        self.children: dict[str, Contender] = {}
+        self.children: dict[str, BackendProcess] = {}
 
     def measure(self, one: Measurement, seconds: float, limit: float) -> dict[str, Any]:
-        """Figures of a measurement. A batch that does not fit is halved, and that is told. Raises ContenderError."""
+        """Figures of a measurement. A batch that does not fit is halved, and that is told. Raises BackendError."""
         settings: dict[str, Any] = {
             "folder": str(self.options.output / "work"), "size": one.size, "seconds": seconds,
             "device": str(self.device), "precision": self.precision, "kind": one.kind,
@@ -111,7 +111,7 @@ class Contest:
             sequences = max((tokens >> halvings) // one.length, 1)
             try:
                 return self._ask(one, limit, **settings, length=one.length, sequences=sequences)
-            except ContenderError as error:
+            except BackendError as error:
                 if "OutOfMemory" not in str(error) or halvings == HALVINGS:
                     raise
                 note(f"{one.name}: {sequences} sequences do not fit")
@@ -126,7 +126,9 @@ class Contest:
     def _ask(self, one: Measurement, limit: float, **settings: Any) -> dict[str, Any]:
         if one.contender not in self.children:
             script = HERE / "on_gpu" / ("ours.py" if one.contender == OURS else "peer.py")
-            self.children[one.contender] = Contender(one.contender, [sys.executable, str(script)], self.options.threads)
+            self.children[one.contender] = BackendProcess(
+                one.contender, [sys.executable, str(script)], self.options.threads
+            )
         child = self.children[one.contender]
         given_up = Event()
         watch = Timer(limit, lambda: (given_up.set(), child.stop()))
@@ -134,11 +136,11 @@ class Contest:
         try:
             found: dict[str, Any] = child.ask(one.part, **settings)
             return found
-        except ContenderError as error:
+        except BackendError as error:
             if "OutOfMemory" not in str(error):  # a GPU error spoils the process that met it
                 self.children.pop(one.contender).close()
             if given_up.is_set():
-                raise ContenderError(f"given up after {limit:.0f} seconds") from None
+                raise BackendError(f"given up after {limit:.0f} seconds") from None
             raise
         finally:
             watch.cancel()
@@ -180,7 +182,7 @@ def main() -> None:
                 seconds = min(max(remaining / (len(wanted) - number) - OVERHEAD, LEAST), options.seconds)
                 own = contest.measure(one, seconds, min(remaining, options.limit))
                 found["measured"].append({**vars(one), "name": one.name, **own})
-            except ContenderError as error:
+            except BackendError as error:
                 found["failed"].append({"name": one.name, "why": str(error)})
                 note(f"failed: {error}")
             write(found, options.output)
@@ -201,7 +203,7 @@ def machine(options: argparse.Namespace, device: torch.device, precision: str, s
     """Where and with what it was measured; peaks and ceilings in operations a second."""
     is_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if is_gpu else "no GPU: a processor"
-    known = gpu_called(name) if is_gpu else None
+    known = gpu_from_driver_name(name) if is_gpu else None
     networks = {size: preset(SIZES[size]) for size in sizes}
     return {
         "device": str(device),

@@ -34,8 +34,8 @@ from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json, write_text  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
-from maskwright.speed.contest import environment  # noqa: E402
-from maskwright.train.report.markup import Markup, element  # noqa: E402
+from maskwright.report.markup import Markup, element  # noqa: E402
+from maskwright.speed.backend_process import environment  # noqa: E402
 
 LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096]
 SIZES: dict[str, tuple[list[int], list[int]]] = {  # the small run's, and the full one's

@@ -18,7 +18,7 @@ import numpy as np
 
 from maskwright.core.randomness import generator
 from maskwright.core.storage import write_text
-from maskwright.text.corpus import read_documents
+from maskwright.text.readers.corpus import read_documents
 
 BEFORE, PASSAGE, AFTER = 600, 100, 50  # words
 PARTS = ("train", "dev", "test")

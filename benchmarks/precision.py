@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
 from commands import minilm_folder, run  # noqa: E402
 
 from maskwright.core.storage import read_json, write_json, write_text  # noqa: E402
-from maskwright.text.files import open_bytes  # noqa: E402
+from maskwright.text.formats.files import open_bytes  # noqa: E402
 
 FORMATS = ("fp32", "bf16", "int8")
 TOLERANCE = {"fp32": 0.0, "bf16": 0.005, "int8": 0.01}  # of a score between 0 and 1

@@ -41,7 +41,7 @@ def batches(vocab_size: int, length: int, sequences: int, count: int) -> list[tu
     made = []
     for number in range(count):
         rng = generator(0, "benchmark", number)
-        # Zipf's law, as in text: the embedding rows that a step touches matter for the optimiser.
+        # Zipf's law, as in text: the embedding rows that a step touches matter for the optimizer.
         ids = np.minimum(rng.zipf(1.3, size=(sequences, length)) + 4, vocab_size - 1)
         ids[:, 0], ids[:, -1] = 2, 3
         flat = ids.reshape(-1).astype(np.int64)
@@ -59,15 +59,16 @@ def measure_maskwright(
     import torch
 
     from maskwright.data.batch import Batch
+    from maskwright.models.build import build
     from maskwright.models.device import DTYPES
-    from maskwright.models.model import build
     from maskwright.models.presets import preset
-    from maskwright.objectives.pretraining import MaskedLanguageModelling, Recipe
+    from maskwright.objectives.masking import Masker
+    from maskwright.objectives.pretraining import MaskedLanguageModeling, Recipe
     from maskwright.train.loop import LoopSettings, train
 
     model = build(preset(options.preset, vocab_size=options.vocab_size), head="mlm")
     model.compute_dtype = DTYPES[options.precision]
-    objective = MaskedLanguageModelling(Recipe(2, 3, None, options.length))  # type: ignore[arg-type]
+    objective = MaskedLanguageModeling(Recipe(2, 3, Masker(4, frozenset(), options.vocab_size), options.length))
     packs = []
     for ids, labels in batches(options.vocab_size, options.length, options.sequences, options.steps):
         pack = Batch.from_sequences(list(ids))

@@ -28,12 +28,13 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 
 from maskwright.data.batch import Batch
 from maskwright.data.in_memory import TextsInMemory
-from maskwright.models.model import Model, build
+from maskwright.models.build import build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
-from maskwright.objectives.carried import CarriedTokenPrediction
-from maskwright.objectives.lanes import LaneBatches, Lanes
+from maskwright.objectives.contiguous_streams import ContiguousStreams, StreamBatches
 from maskwright.objectives.masking import Masker
 from maskwright.objectives.pretraining import Recipe
+from maskwright.objectives.stateful_causal import StatefulCausalLM
 from maskwright.train.optimizer import adamw
 
 BYTES, LAYERS, STRETCH = 261, 2, 100
@@ -138,7 +139,7 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=torch.get_num_threads())
     chosen = options.parse_args()
     if chosen.quick:
-        chosen.hidden, chosen.lanes, chosen.turns = [32], [4], 2
+        chosen.hidden, chosen.streams, chosen.turns = [32], [4], 2
     torch.set_num_threads(chosen.threads)
     print(f"threads: {chosen.threads}; torch {torch.__version__}; {LAYERS} layers, stretches of {STRETCH} bytes")
     print(
@@ -146,10 +147,10 @@ def main() -> None:
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for hidden in chosen.hidden:
-        for lanes in chosen.lanes:
-            compare_language_models(hidden, lanes, chosen.turns)
+        for streams in chosen.streams:
+            compare_language_models(hidden, streams, chosen.turns)
     for hidden in chosen.hidden:
-        for texts in chosen.lanes:
+        for texts in chosen.streams:
             compare_taggers(hidden, texts, chosen.turns)
 
 
@@ -176,16 +177,16 @@ def compare_taggers(hidden: int, texts: int, turns: int) -> None:
         print(f"| tagger, {name} | {hidden} | {texts} | {row(sides, Texts(texts), turns)} |", flush=True)
 
 
-def compare_language_models(hidden: int, lanes: int, turns: int) -> None:
+def compare_language_models(hidden: int, streams: int, turns: int) -> None:
     """Print the rows of one size: reading, then training."""
     torch.manual_seed(0)
     config = preset("lstm-small", vocab_size=BYTES, hidden_size=hidden, num_hidden_layers=LAYERS)
-    ids = np.random.default_rng(0).integers(5, BYTES, size=lanes * STRETCH * (2 * turns + 4))
+    ids = np.random.default_rng(0).integers(5, BYTES, size=streams * STRETCH * (2 * turns + 4))
     recipe = Recipe(0, 1, Masker(2, frozenset(range(5)), BYTES), STRETCH, frames=False)
-    objective = CarriedTokenPrediction(recipe)
-    batches = LaneBatches(Lanes(TextsInMemory([[ids]]), np.arange(1), recipe, lanes, None))
+    objective = StatefulCausalLM(recipe)
+    batches = StreamBatches(ContiguousStreams(TextsInMemory([[ids]]), np.arange(1), recipe, streams, None))
     ours = objective.network(config, 0)
-    plain = PlainLanguageModel(objective.kept(ours))
+    plain = PlainLanguageModel(objective.final_model(ours))
 
     def loss_of_ours(batch: Batch) -> Tensor:
         return objective.outcome(ours, batch).losses["clm"] / len(batch.labels["clm"])
@@ -193,11 +194,11 @@ def compare_language_models(hidden: int, lanes: int, turns: int) -> None:
     works = works_of((ours, loss_of_ours), (plain, lambda batch: plain(*in_rows(batch))))
     for name, sides in works.items():
         plain.memory = None
-        print(f"| language model, {name} | {hidden} | {lanes} | {row(sides, batches, turns)} |", flush=True)
+        print(f"| language model, {name} | {hidden} | {streams} | {row(sides, batches, turns)} |", flush=True)
 
 
 def works_of(*sides: tuple[nn.Module, Callable[[Batch], Tensor]]) -> dict[str, tuple[Work, ...]]:
-    """Reading and a step of training of each side. sides: a model, and the mean loss of a batch."""
+    """PackedRecurrence and a step of training of each side. sides: a model, and the mean loss of a batch."""
 
     def reader(model: nn.Module, loss_of: Callable[[Batch], Tensor]) -> Work:
         def read(batch: Batch) -> float:
@@ -230,7 +231,7 @@ def in_rows(batch: Batch) -> tuple[Tensor, Tensor]:
     return batch.input_ids.view(shape), batch.labels["clm"].view(shape)
 
 
-def row(sides: Sequence[Work], batches: LaneBatches | Texts, turns: int) -> str:
+def row(sides: Sequence[Work], batches: StreamBatches | Texts, turns: int) -> str:
     """The figures of one work, in turn on the same stretches."""
     seconds: tuple[list[float], list[float]] = ([], [])
     apart: list[float] = []

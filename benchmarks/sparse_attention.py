@@ -24,9 +24,9 @@ import numpy as np
 
 from maskwright.core.memory import peak_memory, resident_memory
 from maskwright.core.storage import write_text
-from maskwright.train.report.charts.maps import picture
-from maskwright.train.report.charts.scales import Scale, labels
-from maskwright.train.report.markup import Markup, element, join
+from maskwright.report.charts.maps import picture
+from maskwright.report.charts.scales import Scale, labels
+from maskwright.report.markup import Markup, element, join
 
 LENGTHS = (512, 1024, 2048, 4096)
 NAMES = {
@@ -116,10 +116,10 @@ def plot(found: dict[str, list[dict[str, float]]], lengths: list[int]) -> Markup
         parts.append(element("g", panel(title, lengths, lines), transform=f"translate({70 + 440 * number} 50)"))
     legend = [
         join(
-            element("line", x1=70 + 215 * number, x2=94 + 215 * number, y1=400, y2=400, stroke=colour, stroke_width=2),
+            element("line", x1=70 + 215 * number, x2=94 + 215 * number, y1=400, y2=400, stroke=color, stroke_width=2),
             text(100 + 215 * number, 404, NAMES[name], anchor="start"),
         )
-        for number, (name, colour) in enumerate(zip(found, COLOURS, strict=False))
+        for number, (name, color) in enumerate(zip(found, COLOURS, strict=False))
     ]
     return svg(930, 420, *parts, *legend)
 
@@ -138,16 +138,16 @@ def panel(title: str, lengths: list[int], lines: dict[str, list[float]]) -> Mark
     parts += [text(330 * x.place(length), 312, f"{length:,}") for length in lengths]
     parts.append(text(165, 334, "tokens"))
     ends = []
-    for line, colour in zip(lines.values(), COLOURS, strict=False):
+    for line, color in zip(lines.values(), COLOURS, strict=False):
         places = [(330 * x.place(a), 290 * (1 - y.place(b))) for a, b in zip(lengths, line, strict=True)]
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
-        parts.append(element("polyline", points=points, fill="none", stroke=colour, stroke_width=2))
-        parts += [element("circle", cx=a, cy=b, r=3, fill=colour) for a, b in places]
-        ends.append((places[-1][1], f"n^{exponent(lengths, line):.2f}", colour))
+        parts.append(element("polyline", points=points, fill="none", stroke=color, stroke_width=2))
+        parts += [element("circle", cx=a, cy=b, r=3, fill=color) for a, b in places]
+        ends.append((places[-1][1], f"n^{exponent(lengths, line):.2f}", color))
     lowest = 0.0
-    for height, slope, colour in sorted(ends):
+    for height, slope, color in sorted(ends):
         lowest = max(height, lowest + 14)  # names of lines that end together stand below each other
-        parts.append(text(places[-1][0] + 8, lowest + 4, slope, anchor="start", colour=colour))
+        parts.append(text(places[-1][0] + 8, lowest + 4, slope, anchor="start", color=color))
     return join(parts)
 
 
@@ -173,9 +173,9 @@ def svg(width: int, height: int, *parts: Markup) -> Markup:
     )
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "middle", weight: str = "normal", colour: str = "#333333"):
+def text(x: float, y: float, words: str, *, anchor: str = "middle", weight: str = "normal", color: str = "#333333"):
     """Words at a place."""
-    return element("text", words, x=x, y=y, fill=colour, text_anchor=anchor, font_weight=weight)
+    return element("text", words, x=x, y=y, fill=color, text_anchor=anchor, font_weight=weight)
 
 
 def main() -> None:

@@ -28,10 +28,11 @@ sys.path[:0] = [str(HERE.parent / "recipes"), str(HERE.parent / "src")]
 
 from commands import browser_program, minilm_folder  # noqa: E402
 
-from maskwright.studio.guard import KEY  # noqa: E402
+from maskwright.http.listen import listen  # noqa: E402
+from maskwright.studio.guard import KEY, Keys  # noqa: E402
+from maskwright.studio.model_registry import Studio, load_models  # noqa: E402
 from maskwright.studio.pages import models_of, offered  # noqa: E402
-from maskwright.studio.server import listen, server_config  # noqa: E402
-from maskwright.studio.shelf import Studio, open_shelf  # noqa: E402
+from maskwright.studio.server import server_config  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -55,16 +56,16 @@ LISTEN = """() => {
 
 
 @contextmanager
-def serving(model: str, runs: Path) -> Iterator[tuple[Studio, str, str]]:
-    """A studio in a thread: itself, its origin, its key."""
-    studio = Studio(open_shelf([model]), runs)
+def serving(model: str, runs: Path) -> Iterator[tuple[Studio, str, Keys]]:
+    """A studio in a thread: itself, its origin, its keys."""
+    studio = Studio(load_models([model]), runs)
     listening = listen(0)
-    port, key = listening.getsockname()[1], "benchmark"
-    server = uvicorn.Server(server_config(studio, port, key))
+    port, keys = listening.getsockname()[1], Keys()
+    server = uvicorn.Server(server_config(studio, port, keys))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield studio, f"http://127.0.0.1:{port}", key
+        yield studio, f"http://127.0.0.1:{port}", keys
     finally:
         server.should_exit = True
         thread.join(10)
@@ -125,7 +126,7 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(str(model), Path(folder)) as (studio, origin, key),
+        serving(str(model), Path(folder)) as (studio, origin, keys),
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
@@ -134,7 +135,7 @@ def main() -> int:
             if shown.name not in TYPED or not models_of(shown, studio):
                 continue
             page = browser.new_page(viewport={"width": 1400, "height": 900})
-            page.goto(f"{origin}/static/style.css?{KEY}={key}")
+            page.goto(f"{origin}/static/style.css?{KEY}={keys.issue()}")
             first = first_view(page, f"{origin}/{shown.name}")
             own = sorted(typing(page, shown.name, text, asked.keys))
             results.append(

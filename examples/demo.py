@@ -12,7 +12,6 @@ import argparse
 import csv
 import hashlib
 import json
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +26,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import maskwright as mw
-from maskwright.core.errors import InputError, MaskwrightError
+from maskwright.core.errors import InputError
+from maskwright.core.program import run_program
 from maskwright.core.progress import note
 from maskwright.core.storage import write_text
-from maskwright.text.tables import read_table
-from maskwright.train.pretrain import PretrainResult
-from maskwright.train.report import (
+from maskwright.report import (
     Command,
     Comparison,
     Confusion,
@@ -45,13 +43,15 @@ from maskwright.train.report import (
     NextSteps,
     Paragraph,
     Report,
+    RunMetadata,
     Score,
     System,
-    WhatRan,
     WorstError,
     WorstErrors,
     write_report,
 )
+from maskwright.text.readers.tables import read_table
+from maskwright.train.pretraining.pretrain import PretrainResult
 
 HERE = Path(__file__).parent
 TICKETS = HERE / "support_tickets.csv"
@@ -79,7 +79,7 @@ SENTENCES = [
 
 @dataclass(frozen=True)
 class Rows:
-    """Labelled texts: for training, and for the test that decides nothing."""
+    """Labeled texts: for training, and for the test that decides nothing."""
 
     train_texts: list[str]
     train_labels: list[str]
@@ -102,7 +102,7 @@ def main() -> None:
     """Run the demo and say where the page lies."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", help="your text: a file, a folder or a glob")
-    parser.add_argument("--labels", type=Path, help="your labelled rows, with a text and a label column")
+    parser.add_argument("--labels", type=Path, help="your labeled rows, with a text and a label column")
     parser.add_argument("-o", "--output", type=Path, default=Path("demo"))
     options = parser.parse_args()
     began = time.monotonic()
@@ -137,7 +137,7 @@ def write_python_text(output: Path) -> tuple[Path, dict[str, str | int]]:
 
 
 def read_rows(path: Path) -> Rows:
-    """Labelled rows: by their `split` column where there is one, else a fifth for the test, by a hash of the text."""
+    """Labeled rows: by their `split` column where there is one, else a fifth for the test, by a hash of the text."""
     with path.open(encoding="utf-8-sig", newline="") as handle:
         has_split = "split" in (next(csv.reader(handle), []))
     if has_split:
@@ -147,11 +147,11 @@ def read_rows(path: Path) -> Rows:
         is_test = [int(hashlib.sha256(row.text.encode()).hexdigest(), 16) % 100 < 100 * TEST_SHARE for row in rows]
         parts = [[row for row, test in zip(rows, is_test, strict=True) if test == wanted] for wanted in (False, True)]
     if not all(parts):
-        raise InputError(f"{path} has too few rows to set a test aside: about 50 labelled rows are the least.")
+        raise InputError(f"{path} has too few rows to set a test aside: about 50 labeled rows are the least.")
     (train_texts, train_labels), (test_texts, test_labels) = (
         ([row.text for row in part], [str(row.label) for row in part]) for part in parts
     )
-    note(f"Labelled rows: {len(train_texts)} to learn from, {len(test_texts)} set aside as the test.")
+    note(f"Labeled rows: {len(train_texts)} to learn from, {len(test_texts)} set aside as the test.")
     return Rows(train_texts, train_labels, test_texts, test_labels)
 
 
@@ -250,7 +250,7 @@ def make_report(
         Confusion(labels, counts.tolist(), note="The pre-trained network, last seed, on the test rows."),
         WorstErrors(mistakes, title="Its mistakes on the test rows"),
         Facts({**facts, "training rows": len(rows.train_texts), "test rows": len(rows.test_texts)}, title="The data"),
-        WhatRan("make demo", {**PRETRAINING, **{f"fine-tuning {key}": value for key, value in FINETUNING.items()}}),
+        RunMetadata("make demo", {**PRETRAINING, **{f"fine-tuning {key}": value for key, value in FINETUNING.items()}}),
         Paragraph(f"The pre-training run has a page of its own: {pretrained.report}"),
         NextSteps(
             [
@@ -324,7 +324,4 @@ def print_summary(
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except MaskwrightError as error:
-        sys.exit(f"error: {error}")
+    run_program(main, stopped="Stopped. Rerun the same command to resume.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data_sets import data_file
 
-from maskwright.text.files import open_bytes
+from maskwright.text.formats.files import open_bytes
 
 
 def captions(part: str) -> dict[str, list[str]]:

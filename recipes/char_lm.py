@@ -11,9 +11,9 @@ byte, and one that comes twice counts once.
 
 Then every unit is searched for rules (quotation marks, place in the line, words in capitals, lines that end with a
 colon, which are the speakers of a play) on the first half of the dev text and confirmed on the second half. An LSTM of
-the same sizes with random weights is searched in the same way: what it has as well was not learnt. Samples are printed,
-cells.html colours the text by the best unit of each rule, and table.json has the numbers. --seeds trains so many
-networks. Interrupted, the same command goes on.
+the same sizes with random weights is searched in the same way: what it has as well was not learned. Samples are
+printed, cells.html colors the text by the best unit of each rule, and table.json has the numbers. --seeds trains
+several networks. Rerun the same command to resume.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from maskwright.hub.folders import load_model
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.held_out_text import score_text
 from maskwright.inference.ready import place, tokenizer_of
-from maskwright.inspect.cells import FoundUnit, Readings, find_units, read_cells
+from maskwright.inspect.cells import FoundUnit, UnitActivations, find_units, read_cells, untrained_like
 from maskwright.inspect.cells_page import write_cells
 from maskwright.inspect.rules import RULES
 from maskwright.inspect.text import documents_of, tokens_of
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.model import Model, build
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.pretrain import pretrain
-from maskwright.train.pretrain_config import PretrainConfig
+from maskwright.models.model import Model
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.pretraining.config import PretrainConfig
+from maskwright.train.pretraining.pretrain import pretrain
 from maskwright.train.run import RunFolder
 
 TEXTS = {  # files, and what samples begin with
@@ -70,11 +70,10 @@ def main() -> None:
     for seed in range(chosen.seeds):
         result = pretrain(recipe_of(chosen, chosen.output / f"seed-{seed}", steps, seed))
         model = place(load_model(result.model)[0], chosen.device, "fp32")
-        readings, found = search(chosen, model)
+        readings, found, not_learnt = search(chosen, model, seed)
         if seed == 0:
             show_samples(chosen, model)
             write_cells(chosen.output / "cells.html", readings, found, [], f"an LSTM on {chosen.text}")
-        _, not_learnt = search(chosen, untrained(chosen, model, seed))
         runs.append(
             {
                 "seed": seed,
@@ -167,14 +166,7 @@ def steps_of(chosen: argparse.Namespace) -> int:
     return steps
 
 
-def untrained(chosen: argparse.Namespace, model: Model, seed: int) -> Model:
-    """A network of the same sizes as it is before its first step."""
-    made = build(model.config, "clm", seed=seed).eval()
-    made.tokenizer = tokenizer_of(model)
-    return place(made, chosen.device, "fp32")
-
-
-# -- what it learnt ---------------------------------------------------------------------------------------------------
+# -- what it learned ---------------------------------------------------------------------------------------------------
 
 
 def score(chosen: argparse.Namespace, model: Model) -> dict[str, float]:
@@ -183,11 +175,18 @@ def score(chosen: argparse.Namespace, model: Model) -> dict[str, float]:
     return {"perplexity": perplexity, "bits_per_byte": math.log2(perplexity)}
 
 
-def search(chosen: argparse.Namespace, model: Model) -> tuple[Readings, list[FoundUnit]]:
-    """What every unit holds along the dev text, and the units that follow each rule, best first."""
+def search(
+    chosen: argparse.Namespace, model: Model, seed: int
+) -> tuple[UnitActivations, list[FoundUnit], list[FoundUnit]]:
+    """What every unit holds along the dev text, and the units that follow each rule, best first: of the model, and of
+    the same network with random weights.
+    """
     read = tokens_of(documents_of(str(text_of(chosen, "dev"))), tokenizer_of(model))
-    readings = read_cells(model, read)
-    return readings, [one for rule in SEARCHED for one in find_units(readings, rule, TOP)]
+    readings, random = read_cells(model, read), read_cells(untrained_like(model, seed), read)
+    found, not_learned = (
+        [one for rule in SEARCHED for one in find_units(own, rule, random, TOP)] for own in (readings, random)
+    )
+    return readings, found, not_learned
 
 
 def show_samples(chosen: argparse.Namespace, model: Model) -> None:

@@ -12,16 +12,16 @@ from typing import Any
 
 from maskwright.core import storage
 from maskwright.core.config import read_toml
-from maskwright.train.report.markup import Markup, element
+from maskwright.report.markup import Markup, element
 
 WIDTH, LEFT, ROOM, STEP = 780, 120, 250, 24
 COLOURS = ("#225ea8", "#d95f02", "#1b9e77")
 INK, GREY = "#333333", "#dddddd"
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "start", colour: str = INK, weight: str = "normal") -> Markup:
+def text(x: float, y: float, words: str, *, anchor: str = "start", color: str = INK, weight: str = "normal") -> Markup:
     """A line of text."""
-    return element("text", words, x=f"{x:.1f}", y=f"{y:.1f}", fill=colour, text_anchor=anchor, font_weight=weight)
+    return element("text", words, x=f"{x:.1f}", y=f"{y:.1f}", fill=color, text_anchor=anchor, font_weight=weight)
 
 
 def write_picture(output: Path, parts: Sequence[Markup], width: int, height: int, left: int = 0) -> None:
@@ -56,19 +56,19 @@ def scores(labs: Sequence[dict[str, Any]]) -> list[Markup]:
                     # The first lab's figure stands above its dot, the next below, so that close ones can be read.
                     height = y - 7 if lab == 0 else y + 15
                     figure = f"{100 * mean:.1f}"
-                    parts.append(text(place(mean), height, figure, anchor="middle", colour=COLOURS[lab]))
+                    parts.append(text(place(mean), height, figure, anchor="middle", color=COLOURS[lab]))
     return parts
 
 
 def legend(labs: Sequence[dict[str, Any]], y: float) -> list[Markup]:
-    """Which colour is which lab."""
-    return [text(LEFT, y + 18 * number, lab["about"], colour=COLOURS[number]) for number, lab in enumerate(labs)]
+    """Which color is which lab."""
+    return [text(LEFT, y + 18 * number, lab["about"], color=COLOURS[number]) for number, lab in enumerate(labs)]
 
 
 def mixes(labs: Sequence[dict[str, Any]]) -> list[Markup]:
     """The learned mix's share of each layer, as bars."""
     left, room = 500, 200
-    parts = [text(left - 60, 14, "What the learned mix takes (%)", weight="bold")]
+    parts = [text(left - 60, 14, "Scalar mix weights (%)", weight="bold")]
     shares = [next(row["mix"]["shares"] for row in lab["rows"] if row["mix"]) for lab in labs]
     longest = max(max(found) for found in shares)
     for layer in range(len(shares[0])):
@@ -79,7 +79,7 @@ def mixes(labs: Sequence[dict[str, Any]]) -> list[Markup]:
         for number, found in enumerate(shares):
             top, width = y + 10 * number, room * found[layer] / longest
             parts.append(element("rect", x=left, y=top, width=f"{width:.1f}", height=9, fill=COLOURS[number]))
-            parts.append(text(left + width + 4, top + 8, f"{100 * found[layer]:.1f}", colour=COLOURS[number]))
+            parts.append(text(left + width + 4, top + 8, f"{100 * found[layer]:.1f}", color=COLOURS[number]))
     return parts
 
 

@@ -36,20 +36,20 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
 from maskwright.models.decoding.beam import Beams, search_beams
-from maskwright.models.decoding.translating import longest_translation, translate_ids
+from maskwright.models.decoding.translation import longest_translation, translate_ids
 from maskwright.models.device import resolve_device, resolve_precision
-from maskwright.tasks.examples import rows_of
-from maskwright.tasks.translation import BEAMS, Translation
-from maskwright.tasks.translation_scores import corpus_scores
-from maskwright.text.encoding import TextCounts
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import Bench, finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.finetune_job import FolderKeeper, LastKeeper
+from maskwright.tasks.rows.examples import rows_of
+from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.tasks.translation.task import BEAMS, Translation
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import FinetuningSetup, finetune
+from maskwright.train.finetuning.job import DiskBestModelSaver, WeightAverager
+from maskwright.train.finetuning.seeds import epoch_settings
 from maskwright.train.loop import train
 from maskwright.train.optimizer import adamw
 from maskwright.train.run import RunFolder, open_run
-from maskwright.train.seeds import epoch_settings
 
 HELD_BACK = 1000  # pairs of train on which choices are made
 ROUNDS, STEPS = 5, 4  # turns of a comparison, and steps of a turn
@@ -162,11 +162,11 @@ def epochs_of(chosen: argparse.Namespace, data: Path) -> int:
     return epochs
 
 
-def job_of(recipe: FinetuneConfig, folder: RunFolder) -> tuple[Bench, Any]:
+def job_of(recipe: FinetuneConfig, folder: RunFolder) -> tuple[FinetuningSetup, Any]:
     """The training of our side at its first step."""
     device = resolve_device("cpu")
     resolved = recipe.resolved(str(device), resolve_precision(recipe.precision, device, training=True))
-    bench = Bench(resolved, device)
+    bench = FinetuningSetup(resolved, device)
     return bench, bench.job(0, folder)
 
 
@@ -177,7 +177,7 @@ def one_side(model: Any, recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     """Scores and speeds of our model on the official dev part, which decided nothing."""
     sources, wanted = official(data)
     task = Translation()
-    examples = task.unlabelled(list(rows_of(sources)), model.tokenizer, 128, counts=TextCounts())
+    examples = task.unlabeled(list(rows_of(sources)), model.tokenizer, 128, counts=TextCounts())
     start = time.perf_counter()
     written = task.predict(model, examples)
     seconds = time.perf_counter() - start
@@ -204,7 +204,7 @@ def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     sources, wanted = official(data)
     start = time.perf_counter()
     found = plain_beams(
-        network, bench, bench.task.unlabelled(list(rows_of(sources)), tokenizer, 128, counts=TextCounts())
+        network, bench, bench.task.unlabeled(list(rows_of(sources)), tokenizer, 128, counts=TextCounts())
     )
     seconds = time.perf_counter() - start
     texts = [tokenizer.decode(ids).strip() for ids in found]
@@ -212,9 +212,9 @@ def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
     return facts("torch.nn.Transformer", number, log, sum(len(ids) + 1 for ids in found) / seconds, texts, wanted)
 
 
-def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[Bench, PlainJob]:
+def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[FinetuningSetup, PlainJob]:
     """Its training, with the batches that ours has."""
-    bench = Bench(recipe, torch.device("cpu"))
+    bench = FinetuningSetup(recipe, torch.device("cpu"))
     model, examples, dev = bench.start(0)
     torch.manual_seed(0)
     job = PlainJob(
@@ -222,17 +222,19 @@ def plain_job(recipe: FinetuneConfig, run: RunFolder) -> tuple[Bench, PlainJob]:
         bench.task,
         examples,
         dev,
-        FolderKeeper(run.path / "best"),
+        DiskBestModelSaver(run.path / "best"),
         batch_size=recipe.batch_size,
         seed=0,
         device=torch.device("cpu"),
         batch_tokens=recipe.batch_tokens,
-        last=LastKeeper(run.path / "last", recipe.average_checkpoints),
+        last=WeightAverager(run.path / "last", recipe.average_checkpoints),
     )
     return bench, job
 
 
-def plain_beams(network: PlainTransformer, bench: Bench, examples: Any, most: int | None = None) -> list[list[int]]:
+def plain_beams(
+    network: PlainTransformer, bench: FinetuningSetup, examples: Any, most: int | None = None
+) -> list[list[int]]:
     """The best of five beams for each source, shortest sources first, by the product's own search."""
     tokenizer = bench.tokenizer
     network.eval()
@@ -296,7 +298,7 @@ def show(chosen: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
 # -- speeds in turn ---------------------------------------------------------------------------------------------------
 
 
-def stepper(model: Any, bench: Bench) -> Callable[[Batch], None]:
+def stepper(model: Any, bench: FinetuningSetup) -> Callable[[Batch], None]:
     """A step of training of our side."""
     model.train()
     optimizer = adamw(model, bench.config.lr, bench.config.weight_decay)
@@ -353,7 +355,7 @@ def compare(recipe: FinetuneConfig) -> None:
         return most * len(part)
 
     def theirs(part: list[int]) -> int:
-        examples = bench.task.unlabelled(
+        examples = bench.task.unlabeled(
             [bench.dev.rows[row] for row in part], bench.tokenizer, 128, counts=TextCounts()
         )
         plain_beams(plain, bench, examples, most)

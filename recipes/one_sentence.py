@@ -1,4 +1,4 @@
-"""One sentence, learnt by heart: a recurrent network that reads "This is deep learning" and writes it, piece by piece.
+"""One sentence, learned by heart: a recurrent network that reads "This is deep learning" and writes it, piece by piece.
 
     python recipes/one_sentence.py                                  characters, then words
     python recipes/one_sentence.py --text "dogs chase cats" --cell lstm --steps 200
@@ -17,10 +17,11 @@ from running import run_main
 
 from maskwright.data.batch import Batch
 from maskwright.inference.generate import Generation, TextGenerator
+from maskwright.models.build import build
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 SENTENCE = "This is deep learning"
 

@@ -22,11 +22,11 @@ from running import run_main
 from maskwright.api import load
 from maskwright.core import storage
 from maskwright.inference.ready import place
-from maskwright.inference.translate import BRACKETS, Translating, TranslationSettings
-from maskwright.text.brackets import linearised
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.inference.translate import BRACKETS, TextTranslator, TranslationSettings
+from maskwright.text.formats.brackets import linearized
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
 
 NOUNS = ["elephant", "dog", "cat", "man", "woman", "tourist", "park", "pajamas", "telescope", "hat", "garden"]
 VERBS = ["shot", "saw", "chased", "photographed", "watched"]
@@ -59,7 +59,7 @@ def main() -> None:
             warmup=0.2,
         )
     )
-    parser = Translating(place(load(result.model)))
+    parser = TextTranslator(place(load(result.model)))
     rows = [line.split("\t") for line in (data / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     for how in BRACKETS:
         found = parser.translate([row[0] for row in rows], TranslationSettings(beams=4, num_results=2, brackets=how))
@@ -80,7 +80,7 @@ def write_data(new: Path, *, count: int) -> None:
     """The same into a new folder."""
     draws = random.Random(0)
     trees = [tree(draws) for _ in range(count)]
-    pairs = [(words_of(linearised(one)), linearised(one)) for one in trees]
+    pairs = [(words_of(linearized(one)), linearized(one)) for one in trees]
     for name, own in (("dev", pairs[: count // 20]), ("train", pairs[count // 20 :])):
         rows = "".join(f"{source}\t{target}\n" for source, target in own)
         storage.write_text(new / f"{name}.tsv", "source\ttarget\n" + rows)

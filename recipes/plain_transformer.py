@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from maskwright.data.batch import Batch
 from maskwright.models.config import ModelConfig
 from maskwright.nn.positions import sinusoidal_positions
-from maskwright.objectives.outcome import Outcome
-from maskwright.train.finetune_job import FinetuneJob
+from maskwright.objectives.outcome import LossSums
+from maskwright.train.finetuning.job import FinetuneJob
 
 
 class PlainTransformer(nn.Module):
@@ -76,14 +76,14 @@ class PlainTransformer(nn.Module):
 class PlainJob(FinetuneJob):
     """The same rows in the same batches, for the other network. It ends with the mean of its last weights."""
 
-    def outcome(self, batch: Batch) -> Outcome:
+    def outcome(self, batch: Batch) -> LossSums:
         """Summed loss and right guesses, as the product counts them."""
         source, target, no_source, no_target = padded(batch)
         logits = self.model(source, target, no_source, no_target)[~no_target]
         words = batch.labels["words"]
         loss = F.cross_entropy(logits.float(), words, reduction="sum", label_smoothing=self.task.label_smoothing)
         right = (logits.detach().argmax(dim=-1) == words).sum()
-        return Outcome({self.task.name: loss}, self.counts(batch), {self.task.name: right})
+        return LossSums({self.task.name: loss}, self.counts(batch), {self.task.name: right})
 
     def scores(self) -> tuple[dict[str, float], list[float]]:
         """Loss of the held-back pairs; the lower the better."""

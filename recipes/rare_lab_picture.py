@@ -12,7 +12,7 @@ from typing import Any
 from layer_lab_picture import COLOURS, GREY, STEP, text, write_picture
 
 from maskwright.core import storage
-from maskwright.train.report.markup import Markup, element
+from maskwright.report.markup import Markup, element
 
 LEFT, ROOM, GAP, FULL = 180, 250, 50, 0.6
 
@@ -35,7 +35,7 @@ def panel(title: str, result: dict[str, Any], left: float, names: bool) -> list[
         ends = {"x1": f"{place(score['low']):.1f}", "x2": f"{place(min(score['high'], FULL)):.1f}"}
         parts.append(element("line", **ends, y1=y, y2=y, stroke=COLOURS[0], stroke_width=2))
         parts.append(element("circle", cx=f"{place(score['mean']):.1f}", cy=y, r=4.5, fill=COLOURS[0]))
-        parts.append(text(place(score["mean"]), y - 7, f"{score['mean']:.2f}", anchor="middle", colour=COLOURS[0]))
+        parts.append(text(place(score["mean"]), y - 7, f"{score['mean']:.2f}", anchor="middle", color=COLOURS[0]))
     return parts
 
 

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
-from maskwright.core.errors import MaskwrightError
+from maskwright.core.program import run_program
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Run a recipe. Ends with 2 and a sentence for what the user can mend, with 130 where it was interrupted."""
-    try:
-        main()
-    except MaskwrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("Stopped; the same command goes on from what is finished.", file=sys.stderr)
-        sys.exit(130)
+    """Run a recipe. Ends with 2 and a sentence for what the user can fix, with 130 where it was interrupted."""
+    run_program(main, stopped="Stopped. Rerun the same command to resume.", traceback=True)

@@ -6,7 +6,7 @@
 
 Both have as many parameters (the one without attention is wider, to within a hundredth), the same rows in the same
 order for the same number of steps, and the seeds 0 to N - 1. Half of the training captions stand alone, the others
-behind each other in twos to fours, so that both have learnt from long sources too. Epochs are chosen on 1,000 captions
+behind each other in twos to fours, so that both have learned from long sources too. Epochs are chosen on 1,000 captions
 of train that are held back.
 
 Then BLEU with five beams on the official dev part, caption by caption; BLEU, guessed words and exact texts by the
@@ -32,22 +32,23 @@ from running import run_main
 from maskwright.core import storage
 from maskwright.core.progress import note
 from maskwright.hub.folders import load_model
+from maskwright.inference.alignments_page import write_alignments
 from maskwright.inference.ready import place
 from maskwright.inspect.lengths import ByLength, by_length
 from maskwright.inspect.lengths_page import headline, write_lengths
+from maskwright.models.build import make_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.decoding.beam import Beams
-from maskwright.models.model import Model, make_model
-from maskwright.tasks.alignments import alignments
-from maskwright.tasks.translation import BEAMS, Translation
-from maskwright.tasks.translation_scores import corpus_scores
-from maskwright.text.encoding import TextCounts
-from maskwright.text.tables import Row
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.alignments_page import write_alignments
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.scratch import network_from_scratch
+from maskwright.models.model import Model
+from maskwright.tasks.translation.alignments import alignments
+from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.tasks.translation.task import BEAMS, Translation
+from maskwright.text.readers.tables import Row
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.finetuning.from_scratch import network_from_scratch
 
 HELD_BACK, MOST_JOINED, DRAWN = 1000, 4, 8
 MAX_LENGTH = 160  # tokens of a side: four captions
@@ -227,7 +228,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path, variant: Variant, seed: in
 def score(chosen: argparse.Namespace, data: Path, variant: Variant, model: Model) -> tuple[dict[str, Any], ByLength]:
     """BLEU and chrF of the official dev captions, which decided nothing, and scores by length."""
     task, rows = Translation(), rows_of(chosen, data, "dev")
-    examples = task.unlabelled(rows, model.tokenizer, MAX_LENGTH, counts=TextCounts())
+    examples = task.unlabeled(rows, model.tokenizer, MAX_LENGTH, counts=TextCounts())
     written = [answer["translation"] for answer in task.predict(model, examples, beams=Beams(BEAMS))]
     scores, signatures = corpus_scores(written, [str(row.label) for row in rows])
     curve = by_length(model, task, rows_of(chosen, data, "all"), name=variant.name, max_length=MAX_LENGTH, beams=BEAMS)
@@ -237,7 +238,7 @@ def score(chosen: argparse.Namespace, data: Path, variant: Variant, model: Model
 def draw(chosen: argparse.Namespace, data: Path, model: Model) -> None:
     """Alignments of the first dev captions with what the model itself writes for them."""
     task, rows = Translation(), rows_of(chosen, data, "dev")[:DRAWN]
-    examples = task.unlabelled(rows, model.tokenizer, MAX_LENGTH, counts=TextCounts())
+    examples = task.unlabeled(rows, model.tokenizer, MAX_LENGTH, counts=TextCounts())
     written = [answer["translation"] for answer in task.predict(model, examples, beams=Beams(BEAMS))]
     maps = alignments(model, task, list(zip([row.text for row in rows], written, strict=True)), MAX_LENGTH)
     for ending in ("html", "svg"):

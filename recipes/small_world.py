@@ -102,11 +102,11 @@ FACTS = (
     ),
     Fact(
         "travel",
-        "{person} travelled from {place} to {goal} by {vehicle}.",
+        "{person} traveled from {place} to {goal} by {vehicle}.",
         {
             "Where did {person} travel to?": "goal",
             "How did {person} travel?": "vehicle",
-            "Who travelled to {goal}?": "person",
+            "Who traveled to {goal}?": "person",
         },
     ),
     Fact(

@@ -36,16 +36,17 @@ from maskwright.api import open_predictor
 from maskwright.core import storage
 from maskwright.core.progress import note
 from maskwright.hub.folders import load_model, save_model
+from maskwright.models.build import build, make_model
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build, make_model
-from maskwright.tasks.tagging import Tagging
-from maskwright.text.files import open_bytes
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.pretrain import pretrain
-from maskwright.train.pretrain_config import PretrainConfig
-from maskwright.train.scratch import network_from_scratch
+from maskwright.models.model import Model
+from maskwright.tasks.tagging.task import Tagging
+from maskwright.text.formats.files import open_bytes
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.finetuning.from_scratch import network_from_scratch
+from maskwright.train.pretraining.config import PretrainConfig
+from maskwright.train.pretraining.pretrain import pretrain
 
 COLUMNS = {"token": "0", "tag": "3"}
 MAX_LENGTH = 128

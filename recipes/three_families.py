@@ -26,11 +26,11 @@ from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.ready import place
 from maskwright.models.decoding.beam import Beams
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.decoding.translating import translate_ids
-from maskwright.objectives.denoising import restored
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.pretrain import PretrainResult, pretrain
-from maskwright.train.pretrain_config import PretrainConfig
+from maskwright.models.decoding.translation import translate_ids
+from maskwright.objectives.denoising import restore_spans
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.pretraining.config import PretrainConfig
+from maskwright.train.pretraining.pretrain import PretrainResult, pretrain
 from maskwright.train.run import RunFolder
 
 
@@ -124,7 +124,7 @@ def answer(family: Family, result: PretrainResult, text: str) -> str:
     inner = [*tokenizer.encode_plain([before])[0], tokenizer.mask_id, *tokenizer.encode_plain([after])[0]]
     source = np.array([tokenizer.bos_id, *inner, tokenizer.eos_id], dtype=np.int64)
     ((best,),) = translate_ids(model, [source], Beams(4), end_ids={tokenizer.eos_id}, max_new_tokens=12)
-    whole = restored(source[1:-1], np.array(best.ids, dtype=np.int64), tokenizer.mask_id)
+    whole = restore_spans(source[1:-1], np.array(best.ids, dtype=np.int64), tokenizer.mask_id)
     return f"{before} {mark} {after} -> {tokenizer.decode(whole.tolist())}"
 
 

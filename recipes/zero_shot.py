@@ -29,12 +29,12 @@ from running import run_main
 from maskwright.api import load
 from maskwright.core import storage
 from maskwright.inference.ready import place
-from maskwright.inference.translate import Translating, TranslationSettings
-from maskwright.tasks.translation_scores import corpus_scores
-from maskwright.text.language_tags import tag
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.inference.translate import TextTranslator, TranslationSettings
+from maskwright.tasks.translation.scores import corpus_scores
+from maskwright.text.formats.language_tags import tag
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
 
 SEEN = (("de", "en"), ("en", "fr"))
 ZERO_SHOT = ("de", "fr")
@@ -58,7 +58,7 @@ def main() -> None:
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     result = finetune(recipe_of(chosen, prepare(chosen.output / "data", chosen.vocab_size, chosen.both_ways)))
-    show_scores(Translating(place(load(result.model))), (*shown(chosen.both_ways), ZERO_SHOT), chosen.beams)
+    show_scores(TextTranslator(place(load(result.model))), (*shown(chosen.both_ways), ZERO_SHOT), chosen.beams)
 
 
 def recipe_of(chosen: argparse.Namespace, data: Path) -> FinetuneConfig:
@@ -81,7 +81,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path) -> FinetuneConfig:
     )
 
 
-def show_scores(translator: Translating, directions: Sequence[tuple[str, str]], beams: int) -> None:
+def show_scores(translator: TextTranslator, directions: Sequence[tuple[str, str]], beams: int) -> None:
     """Translate the dev part in every direction, and from German to French in two steps; print what they reach."""
     texts = captions("dev")
     into = {(source, target): written(translator, texts[source], target, beams) for source, target in directions}
@@ -133,7 +133,7 @@ def write_data(new: Path, *, vocab_size: int, both_ways: bool) -> None:
     Tokenizer.train_from_iterator(plain, kind="byte-bpe", vocab_size=vocab_size).save(new / "tokenizer")
 
 
-def written(translator: Translating, texts: list[str], language: str, beams: int) -> list[str]:
+def written(translator: TextTranslator, texts: list[str], language: str, beams: int) -> list[str]:
     """The translations of texts into a language."""
     return [found[0].text for found in translator.translate(texts, TranslationSettings(beams, to=language))]
 

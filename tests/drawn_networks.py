@@ -31,6 +31,11 @@ def possible(**switches):
     if switches["bare_heads"]:
         switches |= {"pooler": False, "idle_pooler": False, "classifier_act": None, "choice_act": None}
         switches["embedding_size"] = None
+    if switches["num_hidden_groups"] is None:
+        switches["layers_per_group"] = 1
+    else:
+        switches["scale_attention_by_layer"] = False
+        switches["num_hidden_layers"] *= switches["layers_per_group"]
     switches["head_dense"] &= switches["classifier_act"] is not None
     return ModelConfig(**SIZES, **switches)
 
@@ -40,6 +45,7 @@ configs = st.builds(
     num_hidden_layers=st.integers(2, 4),
     embedding_size=st.sampled_from([None, 6, 12]),
     num_hidden_groups=st.sampled_from([None, 1, 2]),
+    layers_per_group=st.integers(1, 2),
     type_vocab_size=st.integers(0, 3),
     relative_buckets=st.sampled_from([0, 32, 36]),
     pad_token_id=st.integers(0, 5),
@@ -51,6 +57,10 @@ configs = st.builds(
     first_norm=st.booleans(),
     norm_bias=st.booleans(),
     linear_bias=st.booleans(),
+    qkv_bias=st.booleans(),
+    scale_attention=st.booleans(),
+    scale_attention_by_layer=st.booleans(),
+    upcast_attention=st.booleans(),
     gated=st.booleans(),
     head_dense=st.booleans(),
     head_bias=st.booleans(),

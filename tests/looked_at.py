@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from inference.samples import tokenizer
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.encoder_decoder import EncoderDecoder
-from maskwright.models.model import Model, build
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.models.model import Model
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "the cat sat on the mat ."
 SIZES: dict[str, Any] = {
@@ -30,6 +31,13 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "ModernBERT": {"positions": "rotary", "attention": "window", "full_attention_every": 2, "norm": "pre"},
     "BigBird": {"attention": "big_bird_published", "block_size": 4, "random_blocks": 1},
     "GPT-2": {"attention": "causal", "norm": "pre", "bare_heads": True, "pooler": False, "type_vocab_size": 0},
+    "GPT-2, other scales": {
+        "attention": "causal",
+        "norm": "pre",
+        "scale_attention": False,
+        "scale_attention_by_layer": True,
+        "upcast_attention": True,
+    },
 }
 
 
@@ -47,7 +55,7 @@ def translator(**switches) -> EncoderDecoder:
     start, end = words.bos_id, words.eos_id
     if end is None:
         words = words.with_tokens(["<s>", "</s>"])
-        words = words.with_frame("<s>", "</s>", "</s>")
+        words = words.with_template("<s>", "</s>", "</s>")
     start, end = words.token_to_id("<s>") if start is None else start, words.eos_id
     config = ModelConfig(
         vocab_size=len(words),

@@ -16,7 +16,9 @@ from sklearn.utils.estimator_checks import check_get_params_invariance, check_no
 
 import maskwright as mw
 from inference.samples import TEXTS, tiny
+from maskwright import api
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
+from maskwright.inference.predict import Predictor
 from maskwright.tasks import Classification
 
 ANIMALS = ["cats chase dogs", "the cat sat", "penguins are birds", "dogs in the garden", "flightless birds", "cats"]
@@ -90,6 +92,34 @@ def test_fit_refuses_parameters_out_of_range(folder, parameters, words):
         mw.TextClassifier(folder, **{**QUICK, **parameters}).fit(X, Y)
 
 
+@pytest.mark.parametrize("cls", [mw.TextClassifier, mw.TextRegressor, mw.TokenTagger, mw.AnomalyDetector])
+def test_learning_rate_is_the_usual_name_of_lr(folder, cls):
+    found = clone(cls(folder, learning_rate=1e-4, schedule="cosine", accumulation=2))
+    assert (found.get_params()["learning_rate"], found.schedule, found.accumulation) == (1e-4, "cosine", 2)
+    found._check()
+    with pytest.raises(ConfigError, match="learning_rate is -1"):
+        cls(folder, learning_rate=-1)._check()
+    with pytest.raises(ConfigError, match="they are one setting"):
+        cls(folder, lr=3e-3, learning_rate=1e-4)._check()
+    with pytest.raises(ConfigError, match="Did you mean 'linear'"):
+        cls(folder, schedule="lineer")._check()
+
+
+def test_learning_rate_and_schedule_decide_the_training(folder):
+    options = {name: value for name, value in QUICK.items() if name != "lr"} | {"epochs": 2}
+    plain = mw.TextClassifier(folder, lr=5e-3, **options).fit(X, Y).predict_proba(X)
+    same = mw.TextClassifier(folder, learning_rate=5e-3, **options).fit(X, Y).predict_proba(X)
+    assert np.array_equal(plain, same)
+    others = [{"learning_rate": 1e-3}, {"lr": 5e-3, "schedule": "constant"}, {"lr": 5e-3, "warmup": 0.5}]
+    for other in others:
+        assert not np.allclose(plain, mw.TextClassifier(folder, **options, **other).fit(X, Y).predict_proba(X))
+
+
+def test_targets_are_the_words_that_are_scored(folder):
+    filled = mw.FillMask(folder).fill(["the [MASK] sat"], targets=["cat", "dogs"])
+    assert {entry.token_str for entry in filled[0].masks[0].candidates} == {"cat", "dogs"}
+
+
 def test_an_unfitted_estimator_says_so(folder):
     for estimator in all_estimators(folder)[:2]:
         with pytest.raises(NotFittedError):
@@ -138,13 +168,64 @@ def test_classes_keep_their_type_also_in_a_folder(folder, tmp_path, labels):
         assert set(estimator.predict(X).tolist()) <= set(labels)
 
 
-def test_texts_may_be_arrays_columns_or_pairs(folder, classifier):
+def test_texts_may_be_arrays_columns_or_pairs(folder, classifier, tmp_path):
     expected = classifier.predict(X)
     for texts in (np.array(X), np.array(X, dtype=object), pandas.Series(X), pandas.DataFrame({"text": X})):
         assert (classifier.predict(texts) == expected).all()
     pairs = list(zip(X, reversed(X), strict=True))
     fitted = mw.TextClassifier(folder, **{**QUICK, "epochs": 1}).fit(pairs, pandas.Series(Y))
-    assert fitted.predict_proba(np.array(pairs)).shape == (24, 2)
+    expected = fitted.predict_proba(pairs)
+    assert expected.shape == (24, 2)
+    named = pandas.DataFrame({"text_pair": X[::-1], "text": X})  # by name: the order does not count
+    assert (fitted.predict_proba(named) == expected).all()
+    fitted.set_params(columns=("body", "reply"))
+    frame = pandas.DataFrame({"reply": X[::-1], "label": Y, "body": X})
+    assert (fitted.predict_proba(frame) == expected).all()
+    fitted.save(tmp_path / "saved")
+    assert (mw.TextClassifier.load(tmp_path / "saved").predict_proba(frame) == expected).all()
+    fitted.set_params(columns=(0, 1))
+    assert (fitted.predict_proba(np.array(pairs)) == expected).all()
+
+
+FRAMES = {
+    "two columns": pandas.DataFrame({"body": X, "reply": X[::-1]}),
+    "text and label": pandas.DataFrame({"text": X, "label": Y}),
+    "a pair and more": pandas.DataFrame({"text": X, "text_pair": X, "id": range(len(X))}),
+    "one name twice": pandas.DataFrame(zip(X, X, strict=True), columns=["text", "text"]),
+    "a matrix": np.array(list(zip(X, X, strict=True))),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_table_is_pairs_only_where_it_says_so(folder, classifier, name):
+    """Every estimator: neither fit nor predict guesses which column is the text."""
+    frame = FRAMES[name]
+    calls = [
+        lambda: mw.TextClassifier(folder, **QUICK).fit(frame, Y),
+        lambda: mw.TextRegressor(folder, **QUICK).fit(frame, [1.0] * len(X)),
+        lambda: mw.AnomalyDetector(folder).fit(frame),
+        lambda: classifier.predict(frame),
+        lambda: mw.Embedder(folder).transform(frame),
+        lambda: mw.Embedder(folder).word_vectors(frame),
+        lambda: mw.FillMask(folder).predict(frame),
+        lambda: api.similarity(folder, frame),
+        lambda: api.cluster(folder, frame),
+        lambda: classifier.model_.tokenizer.encode_batch(frame),
+        lambda: Predictor(classifier.model_, classifier.task_).predict(frame),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match=r"'text' and 'text_pair'.*columns=\(FIRST, SECOND\)"):
+            call()
+    if name != "a matrix":
+        for estimator in (mw.QuestionAnswerer(folder), mw.MultipleChoice(folder), mw.TokenTagger(folder)):
+            with pytest.raises(InputError, match="column|frame"):
+                estimator.fit(frame, Y)
+
+
+def test_columns_must_name_different_columns(folder):
+    for wrong in ("text", (), ("a", "a"), ("a", "b", "c"), 3):
+        with pytest.raises(ConfigError, match="columns"):
+            mw.TextClassifier(folder, columns=wrong).fit(X, Y)
 
 
 def test_several_labels_are_a_matrix_in_and_out(folder):
@@ -218,7 +299,7 @@ def test_a_folder_without_a_classifier_is_refused_with_what_fits(folder):
 
 def test_a_regressor_does_not_open_a_classifier(classifier, tmp_path):
     classifier.save(tmp_path / "classifier")
-    with pytest.raises(ModelFolderError, match="holds a classifier"):
+    with pytest.raises(ModelFolderError, match="contains a classifier"):
         mw.TextRegressor.load(tmp_path / "classifier")
 
 

@@ -24,11 +24,12 @@ from maskwright.core.progress import set_quiet
 from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
 from maskwright.inference.ready import place
+from maskwright.models.build import build
 from maskwright.models.device import DTYPES
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
 from maskwright.objectives.masking import Masker
-from maskwright.speed.utilisation import forward_flops, training_flops
+from maskwright.speed.utilization import forward_flops, training_flops
 from maskwright.train.optimizer import adamw
 
 LONGEST, STEP_TOKENS, SHORT, MASK_RATE = 4096, 4096, 32, 0.15
@@ -99,7 +100,7 @@ def vocabulary_curve(size: int, options: argparse.Namespace) -> tuple[Call, floa
 
 
 def corpus_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """So many megabytes of text to token shards: read, split, tokenised, written."""
+    """So many megabytes of text to token shards: read, split, tokenized, written."""
     from maskwright.data.prepare import prepare
 
     folder, tokenizer = Path(options.work), _tokenizer(options)
@@ -110,7 +111,7 @@ def corpus_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
 
 def tokenizer_corpus_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
     """A WordPiece tokenizer of 8,000 pieces from so many megabytes."""
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     text = str(_text(Path(options.work), size))
     return lambda: Tokenizer.train([text], kind="wordpiece", vocab_size=8_000), size * MEGABYTE
@@ -118,7 +119,7 @@ def tokenizer_corpus_curve(size: int, options: argparse.Namespace) -> tuple[Call
 
 def tokenizer_vocabulary_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
     """A WordPiece tokenizer of so many pieces from two megabytes."""
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     text = str(_text(Path(options.work), options.text_megabytes))
     return lambda: Tokenizer.train([text], kind="wordpiece", vocab_size=size), float(size)
@@ -220,7 +221,7 @@ def _text(folder: Path, megabytes: int) -> Path:
 
 
 def _tokenizer(options: argparse.Namespace) -> Any:
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     folder = Path(options.work) / "tokenizer"
     if not folder.exists():

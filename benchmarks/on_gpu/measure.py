@@ -13,7 +13,7 @@ import torch
 from maskwright.models.config import ModelConfig
 from maskwright.speed.ceiling import wait
 from maskwright.speed.timed import percentile
-from maskwright.speed.utilisation import forward_flops, training_flops
+from maskwright.speed.utilization import forward_flops, training_flops
 
 WARM_UP = 6  # steps that do not count; compiling falls into them
 FEWEST = 3
@@ -29,10 +29,10 @@ class Steps:
         self.marks: list[float] = []
         self.given: list[tuple[list[int], int, int]] = []  # lengths, scored positions, judged sequences
 
-    def begin(self, lengths: Sequence[int], num_scored: int = 0, num_judged: int = 0) -> None:
+    def begin(self, lengths: Sequence[int], num_scored: int = 0, num_classified: int = 0) -> None:
         """A step begins with this."""
         self.marks.append(time.perf_counter())
-        self.given.append((list(lengths), num_scored, num_judged))
+        self.given.append((list(lengths), num_scored, num_classified))
 
     @property
     def are_enough(self) -> bool:

@@ -1,4 +1,4 @@
-"""Our side of gpu.py: a process that loads what it is asked for and answers with rates (speed/contest.py)."""
+"""Our side of gpu.py: a process that loads what it is asked for and answers with rates (speed/backend_process.py)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from maskwright.inference.embed import TextEncoder
 from maskwright.inference.ready import compute_in, place
 from maskwright.models.device import DTYPES
 from maskwright.objectives.masking import Masker
-from maskwright.objectives.pretraining import MaskedLanguageModelling, Recipe
-from maskwright.speed.contest import answer
-from maskwright.tasks.classification import Classification
-from maskwright.text.tables import Row
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.objectives.pretraining import MaskedLanguageModeling, Recipe
+from maskwright.speed.backend_process import answer
+from maskwright.tasks.classification.task import Classification
+from maskwright.text.readers.tables import Row
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.compiled import choose_compiling, compile_layers
-from maskwright.train.finetune_job import FinetuneJob, MemoryKeeper
+from maskwright.train.finetuning.job import FinetuneJob, MemoryBestModelSaver
 from maskwright.train.loop import LoopSettings, train
-from maskwright.train.pretrain_job import PretrainJob
+from maskwright.train.pretraining.job import PretrainJob
 
 NEVER = 10**9
 ROWS, FINETUNING_LENGTH = 32, 128
 
 
-def opened(home: Path, length: int) -> tuple[Tokenizer, TokenShards, MaskedLanguageModelling]:
+def opened(home: Path, length: int) -> tuple[Tokenizer, TokenShards, MaskedLanguageModeling]:
     """What was prepared for pre-training, and masked words as `maskwright pretrain --objective mlm` has them."""
     tokenizer = Tokenizer.load(home / "tokenizer")
     masker = Masker(tokenizer.mask_id, tokenizer.special_ids, tokenizer.vocab_size)  # type: ignore[arg-type]
     recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, length)  # type: ignore[arg-type]
-    return tokenizer, TokenShards.open(home / "shards", tokenizer), MaskedLanguageModelling(recipe)
+    return tokenizer, TokenShards.open(home / "shards", tokenizer), MaskedLanguageModeling(recipe)
 
 
 class Timed:
@@ -82,7 +82,7 @@ def run(job: Any, seconds: float, device: torch.device, **facts: Any) -> dict[st
 def pretrain(
     folder: str, size: str, length: int, sequences: int, seconds: float, device: str, precision: str, kind: str
 ) -> dict[str, Any]:
-    """Masked language modelling from token shards. kind: "auto", or "plain" without compiled layers."""
+    """Masked language modeling from token shards. kind: "auto", or "plain" without compiled layers."""
     where, home = torch.device(device), Path(folder)
     fresh(where)
     tokenizer, shards, objective = opened(home, length)
@@ -110,7 +110,7 @@ def finetune(folder: str, size: str, seconds: float, device: str, precision: str
     compute_in(model, precision)
     task = Classification(("0", "1"))
     examples = task.examples(rows, model.tokenizer, FINETUNING_LENGTH, file="texts")
-    job = FinetuneJob(model, task, examples, None, MemoryKeeper(), batch_size=ROWS, seed=0, device=where)
+    job = FinetuneJob(model, task, examples, None, MemoryBestModelSaver(), batch_size=ROWS, seed=0, device=where)
     return run(job, seconds, where)
 
 

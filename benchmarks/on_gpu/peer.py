@@ -28,8 +28,8 @@ from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.device import DTYPES
 from maskwright.objectives.stream import ExampleStream
-from maskwright.speed.contest import answer
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.speed.backend_process import answer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 PREPARED = 12  # batches, used again and again
 BULK_ROWS = 256

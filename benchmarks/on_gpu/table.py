@@ -1,4 +1,4 @@
-"""The Markdown tables of gpu.py's results, and the utilisation in them."""
+"""The Markdown tables of gpu.py's results, and the utilization in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maskwright.core.storage import write_text
-from maskwright.speed.timed import centred_cosines
+from maskwright.speed.timed import centered_cosines
 
 TITLES = {
     ("pretrain", 128): "Pre-training, masked LM, sequences of at most 128 tokens",
@@ -20,7 +20,7 @@ TERA, GIGA = 1e12, 1e9
 LOW_COSINE = 0.95
 
 
-def utilisation(flops_per_second: float, peak: float | None) -> float | None:
+def utilization(flops_per_second: float, peak: float | None) -> float | None:
     """The share of a peak; None where it is not known. Both in operations a second."""
     return None if peak is None else flops_per_second / peak
 
@@ -58,7 +58,7 @@ def _introduction(machine: dict[str, Any]) -> list[str]:
         f"{machine['name']}{memory}; {peak}.",
         f"Plain matrix products of these networks, measured at the start, TFLOP/s: {ceilings}.",
         f"Python {machine['python']}, {versions}; commit {machine['commit'] or 'not known'}.",
-        "Utilisation: operations that the network needs for the real tokens, the vocabulary at guessed positions",
+        "Utilization: operations that the network needs for the real tokens, the vocabulary at guessed positions",
         "alone, whatever is computed besides. Random weights; the same texts and masks for both.",
     ]
 
@@ -82,8 +82,8 @@ def _rates(rows: list[dict[str, Any]], machine: dict[str, Any]) -> list[str]:
             one["contender"] + ("" if one["kind"] == "auto" else f", {one['kind']}"),
             f"{one['tokens_per_second']:,.0f}",
             ratio,
-            _percent(utilisation(one["flops_per_second"], machine["peak"])),
-            _percent(utilisation(one["flops_per_second"], ceiling)),
+            _percent(utilization(one["flops_per_second"], machine["peak"])),
+            _percent(utilization(one["flops_per_second"], ceiling)),
             f"{1000 * one['step_seconds']:.1f}" if "step_seconds" in one else "",
             f"{one['tokens_of_a_step']:,.0f}" if "tokens_of_a_step" in one else "",
             f"{one['memory'] / GIGA:.1f}" if one.get("memory") else "",
@@ -112,9 +112,9 @@ def _cosines(rows: list[dict[str, Any]]) -> list[str]:
         own = {one["contender"]: np.array(one["vectors"]) for one in rows if one["size"] == size}
         if len(own) == 2:
             one, other = own.values()
-            lowest = float(centred_cosines(one, other).min())
+            lowest = float(centered_cosines(one, other).min())
             said = "" if lowest >= LOW_COSINE else ": they are not those of one network, and these rates say little"
-            found.append(f"{size}, lowest centred cosine {lowest:.4f}{said}.")
+            found.append(f"{size}, lowest centered cosine {lowest:.4f}{said}.")
     return found
 
 

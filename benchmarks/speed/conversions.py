@@ -60,7 +60,7 @@ def onnx_graph(settings: Settings) -> Path:
 
 
 def onnx_dynamic_int8(settings: Settings) -> Path:
-    """Weights in int8 a channel, activations quantised as they come."""
+    """Weights in int8 a channel, activations quantized as they come."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     source, path = onnx_graph(settings), Path(settings["work"]) / "dynamic-int8.onnx"
@@ -70,7 +70,7 @@ def onnx_dynamic_int8(settings: Settings) -> Path:
 
 
 def openvino_static_int8(settings: Settings) -> Path:
-    """The graph for OpenVINO by NNCF, its own quantiser, with its preset for Transformers; ranges from the calibration
+    """The graph for OpenVINO by NNCF, its own quantizer, with its preset for Transformers; ranges from the calibration
     texts."""
     import nncf
     import openvino
@@ -90,19 +90,19 @@ def openvino_static_int8(settings: Settings) -> Path:
     graph = openvino.Core().read_model(source)
     names = [next(iter(port.get_names())) for port in graph.inputs]
     rows = tokenizer.encode_batch(settings["calibration"][:CALIBRATION_ROWS])
-    quantised = nncf.quantize(
+    quantized = nncf.quantize(
         graph,
         nncf.Dataset(rows, inputs),
         preset=nncf.QuantizationPreset.MIXED,
         model_type=nncf.ModelType.TRANSFORMER,
         subset_size=len(rows),
     )
-    openvino.save_model(quantised, path)
+    openvino.save_model(quantized, path)
     return path
 
 
 def ctranslate_folder(settings: Settings) -> Path:
-    """CTranslate2's own format, in float32; it quantises when it loads."""
+    """CTranslate2's own format, in float32; it quantizes when it loads."""
     import ctranslate2
 
     class Converter(ctranslate2.converters.TransformersConverter):

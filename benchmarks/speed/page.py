@@ -11,7 +11,7 @@ from goals import FORMATS, OURS, best_peer, goals
 from goals import PEOPLE as FIRST  # the others are told in parts of it
 
 from maskwright.core.storage import write_text
-from maskwright.train.report.markup import Markup, element
+from maskwright.report.markup import Markup, element
 
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
 TITLES = {
@@ -97,7 +97,7 @@ def bulk_table(part: dict[str, Any], page: Path) -> list[str]:
         )
     lines += [
         "",
-        f"Cosines are centred, to {title(REFERENCE)}. Texts: those a contender got, where it is slow a sample.",
+        f"Cosines are centered, to {title(REFERENCE)}. Texts: those a contender got, where it is slow a sample.",
     ]
     picture = f"speed-{part['model'].replace('/', '_')}-{part['part']}.svg"
     heading = f"{part['model']}, {TITLES[part['part']]}: tokens/s"

@@ -37,7 +37,7 @@ KINDS = {
     "layer norm": ("layer_norm",),
     "activation": ("gelu", "tanh"),
     "dropout": ("Dropout", "::random_", "bitwise"),
-    "optimiser and gradient norm": ("adam", "_foreach", "linalg_vector_norm", "Optimizer"),
+    "optimizer and gradient norm": ("adam", "_foreach", "linalg_vector_norm", "Optimizer"),
     "rounding to int8": ("::addcmul", "::round", "::clamp"),
     "embedding rows": ("embedding", "::index", "sparse", "coalesce"),
     "copies and casts": ("::copy_", "::cat", "::contiguous", "::clone", "::to", "::fill_", "::zero_"),
@@ -111,7 +111,7 @@ def paths(model: str) -> dict[str, dict[str, float]]:
 def operations() -> dict[str, float]:
     """Operations for a token that are needed: of inference at 32 tokens, of a training step at 128."""
     import maskwright as mw
-    from maskwright.speed.utilisation import forward_flops, training_flops
+    from maskwright.speed.utilization import forward_flops, training_flops
 
     scored = round(0.15 * 126)  # of 128 tokens, two of which are special
     found = {"base inference": forward_flops(mw.preset("bert-base"), [32]) / 32}

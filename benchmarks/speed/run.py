@@ -4,7 +4,7 @@
     python benchmarks/speed/run.py -o runs/tiny --parts natural --count 200 --rounds 2 --page tiny.md
 
 Every contender is a process of its own, gets the same texts, and is measured in turn, round after round. Before it is
-timed, its vectors are compared with transformers' in float32 (centred cosines). A contender that is not installed, or
+timed, its vectors are compared with transformers' in float32 (centered cosines). A contender that is not installed, or
 fails, is named with the reason. What is measured is kept, part by part, so the same command goes on after an
 interruption; `--table` only writes the page of what there is.
 """
@@ -38,6 +38,7 @@ from maskwright.core.cores import usable_cores  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
 from maskwright.doctor.machine import machine_facts  # noqa: E402
+from maskwright.speed.backend_process import BackendError, BackendProcess  # noqa: E402
 from maskwright.speed.bench_texts import (  # noqa: E402
     built_in_texts,
     long_tailed_texts,
@@ -45,9 +46,8 @@ from maskwright.speed.bench_texts import (  # noqa: E402
     texts_of_file,
     texts_of_length,
 )
-from maskwright.speed.contest import Contender, ContenderError  # noqa: E402
-from maskwright.speed.timed import centred_cosines, percentile  # noqa: E402
-from maskwright.text.tokenizer import Tokenizer  # noqa: E402
+from maskwright.speed.timed import centered_cosines, percentile  # noqa: E402
+from maskwright.text.tokenizers.tokenizer import Tokenizer  # noqa: E402
 
 INFERENCE = ("natural", "tail", "long", "lists", "latency")
 TRAINING = ("pretraining", "finetuning")
@@ -154,18 +154,18 @@ def measure_training(part: str, options: argparse.Namespace) -> None:
 @contextmanager
 def contenders(
     names: list[str], settings: dict[str, Any], options: argparse.Namespace
-) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
+) -> Iterator[tuple[dict[str, BackendProcess], dict[str, str]]]:
     """Those that could be loaded, and why the others could not."""
-    children: dict[str, Contender] = {}
+    children: dict[str, BackendProcess] = {}
     missing: dict[str, str] = {}
     try:
         for name in names:
             note(f"loading {name}")
-            child = Contender(name, [sys.executable, str(HERE / "encoders.py"), name], options.threads)
+            child = BackendProcess(name, [sys.executable, str(HERE / "encoders.py"), name], options.threads)
             try:
                 child.ask("load", **settings)
                 children[name] = child
-            except ContenderError as error:
+            except BackendError as error:
                 missing[name] = str(error)
                 note(f"missing: {error}")
                 child.close()
@@ -176,32 +176,40 @@ def contenders(
 
 
 def compare(
-    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, missing: dict[str, str]
+    children: dict[str, BackendProcess], texts: list[str], tokenizer: Tokenizer, length: int, missing: dict[str, str]
 ) -> dict[str, dict[str, float]]:
-    """Mean and lowest centred cosine to float32. One whose vectors are others' is taken out: its time means nothing."""
+    """Mean and lowest centered cosine to float32. One whose vectors are others' is excluded."""
     chosen = [*texts[:COMPARED], *texts_of_length(tokenizer, texts, min(length, LONG), 2)]
     vectors = {}
     for name, child in children.items():
         child.ask("texts", texts=chosen)
         vectors[name] = np.array(child.ask("vectors", count=len(chosen)))
     reference = vectors.get(REFERENCE, next(iter(vectors.values())))
-    found = {name: centred_cosines(own, reference) for name, own in vectors.items()}
+    found = {name: centered_cosines(own, reference) for name, own in vectors.items()}
     for name, cosines in found.items():
         if float(cosines.mean()) < 0.8:
-            missing[name] = f"its vectors are not the model's (mean centred cosine {float(cosines.mean()):.3f})"
+            missing[name] = f"its vectors are not the model's (mean centered cosine {float(cosines.mean()):.3f})"
             children.pop(name).close()
     return {name: {"mean": float(own.mean()), "min": float(own.min())} for name, own in found.items()}
 
 
 def natural(
-    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+    children: dict[str, BackendProcess],
+    texts: list[str],
+    tokenizer: Tokenizer,
+    length: int,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """Texts as they come, in one call."""
     return bulk(children, texts, tokenizer, length, options)
 
 
 def tail(
-    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+    children: dict[str, BackendProcess],
+    texts: list[str],
+    tokenizer: Tokenizer,
+    length: int,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """Few texts of very different lengths: sorting cannot help there."""
     drawn = long_tailed_texts(tokenizer, texts, min(TAIL_MEAN, length // 2), length, TAIL_TEXTS)
@@ -209,21 +217,33 @@ def tail(
 
 
 def long(
-    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+    children: dict[str, BackendProcess],
+    texts: list[str],
+    tokenizer: Tokenizer,
+    length: int,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """Every text as long as the model takes, at most 512 tokens: nothing to pad, nothing to sort."""
     return bulk(children, texts_of_length(tokenizer, texts, length, options.long_count), tokenizer, length, options)
 
 
 def lists(
-    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+    children: dict[str, BackendProcess],
+    texts: list[str],
+    tokenizer: Tokenizer,
+    length: int,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """A call for every 64 texts, as they arrive."""
     return bulk(children, texts[: 16 * LIST_SIZE], tokenizer, length, options, list_size=LIST_SIZE)
 
 
 def latency(
-    children: dict[str, Contender], texts: list[str], tokenizer: Tokenizer, length: int, options: argparse.Namespace
+    children: dict[str, BackendProcess],
+    texts: list[str],
+    tokenizer: Tokenizer,
+    length: int,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """One request after the other, of 32 and of 128 tokens."""
     requests = {size: text_of_length(tokenizer, texts, size) for size in (32, 128) if size <= length}
@@ -246,7 +266,7 @@ def latency(
 
 
 def bulk(
-    children: dict[str, Contender],
+    children: dict[str, BackendProcess],
     texts: list[str],
     tokenizer: Tokenizer,
     length: int,

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from maskwright.core.progress import note
-from maskwright.speed.contest import LAST_WORDS, environment
+from maskwright.speed.backend_process import MAX_ERROR_CHARS, environment
 
 HERE = Path(__file__).parent
 PRETRAIN, FINETUNE, PROFILES = HERE.parent / "pretrain.py", HERE / "finetune.py", HERE / "profiles.py"
@@ -92,7 +92,7 @@ def hold(commands: Commands, options: argparse.Namespace) -> dict[str, Any]:
                 env=environment(options.threads),
             )
             if result.returncode:
-                missing[name] = result.stderr.strip()[-LAST_WORDS:] or f"exit code {result.returncode}"
+                missing[name] = result.stderr.strip()[-MAX_ERROR_CHARS:] or f"exit code {result.returncode}"
                 note(f"missing: {name}: {missing[name]}")
                 continue
             told = json.loads(result.stdout.strip().splitlines()[-1])

@@ -12,14 +12,14 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "MaskwrightError": "core.errors",
-    "Tokenizer": "text.tokenizer",
+    "Tokenizer": "text.tokenizers.tokenizer",
     "Batch": "data.batch",
     "ModelConfig": "models.config",
-    "PretrainConfig": "train.pretrain_config",
-    "FinetuneConfig": "train.finetune_config",
-    "MultiTaskConfig": "train.multi_task_config",
-    "DistillConfig": "train.distill_config",
-    "LayerLabConfig": "train.layer_lab_config",
+    "PretrainConfig": "train.pretraining.config",
+    "FinetuneConfig": "train.finetuning.config",
+    "MultiTaskConfig": "train.finetuning.multi_task.config",
+    "DistillConfig": "train.distillation.config",
+    "LayerLabConfig": "experiments.layers.config",
     "load": "api",
     "build": "api",
     "preset": "api",
@@ -93,13 +93,13 @@ if TYPE_CHECKING:
         TokenTagger,
         Translator,
     )
+    from .experiments.layers.config import LayerLabConfig
     from .models.config import ModelConfig
-    from .text.tokenizer import Tokenizer
-    from .train.distill_config import DistillConfig
-    from .train.finetune_config import FinetuneConfig
-    from .train.layer_lab_config import LayerLabConfig
-    from .train.multi_task_config import MultiTaskConfig
-    from .train.pretrain_config import PretrainConfig
+    from .text.tokenizers.tokenizer import Tokenizer
+    from .train.distillation.config import DistillConfig
+    from .train.finetuning.config import FinetuneConfig
+    from .train.finetuning.multi_task.config import MultiTaskConfig
+    from .train.pretraining.config import PretrainConfig
 
 
 def __getattr__(name: str) -> Any:

@@ -18,33 +18,34 @@ from .inference.embed import TextEncoder
 from .inference.ensemble import Ensemble, Member
 from .inference.fill_mask import MaskFiller
 from .inference.generate import TextGenerator
-from .inference.mask_writer import MaskWriter
+from .inference.mask_writer import MaskedLMGenerator
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor
 from .inference.ready import place, require_head, tokenizer_of
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
-from .inference.texts import as_texts
-from .inference.translate import Translating
-from .models.model import Model, build
+from .inference.texts import as_texts, single_texts
+from .inference.translate import TextTranslator
+from .models.build import build
+from .models.model import Model
 from .models.presets import preset
 from .tasks import task_of_model
-from .tasks.examples import rows_of
-from .tasks.long_texts import LongTexts
-from .text.corpus import Source
-from .text.inputs import Text
+from .tasks.rows.examples import rows_of
+from .tasks.rows.long_texts import LongTexts
+from .text.readers.corpus import Source
+from .text.readers.inputs import Text
 
 if TYPE_CHECKING:
-    from .train.distill import DistillResult
-    from .train.distill_config import DistillConfig
-    from .train.finetune import FinetuneResult
-    from .train.finetune_config import FinetuneConfig
-    from .train.layer_lab import LayerLabResult
-    from .train.layer_lab_config import LayerLabConfig
-    from .train.multi_task import MultiTaskResult
-    from .train.multi_task_config import MultiTaskConfig
-    from .train.pretrain import PretrainResult
-    from .train.pretrain_config import PretrainConfig
+    from .experiments.layers.config import LayerLabConfig
+    from .experiments.layers.run import LayerLabResult
+    from .train.distillation.config import DistillConfig
+    from .train.distillation.distill import DistillResult
+    from .train.finetuning.config import FinetuneConfig
+    from .train.finetuning.finetune import FinetuneResult
+    from .train.finetuning.multi_task.config import MultiTaskConfig
+    from .train.finetuning.multi_task.train import MultiTaskResult
+    from .train.pretraining.config import PretrainConfig
+    from .train.pretraining.pretrain import PretrainResult
 
 __all__ = [
     "build",
@@ -71,7 +72,7 @@ __all__ = [
     "similarity",
 ]
 
-# What answers for texts, pairs or words: heads, and encoders of sentences by their cosines.
+# Heads that predict for texts, pairs or words; a sentence encoder predicts cosine similarity.
 ANSWERING = (
     "classification",
     "regression",
@@ -84,7 +85,7 @@ ANSWERING = (
     "generation",
     "seq2seq",
 )
-MASKED = ("mlm", "pretraining")  # heads that guess masked words
+MASKED = ("mlm", "pretraining")  # heads that predict masked tokens
 WORDY = (*MASKED, "rtd", "clm", "bilm")  # heads that are scored on text
 
 
@@ -98,13 +99,13 @@ def load(
     model's, are named on standard error. Raises MissingFileError, ModelFolderError or CorruptFileError.
     """
     model, report = load_model(name, head, labels=labels, seed=seed)
-    report.tell(name, new_is_wanted=head != STORED)
+    report.log_weight_mismatch(name, new_is_wanted=head != STORED)
     return model
 
 
 def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
-    """Pre-train, or go on with the run in `config.output`; what the command does. Returns where the results are."""
-    from .train.pretrain import pretrain as run
+    """Pre-trains, or resumes the run in `config.output`, as the command does. Returns the paths of the results."""
+    from .train.pretraining.pretrain import pretrain as run
 
     return run(config, restart=restart)
 
@@ -120,13 +121,13 @@ def finetune(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResu
 
 
 def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False) -> FinetuneResult | MultiTaskResult:
-    """Fine-tune for one task or several, or go on with the run in `config.output`; what the command does.
+    """Fine-tunes for one task or several, or resumes the run in `config.output`, as the command does.
 
     Returns where the results are.
     """
-    from .train.finetune import finetune as run
-    from .train.multi_task import finetune_tasks
-    from .train.multi_task_config import MultiTaskConfig
+    from .train.finetuning.finetune import finetune as run
+    from .train.finetuning.multi_task.config import MultiTaskConfig
+    from .train.finetuning.multi_task.train import finetune_tasks
 
     if isinstance(config, MultiTaskConfig):
         return finetune_tasks(config, restart=restart)
@@ -134,15 +135,15 @@ def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False)
 
 
 def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
-    """Distil a teacher into a student, or go on with the run in `config.output`; what the command does."""
-    from .train.distill import distill as run
+    """Distills a teacher into a student, or resumes the run in `config.output`, as the command does."""
+    from .train.distillation.distill import distill as run
 
     return run(config, restart=restart)
 
 
 def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResult:
-    """Compare the layers of a frozen encoder as features, or go on with that run; what the command does."""
-    from .train.layer_lab import layer_lab as run
+    """Compares the layers of a frozen encoder as features, or resumes that run, as the command does."""
+    from .experiments.layers.run import layer_lab as run
 
     return run(config, restart=restart)
 
@@ -159,7 +160,7 @@ def open_predictor(
     """A fine-tuned model for answers. max_length: None as in training; min_confidence: below it there is no label;
     calibrate_on: typical texts, which precision "int8" needs.
 
-    Raises ModelFolderError when the folder has no head that answers for texts or words; so do the others for theirs.
+    Raises ModelFolderError when the folder has no head for texts or words; the other functions do so for their heads.
     """
     model = open_model(name, ANSWERING, device, precision)
     predictor = predictor_of(model, name, max_length, min_confidence)
@@ -182,7 +183,7 @@ def open_ensemble(
 
     Models are loaded when the ensemble runs, one after the other. Raises InputError for a run that is not finished.
     """
-    from .train.members import is_run, seed_models
+    from .train.finetuning.members import is_run, seed_models
 
     def opener(load: Callable[[], Model], folder: Path, name: str) -> Callable[[], Predictor]:
         def open_member() -> Predictor:
@@ -212,7 +213,7 @@ def open_answerer(
     device: str = "auto",
     precision: str = "auto",
 ) -> Answerer:
-    """A question answerer. threshold: no-answer margin above which it refuses; None as trained."""
+    """Opens a question-answering model. threshold: score margin of no-answer predictions, None as trained."""
     model = open_model(name, ("qa",), device, precision)
     return Answerer(predictor_of(model, name, max_length), threshold)
 
@@ -223,7 +224,7 @@ def open_mask_filler(name: str | Path, *, device: str = "auto", precision: str =
 
 
 def open_next_sentence(name: str | Path, *, device: str = "auto", precision: str = "auto") -> NextSentence:
-    """A pre-trained model for judging pairs of sentences."""
+    """Opens a pre-trained model for next-sentence prediction."""
     return NextSentence(open_model(name, ("pretraining", "nsp"), device, precision))
 
 
@@ -240,16 +241,16 @@ def open_embedder(
     precision: str = "auto",
     calibrate_on: Sequence[Text] | None = None,
 ) -> TextEncoder:
-    """Any model for text vectors. calibrate_on: typical texts, which precision "int8" needs.
+    """Opens any model for sentence embeddings. calibrate_on: calibration texts, which precision "int8" needs.
 
-    What is None is as the folder declares it (modules.json), else mean, not normalised, all that the model takes; token
+    What is None is as the folder declares it (modules.json), else mean, not normalized, all that the model takes; token
     vectors (pooling "none") are as they come. long: "cut", or "windows" for longer texts, which share `stride` tokens;
-    None for what an encoder of sentences was trained with (maskwright.json), else "cut".
+    None for the setting a sentence encoder was trained with (maskwright.json), else "cut".
     """
-    LongTexts.of(long or "windows", stride)  # a wrong setting is told before anything is loaded
+    LongTexts.of(long or "windows", stride)  # reject a wrong setting before loading
     model = open_model(name, None, device, precision)
     folder = find_folder(name)[0]
-    declared, windows = declared_by(folder), LongTexts.for_vectors(read_facts(folder), long, stride, pooling)
+    declared, windows = declared_by(folder), LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
     encoder = TextEncoder(
         model,
         layers,
@@ -271,13 +272,14 @@ def similarity(
     device: str = "auto",
     precision: str = "auto",
 ) -> Similarities:
-    """The cosines of texts, or of one `word` in them, `.matrix`; what each row is, `.places`; what the command does.
+    """Returns the cosine similarities of texts, or of one `word` in them (`.matrix`), and their rows (`.places`).
 
     Raises RowErrors for texts without the word.
     """
+    own = single_texts(texts, "Texts to compare")
     pooling = None if word is None else "none"
     encoder = open_embedder(name, layers=layers, pooling=pooling, device=device, precision=precision)
-    return text_similarities(encoder, list(texts)) if word is None else word_similarities(encoder, rows_of(texts), word)
+    return text_similarities(encoder, own) if word is None else word_similarities(encoder, rows_of(own), word)
 
 
 def search(
@@ -295,7 +297,7 @@ def search(
     source: a folder, files or a pattern; index: a folder that keeps the vectors.
     """
     encoder = open_embedder(name, normalize=True, device=device, precision=precision)
-    return Searcher(encoder).search(source, queries, top_k, index)
+    return Searcher(encoder).search(source, single_texts(queries, "Queries"), top_k, index)
 
 
 def cluster(
@@ -315,27 +317,27 @@ def cluster(
 
 def open_writer(
     name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
-) -> TextGenerator | MaskWriter:
-    """What continues texts: a left-to-right model, or a masked language model that fills masks behind them.
+) -> TextGenerator | MaskedLMGenerator:
+    """Opens a causal language model, or a masked language model that fills appended masks, to continue texts.
 
-    max_length: tokens that a left-to-right model sees at once, None as in training.
+    max_length: context length of a causal language model, None as in training.
     """
     model = open_model(name, ("clm", "generation", *MASKED), device, precision)
-    return MaskWriter(model) if model.head_name in MASKED else TextGenerator(model, max_length=max_length)
+    return MaskedLMGenerator(model) if model.head_name in MASKED else TextGenerator(model, max_length=max_length)
 
 
 def open_generator(
     name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
 ) -> TextGenerator:
-    """A left-to-right model for continuing texts. max_length: tokens that it sees at once, None as in training."""
+    """Opens a causal language model for generation. max_length: context length, None as in training."""
     return TextGenerator(open_model(name, ("clm", "generation"), device, precision), max_length=max_length)
 
 
 def open_translator(
     name: str | Path, *, max_length: int | None = None, device: str = "auto", precision: str = "auto"
-) -> Translating:
+) -> TextTranslator:
     """An encoder-decoder for translating texts. max_length: tokens of a source, None as in training."""
-    return Translating(open_model(name, ("seq2seq",), device, precision), max_length)
+    return TextTranslator(open_model(name, ("seq2seq",), device, precision), max_length)
 
 
 def open_model(
@@ -343,7 +345,7 @@ def open_model(
 ) -> Model:
     """A model with its tokenizer, on a device. heads: roles that will do (None: any), else ModelFolderError."""
     model, report = load_model(name)
-    report.tell(name)
+    report.log_weight_mismatch(name)
     if heads is not None:
         require_head(model, heads, str(name))
     tokenizer_of(model)
@@ -352,7 +354,7 @@ def open_model(
 
 def open_checkpoint(folder: str | Path, *, device: str = "auto", precision: str = "auto") -> Model:
     """The model of a finished run as it was at one of its checkpoints (runs/a/checkpoints/step-500)."""
-    from .train.members import checkpoint_model
+    from .train.finetuning.members import checkpoint_model
 
     model = checkpoint_model(Path(folder))
     tokenizer_of(model)

@@ -15,7 +15,16 @@ import pytest
 from browser.test_report_page import CONTRASTS, ENOUGH
 from inference.samples import tiny
 from looked_at import TEXT, network, translator
-from maskwright.inspect import Look, Moves, attention, compare_models, head_moves, look, query_key, render
+from maskwright.inspect import (
+    AttentionChanges,
+    Inspection,
+    attention,
+    compare_models,
+    head_moves,
+    look,
+    query_key,
+    render,
+)
 from maskwright.inspect.compare import ModelComparison
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -23,7 +32,7 @@ VIEWS = ("overview", "lines", "matrix", "neurons", "steps", "heads", "flow", "la
 HOSTILE = "</script><script>document.title='taken'</script> <img src=x onerror=document.title='taken'> \u2028 & \" '"
 LABELS = ["no", HOSTILE]
 
-Page = tuple[list[Look], Moves | None, ModelComparison | None]
+Page = tuple[list[Inspection], AttentionChanges | None, ModelComparison | None]
 
 
 @cache
@@ -197,7 +206,7 @@ def test_a_translation_shows_three_kinds_and_what_is_written(open_look: Any):
         "2",
     ]
     opened.page.select_option("[data-key=kind]", "2")
-    assert "K and V from what the encoder made" in opened.ask("document.querySelector('.source').textContent")
+    assert "K and V come from the encoder output" in opened.ask("document.querySelector('.source').textContent")
     assert "rain fell on dogs" in opened.ask("document.querySelector('header').textContent")
 
 
@@ -265,6 +274,7 @@ def test_pictures_and_tables_are_saved_as_files(open_look: Any):
             )
 
 
+@pytest.mark.slow
 def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
     for which in ("masked", "pair", "two texts", "two models"):
         count = open_look(which).page.locator("[role=tab]").count()
@@ -350,7 +360,7 @@ def test_a_text_of_512_tokens_opens_and_is_drawn_soon(open_look: Any):
 
 def tiny_long() -> Any:
     """Two layers of four heads that take 512 tokens."""
-    from maskwright.models.model import build
+    from maskwright.models.build import build
 
     own = network("BERT")
     model = build(replace(own.config, max_position_embeddings=512), None, seed=1)

@@ -9,7 +9,7 @@ import pytest
 from browser.test_report_page import CONTRASTS, ENOUGH, OVERLAPS
 from maskwright.lessons.page import report
 from maskwright.lessons.running import run
-from maskwright.train.report import render
+from maskwright.report import render
 
 # Between them they have every kind of picture: tables, tokens, bars, curves, grids, flows, maps of blocks.
 CHOSEN = ("bpe-encoding", "toy-scores", "three-attentions", "milk-sentence", "big-bird", "sinusoids", "attention-table")

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from maskwright.train.report import (
+from maskwright.report import (
     Bar,
     Bars,
     Confusion,
     Health,
     Paragraph,
     Report,
+    RunMetadata,
     Table,
-    WhatRan,
     WorstError,
     WorstErrors,
     render,
 )
-from train.report_sample import finetuning_report, pretraining_report
+from report.report_sample import finetuning_report, pretraining_report
 
 SIZES = (375, 1400)
 SCHEMES = ("light", "dark")
@@ -148,7 +148,7 @@ def test_awkward_text_neither_runs_nor_breaks_the_page(open_page: Any, text: str
         Health("bad", [text]),
         [
             Paragraph(text, title=text),
-            WhatRan(text, {text: text}, {text: text}),
+            RunMetadata(text, {text: text}, {text: text}),
             Table(["a", "b"], [[text, text]], title="Table"),
             Bars([Bar(text, 1)], title="Bars"),
             Confusion([text, text], [[1, 2], [3, 4]]),

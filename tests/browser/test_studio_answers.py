@@ -13,8 +13,8 @@ from maskwright.api import open_answerer, open_generator, open_predictor, open_t
 from maskwright.inference.generate import Generation
 from maskwright.inference.translate import TranslationSettings
 from maskwright.models.decoding.rules import Rules
-from maskwright.tasks.alignments import alignments
-from maskwright.text.choices import choices_of
+from maskwright.tasks.translation.alignments import alignments
+from maskwright.text.readers.choices import choices_of
 from studio.models import (
     write_answerer,
     write_autoencoder,
@@ -222,7 +222,7 @@ def aligned(models, name: str, text: str, rank: int) -> tuple[str, list[str], li
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [("translator", "the decoder's layer 2 of 3"), ("recurrent", "attention while it writes")]
+    ("name", "source"), [("translator", "the decoder's layer 2 of 3"), ("recurrent", "attention to the source")]
 )
 def test_what_each_written_word_looked_at(served, models, visit, name, source):
     opened = visit(served, f"/translate#model={name}&text=rain%20fell%0Athe%20unbelievably%20long%20cat%20sat%20.")
@@ -269,7 +269,7 @@ def test_a_network_without_attention_says_so(served, visit):
     opened = visit(served, "/translate#model=vector&text=the%20cat%20sat%20.")
     page = opened.page
     settled(page)
-    assert page.get_by_text("This network has no attention, so no word looks at another").count() == 1
+    assert page.get_by_text("This network has no attention, so there are no alignments").count() == 1
     assert not page.locator("figure").is_visible() and not page.get_by_label("Translation", exact=True).is_visible()
     assert len(cells(page, "All translations")) == 3
     page.get_by_label("Model").select_option("translator")

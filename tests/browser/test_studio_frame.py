@@ -11,6 +11,7 @@ import pytest
 from browser.reading import settled
 from browser.test_report_page import CONTRASTS, ENOUGH
 from maskwright.studio.pages import PAGES, offered
+from maskwright.studio.server import redirect_file
 from studio.models import (
     write_answerer,
     write_chooser,
@@ -178,6 +179,24 @@ def test_without_models_tokens_and_runs_are_left(visit, tmp_path):
         assert opened.page.locator(".matrix tbody tr").count() > 10
         assert opened.complaints == []
         assert served.get("/fill-mask").status == 404
+
+
+def test_the_redirect_file_leads_a_new_browser_in(served, browser):
+    """As the command starts a browser: with a file, whose page asks as a foreign one, which gets no strict cookie."""
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        with redirect_file(served.first_address) as file:
+            page.goto(file.as_uri())
+            page.wait_for_url(f"{served.origin}/tokens*")
+            page.wait_for_selector("body[data-ready]")
+        assert "key" not in page.evaluate("location.href")
+        page.reload()
+        page.wait_for_selector("body[data-ready]")
+        page.go_back()
+        assert "key=" not in page.url
+    finally:
+        context.close()
 
 
 def test_another_page_cannot_read_the_studio(served, browser):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from browser.reading import saved, settled
-from maskwright.lessons import catalogue
+from maskwright.lessons import catalog
 from studio.serving import serving
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1400])
 def test_lessons_are_listed_run_and_shown(visit, tmp_path, width, scheme):
-    known = list(catalogue.lessons().values())
+    known = list(catalog.lessons().values())
     with serving(tmp_path / "runs") as served:
         opened = visit(served, "/lessons", width, scheme)
         page = opened.page
@@ -52,10 +52,38 @@ def test_pictures_and_tables_of_a_lesson_are_saved(visit, tmp_path):
 
 def test_another_site_cannot_frame_a_lesson(tmp_path):
     with serving(tmp_path / "runs") as served:
-        name = next(iter(catalogue.lessons()))
+        name = next(iter(catalog.lessons()))
         assert served.get(f"/lesson/{name}").status == 404
         assert served.post("/api/lessons/run", {"name": name}).json()["name"] == name
         headers = served.get(f"/lesson/{name}").headers
         assert "frame-ancestors 'self'" in headers["content-security-policy"]
         assert "script-src" not in headers["content-security-policy"]
         assert served.post("/api/lessons/run", {"name": "nothing"}).status == 422
+
+
+def test_a_lesson_runs_on_your_own_numbers_and_text(visit, tmp_path):
+    with serving(tmp_path / "runs") as served:
+        opened = visit(served, "/lessons#lesson=weighted-sum")
+        page = opened.page
+        frame = page.frame_locator("iframe.lesson")
+        frame.locator("h1").wait_for(timeout=30_000)
+        page.get_by_text("Run it on your own numbers or text").click()
+        page.get_by_label("Words (any writing)").fill("机器翻译")
+        frame.locator("td", has_text="weights of 机 器 翻 译").wait_for(timeout=30_000)
+        page.get_by_label("Scores or weights").fill("2 2 0 0")
+        frame.locator("td", has_text="Vec = 0.44·机 + 0.44·器 + 0.06·翻").wait_for(timeout=30_000)
+        assert opened.complaints == [] and opened.requests == []
+        page.locator(".lessons a[data-name=bpe-merges]").click()
+        assert page.locator("details.own").is_hidden()
+
+
+def test_own_input_is_checked_and_never_read_as_a_path(tmp_path):
+    with serving(tmp_path / "runs") as served:
+        path = tmp_path / "scores.txt"
+        path.write_text("1 2\n", encoding="utf-8")
+        answer = served.post("/api/lessons/run", {"name": "saturation", "matrix": str(path)})
+        assert answer.status == 422 and b"not a number" in answer.body
+        answer = served.post("/api/lessons/run", {"name": "bpe-merges", "text": "x"})
+        assert answer.status == 422 and b"these do: weighted-sum" in answer.body
+        found = served.post("/api/lessons/run", {"name": "weighted-sum", "text": "深度学习"}).json()
+        assert found["ok"] and found["is_own"]

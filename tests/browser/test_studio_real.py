@@ -1,4 +1,4 @@
-"""The pages of the studio with models that have learnt: new text is typed, what is shown is right and Python's own.
+"""The pages of the studio with models that have learned: new text is typed, what is shown is right and Python's own.
 
 The models are those of recipes/studio_models.py; the texts here are none that they were trained on.
 """
@@ -117,7 +117,7 @@ def test_masks_are_filled_with_what_is_known(open_studio, studio_models, text, w
 @pytest.mark.parametrize(
     ("text", "topic"),
     [
-        ("Ulf Brandsen travelled from Ostermouth to Kelvia by bicycle.", "travel"),
+        ("Ulf Brandsen traveled from Ostermouth to Kelvia by bicycle.", "travel"),
         ("Rosalind Petty is a potter and shapes bowls.", "work"),
         ("In May 1998 Ulf Brandsen wrote a letter to Konstanze Weller.", "meeting"),
         ("The Ostermer is the longest river of Tarvinia.", "river"),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from browser.reading import cells, saved, settled
-from maskwright.train.finetune import finetune
+from maskwright.train.finetuning.finetune import finetune
 from maskwright.train.run import RunFolder
 from studio.models import tokenizer, write_masked
 from studio.serving import serving
-from train.runs import finetuning, labelled
+from train.runs import finetuning, labeled
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,25 @@ def test_runs_are_listed_and_compared(served, visit):
     assert opened.complaints == [] and opened.requests == []
 
 
+def test_a_folder_that_cannot_be_read_is_a_row_with_its_error(served, visit):
+    path = served.studio.runs / "cut"
+    path.mkdir()
+    try:
+        (path / "config.toml").write_text('task = "classification"\n', encoding="utf-8")
+        (path / "result.json").write_text('{"mean": {', encoding="utf-8")
+        opened = visit(served, "/runs#runs=slow,cut")
+        settled(opened.page)
+        assert opened.page.locator("h2").first.text_content().startswith("3 runs in ")
+        row = opened.page.locator("table tr", has_text="cut").first
+        assert "unreadable" in row.text_content() and "result.json is not valid JSON" in row.text_content()
+        assert opened.page.get_by_label("Compare cut").count() == 0
+        assert opened.page.get_by_label("Compare slow").is_checked()
+        assert opened.page.locator("figure svg path.line").count() == 1
+        assert opened.complaints == []
+    finally:
+        shutil.rmtree(path)
+
+
 def test_bad_rows_are_all_shown_and_can_be_left_out(served, visit, tmp_path):
     (tmp_path / "bad.tsv").write_text("text\tlabel\n" + "a cat\tanimal\n" * 20 + "\tx\n<b>\t\n", encoding="utf-8")
     page = visit(served, "/train").page
@@ -81,7 +101,7 @@ def test_bad_rows_are_all_shown_and_can_be_left_out(served, visit, tmp_path):
 
 @pytest.mark.slow
 def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
-    path = labelled(tmp_path / "rows.tsv", 120, 4)
+    path = labeled(tmp_path / "rows.tsv", 120, 4)
     opened = visit(served, "/train")
     page = opened.page
     page.get_by_label("File with labels").set_input_files(path)

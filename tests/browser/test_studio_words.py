@@ -11,9 +11,9 @@ import pytest
 
 from browser.reading import ROWS, cells, saved, settled
 from maskwright.api import open_mask_filler
-from maskwright.text.cutting import Cutter
-from maskwright.text.explain import explain, parse_words
-from maskwright.text.notation import show_pieces
+from maskwright.text.tokenizers.explain import explain, parse_words
+from maskwright.text.tokenizers.notation import format_subwords
+from maskwright.text.tokenizers.segmentation_trace import SegmentationTracer
 from studio.models import tokenizer, write_masked
 from studio.serving import serving
 
@@ -48,7 +48,7 @@ def test_tokens_show_pieces_ids_places_and_both_notations(served, visit):
     assert [row[5] for row in rows][1:-1] == [NEW[a:b] for a, b in encoding.offsets][1:-1]
     own = tokenizer().encode_plain([NEW])[0]
     shown = page.locator(".notation dd").all_text_contents()
-    assert shown == [show_pieces(tokenizer(), own, "right"), show_pieces(tokenizer(), own, "left")]
+    assert shown == [format_subwords(tokenizer(), own, "right"), format_subwords(tokenizer(), own, "left")]
     assert opened.complaints == [] and opened.requests == []
 
 
@@ -56,7 +56,7 @@ def test_choosing_a_piece_shows_the_steps_that_cut_its_word(served, visit):
     page = visit(served, f"/tokens#text={quote('the unbelievably café')}").page
     page.locator(".piece", has_text="un").first.click()
     page.wait_for_selector('[role="region"][aria-label="unbelievably"]')
-    word = Cutter(tokenizer()).cut("unbelievably").words[0]
+    word = SegmentationTracer(tokenizer()).cut("unbelievably").words[0]
     rows = cells(page, "unbelievably")
     assert [row[1] for row in rows] == [step.taken for step in word.steps]
     assert [row[3].split() for row in rows] == [step.tried for step in word.steps]

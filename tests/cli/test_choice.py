@@ -44,7 +44,7 @@ def write_swag(path: Path, entries: list) -> Path:
 def folder(tmp_path_factory, run_once):
     """Files and a trained model."""
 
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     root = tmp_path_factory.mktemp("choices")
     write(root / "train.jsonl", rows(48, 1))
@@ -65,7 +65,7 @@ def test_a_run_ends_with_a_model_and_a_page_with_right_and_wrong_rows(folder):
     config = json.loads((folder / "run/model/config.json").read_text(encoding="utf-8"))
     assert config["architectures"] == ["BertForMultipleChoice"]
     page = (folder / "run/report.html").read_text(encoding="utf-8")
-    for words in ("Worst errors", "Right answers", "guessing", "choices of a training row", "--choice"):
+    for words in ("Worst errors", "Correct predictions", "guessing", "choices of a training row", "--choice"):
         assert words in page, words
     card = (folder / "run/model/README.md").read_text(encoding="utf-8")
     assert "BertForMultipleChoice" in card and "--choice" in card
@@ -82,7 +82,7 @@ def test_evaluate_gives_accuracy_alone(folder, maskwright):
     code, out, _ = maskwright("evaluate", folder / "run/model", folder / "dev.csv", "--errors", 3)
     assert code == 0 and "accuracy" in out
     code, out, err = maskwright("evaluate", folder / "run/model", folder / "dev.csv", "--json", "--max-length", 12)
-    assert code == 0 and json.loads(out)["truncated"] == 16 and "cut" in err
+    assert code == 0 and json.loads(out)["truncated"] == 16 and "truncated" in err
 
 
 def test_files_are_answered_row_by_row(folder, maskwright, tmp_path):
@@ -117,7 +117,7 @@ def test_one_row_is_answered_on_the_command_line(folder, maskwright):
         (words[:5], "--choice is given once"),
         ([*words, "another"], "one text"),
         ([*words[:3], "--input", folder / "test.jsonl", "--choice", "a"], "either texts or --input"),
-        (words[:3], "nothing to choose from"),
+        (words[:3], "needs choices"),
         ([*words, "--choice", " "], "choice 2"),
     ):
         code, out, err = maskwright(*bad, "--json")
@@ -144,10 +144,10 @@ def test_bad_rows_stop_a_command_and_are_left_out_when_told(folder, maskwright, 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--class-weight", "balanced"], "class_weight"),
-        (["--multi-label"], "multi_label"),
+        (["--class-weight", "balanced"], "--class-weight"),
+        (["--multi-label"], "--multi-label"),
         (["--crf"], "crf"),
-        (["--columns", "text=body"], "no columns"),
+        (["--columns", "text=body"], "no column mapping"),
     ],
 )
 def test_what_choices_do_not_have_is_refused(folder, maskwright, tmp_path, flags, said):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from maskwright.cli.app import app, main
 from maskwright.core.config import read_toml
-from maskwright.train.pretrain import pretrain
+from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import TINY, corpus, pretraining
 
 runner = CliRunner()
@@ -33,7 +33,7 @@ def test_a_run_prints_json_alone_and_is_not_run_twice(teacher: Path, tmp_path: P
     first = runner.invoke(app, words(teacher, tmp_path, "--json", text))
     assert first.exit_code == 0, first.output
     found = json.loads(first.stdout)
-    assert set(found) == {"run", "model", "report", "metric", "score_kept", "rows"}
+    assert set(found) == {"run", "model", "report", "metric", "score_kept", "baseline", "rows"}
     assert Path(found["model"], "model.safetensors").is_file() and Path(found["report"]).is_file()
     assert [row["layers"] for row in found["rows"][:2]] == [2, 1]
     assert json.loads(runner.invoke(app, words(teacher, tmp_path, "--json", text)).stdout) == found
@@ -52,7 +52,7 @@ def test_the_recipe_can_be_seen_before_anything_runs(teacher: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([], "Give either text"),
+        ([], "Pass either CORPUS"),
         (["--temperature", "0", "c.txt"], "temperature"),
         (["--layers", "9", "CORPUS"], "9 layers"),
         (["--preset", "bert-nimi", "CORPUS"], "bert-mini"),

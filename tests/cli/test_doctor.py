@@ -28,7 +28,7 @@ def test_findings_are_told_worst_first_and_are_no_error(maskwright, files):
     assert code == 0 and [one["name"] for one in found["findings"]] == ["label-conflicts", "leaks", "duplicates"]
     assert found["files"][0]["rows"] == 43 and found["findings"][1]["places"][0]["line"] == 43
     code, out, _ = maskwright(*words, "--fix", files / "fixed.tsv", "-o", files / "page.html")
-    assert code == 0 and "train.tsv:42  as line 2" in out and "38 rows; left out" not in out
+    assert code == 0 and "train.tsv:42  same as line 2" in out and "38 rows; left out" not in out
     assert "fixed.tsv with 39 rows; left out: 1 duplicate, 1 leak, 2 in conflict, 0 bad" in out
     assert "leaks" in (files / "page.html").read_text().lower()
     code, out, _ = maskwright("doctor", "data", files / "fixed.tsv", "--dev", files / "dev.tsv")
@@ -85,7 +85,7 @@ def test_a_model_folder_is_described_and_its_problems_told(maskwright, tmp_path)
     assert (
         code == 0 and facts["problems"] == [] and facts["labels"] == ["no", "yes"] and facts["task"] == "classification"
     )
-    assert facts["tokenizer"]["agreement"] == "as many as the embeddings"
+    assert facts["tokenizer"]["agreement"] == "matches the embedding matrix"
     code, out, _ = maskwright("doctor", "model", tmp_path / "m")
     assert code == 0 and "No problem was found." in out
     path = tmp_path / "m" / "config.json"

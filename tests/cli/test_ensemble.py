@@ -8,8 +8,8 @@ import pytest
 
 from cli.test_use import lines_of
 from maskwright.api import open_predictor
-from maskwright.text.tables import read_table
-from maskwright.train.finetune import finetune
+from maskwright.text.readers.tables import read_table
+from maskwright.train.finetuning.finetune import finetune
 from train.runs import finetuning
 
 
@@ -36,7 +36,7 @@ def test_a_run_of_several_seeds_is_an_ensemble_of_them(maskwright, folder, tmp_p
 
 
 def test_the_best_seed_is_the_run_s_model(folder):
-    from maskwright.train.members import seed_models
+    from maskwright.train.finetuning.members import seed_models
 
     best = json.loads((folder / "tuned" / "result.json").read_text())["best_seed"]
     models = seed_models(folder / "tuned")
@@ -69,7 +69,7 @@ def test_rows_without_gold_answers_can_be_answered(maskwright, folder, tmp_path)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("tuned", "--no-score"), "leaves nothing to show"),
+        (("tuned", "--no-score"), "prints no result"),
         (("absent/model",), "does not exist"),
         (("tok",), "config.json"),
         (("unfinished",), "is not a finished fine-tuning run"),

@@ -37,10 +37,10 @@ def test_generate_shows_the_prompt_and_what_follows_and_repeats_with_a_seed(fold
     assert len(json.loads(out)["continuations"]) == 3
 
 
-def test_complete_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: Path, maskwright):
-    _, out, _ = maskwright("complete", folder / "run/model", "the old", "-k", 4, "--json")
+def test_generate_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: Path, maskwright):
+    _, out, _ = maskwright("generate", folder / "run/model", "the old", "--suggest", "-k", 4, "--json")
     assert len({one["text"] for one in json.loads(out)["suggestions"]}) == 4
-    code, out, _ = maskwright("complete", folder / "run/model", "the old")
+    code, out, _ = maskwright("generate", folder / "run/model", "the old", "--suggest")
     assert code == 0 and "the old" in out
     _, out, _ = maskwright("evaluate", folder / "run/model", folder / "corpus.txt", "--stride", 16, "--json")
     found = json.loads(out)
@@ -63,7 +63,7 @@ def test_prompts_of_a_file_with_a_bad_row_go_on_without_it_where_that_is_asked_f
 
 def test_a_suggestion_stays_in_its_row_and_a_huge_number_in_its_line(folder: Path, maskwright, capsys):
     assert in_a_line("a\nb\r\nc\u2028d") == "a⏎b⏎c⏎d"
-    code, out, _ = maskwright("complete", folder / "run/model", "the\nold", "-k", 2, "--max-new-tokens", 1)
+    code, out, _ = maskwright("generate", folder / "run/model", "the\nold", "--suggest", "-k", 2, "--max-new-tokens", 1)
     assert code == 0 and "the⏎old" in out
     print_metrics({"perplexity": 12.5, "word_perplexity": 5.65e135, "n": 3})
     assert capsys.readouterr().out.split() == ["perplexity", "12.5000", "word_perplexity", "5.65e+135", "n", "3"]
@@ -72,14 +72,14 @@ def test_a_suggestion_stays_in_its_row_and_a_huge_number_in_its_line(folder: Pat
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["generate", "MODEL"], "Give either prompts"),
+        (["generate", "MODEL"], "Pass either prompts"),
         (["generate", "MODEL", "the", "--temperature", 0], "--greedy"),
-        (["generate", "MODEL", "the", "--temperature", -1], "above 0"),
-        (["generate", "MODEL", "the", "--temperature", "inf"], "above 0"),
+        (["generate", "MODEL", "the", "--temperature", -1], "at least 0.000001"),
+        (["generate", "MODEL", "the", "--temperature", "inf"], "at least 0.000001"),
         (["generate", "MODEL", "the", "--top-k", 0], "at least 1"),
         (["generate", "MODEL", "the", "--max-new-tokens", 0], "1 to 1,000,000"),
         (["generate", "MODEL", "the", "--stop", ""], "A stop string is empty"),
-        (["complete", "MODEL", "the", "-k", 0], "k is 0"),
+        (["generate", "MODEL", "the", "--suggest", "-k", 0], "k is 0"),
         (["evaluate", "MODEL", "CORPUS", "--stride", 99], "1 to 32"),
     ],
 )

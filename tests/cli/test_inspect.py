@@ -32,7 +32,7 @@ def translation_model(tmp_path_factory):
 def test_the_best_heads_of_every_pattern_are_a_table(maskwright, model):
     code, out, _ = maskwright("inspect", model, TEXT)
     assert code == 0
-    assert "4 layers of 4 heads, 32 wide" in out and "[CLS] the cat sat" in out
+    assert "4 layers of 4 heads, hidden size 32" in out and "[CLS] the cat sat" in out
     assert "previous token" in out and "separator" in out and "same token" in out
 
 
@@ -122,16 +122,16 @@ def test_a_translation_is_shown_with_its_target_given_or_written(maskwright, tra
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--layers", "5"], "There is no layer 5 here: it has layers 1 to 4"),
+        (["--layers", "5"], "There is no layer 5: the model has layers 1 to 4"),
         (["--heads", "a"], "--heads is 'a'"),
-        (["--find", "previus token"], "pattern of attention"),
-        (["--find", "cat -> tree"], "'tree' is no word of the text"),
-        (["--against", "x", "--against-model", "y"], "not three"),
+        (["--find", "previus token"], "attention pattern"),
+        (["--find", "cat -> tree"], "'tree' is not in the text"),
+        (["--against", "x", "--against-model", "y"], "not both"),
         (["--word", "cat"], "goes with --against"),
-        (["--target", "x"], "takes a target"),
+        (["--target", "x"], "target requires"),
         (["--kind", "cross"], "kind of attention"),
-        (["-o", "picture.png"], "written as .html or .json"),
-        (["--flow", "tree"], "'tree' is no word"),
+        (["-o", "picture.png"], "use .html or .json"),
+        (["--flow", "tree"], "'tree' is not in"),
     ],
 )
 def test_refusals_are_one_sentence(maskwright, model, words, message):

@@ -1,4 +1,4 @@
-"""`maskwright layer-lab` as typed."""
+"""`maskwright experiment layers` as typed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ def words_of(folder, *more):
     model = save(folder / "model", num_hidden_layers=4)
     train, dev = tagged(folder / "train.conll", 16, 1), tagged(folder / "dev.conll", 8, 2)
     fast = ("--epochs", 1, "--max-length", 16, "--precision", "fp32", "--columns", "token=0,tag=2")
-    return ("layer-lab", model, "--train", train, "--dev", dev, *fast, "-o", folder / "layers", *more)
+    return ("experiment", "layers", model, "--train", train, "--dev", dev, *fast, "-o", folder / "layers", *more)
 
 
 def test_it_prints_the_table_the_mix_the_order_and_what_is_next(maskwright, tmp_path):
     words = words_of(tmp_path, "--seeds", 2)
     code, out, err = maskwright(*words)
     assert code == 0, err
-    for part in ("concat-last-4", "learned-mix", "published", "0.961", "The learned mix takes of layers 0:"):
+    for part in ("concat-last-4", "learned-mix", "published", "0.961", "Scalar-mix weights by layer: 0:"):
         assert part in out, part
     assert "The published order" in out and ("holds here" in out or "does not hold here" in out)
     assert "next:   maskwright embed" in out and " ± " in out
@@ -39,6 +39,6 @@ def test_json_is_all_there_is_on_standard_output(maskwright, tmp_path):
 def test_what_cannot_be_is_said_in_a_sentence(maskwright, tmp_path):
     words = words_of(tmp_path)
     code, out, err = maskwright(*words, "--columns", "token=0,tag=9")
-    assert (code, out) == (2, "") and "Traceback" not in err and "none at 9" in err
-    code, _, err = maskwright("layer-lab", tmp_path / "model", "-o", tmp_path / "x")
+    assert (code, out) == (2, "") and "Traceback" not in err and "no column 9" in err
+    code, _, err = maskwright("experiment", "layers", tmp_path / "model", "-o", tmp_path / "x")
     assert code == 2 and "train" in err

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from lessons.breaking import break_function
-from maskwright.lessons.catalogue import lessons
-from train.html_reading import read_html
+from maskwright.lessons.catalog import lessons
+from report.html_reading import read_html
 
+HI = "58 27 10 12; 27 89 31 67; 10 31 91 54; 12 67 54 92"
 FEW = ("toy-scores", "bpe-merges", "bert-sizes")
 
 
@@ -24,7 +25,7 @@ def test_the_list_names_every_lesson(maskwright):
 def test_one_lesson_tells_all(maskwright):
     code, out, _ = maskwright("lessons", "run", "toy-scores")
     assert code == 0
-    for words in (".87 .12 .01 0", "0.8808, 0.1192", "rounds by eye", "Question:", "maskwright.nn.scaling"):
+    for words in (".87 .12 .01 0", "0.8808, 0.1192", "rounds by eye", "Question:", "maskwright.lessons.parts.scaling"):
         assert words in out
 
 
@@ -43,7 +44,7 @@ def test_json_is_all_that_stands_on_standard_output(maskwright):
 
 
 def test_a_wrong_number_is_exit_code_1_and_is_named(maskwright, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    break_function(monkeypatch, "nn.scaling:attention_weights")
+    break_function(monkeypatch, "lessons.parts.scaling:attention_weights")
     page = tmp_path / "lessons.html"
     code, out, _ = maskwright("lessons", "run", *FEW, "-o", page)
     assert code == 1 and "2 of 3 lessons hold" in out and "NO" in out
@@ -70,3 +71,15 @@ def test_the_page_stands_alone_and_holds_everything(maskwright, tmp_path: Path, 
         assert one.title in tree.text and one.question in tree.text and one.topic in tree.text
     assert len(tree.all("details", "code")) == sum(len(lessons()[name].functions) for name in names)
     assert len(tree.all("details", "folded")) == len(names)
+
+
+def test_the_command_shows_scaled_scores_and_both_weights(maskwright):
+    code, out, _ = maskwright("lessons", "run", "saturation", "--matrix", HI, "--text", "Hi how are you")
+    assert code == 0 and "3.38 11.12 3.88 8.38" in " ".join(out.split()) and "expected" in out
+    code, out, _ = maskwright("lessons", "run", "weighted-sum", "--text", "机器翻译", "--json")
+    facts = json.loads(out)["lessons"][0]
+    assert code == 0 and facts["is_own"] and "机 器 翻 译" in facts["checks"][0]["what"]
+    code, _, err = maskwright("lessons", "run", "saturation", "--matrix", "1 x")
+    assert code == 2 and "row 1: 'x' is not a number" in err
+    code, _, err = maskwright("lessons", "run", "all", "--text", "x")
+    assert code == 2 and "these do:" in err

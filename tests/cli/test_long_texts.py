@@ -12,8 +12,8 @@ from cli.test_use import lines_of
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError
 from maskwright.inference.embed import TextEncoder
-from maskwright.tasks.long_examples import window_rows
-from maskwright.tasks.long_texts import LongTexts
+from maskwright.tasks.rows.long_examples import window_rows
+from maskwright.tasks.rows.long_texts import LongTexts
 from tasks.standins import row
 
 FILLER = "the cat sat on the mat . " * 12
@@ -46,7 +46,7 @@ def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright,
     words = ("finetune", "classification", "--model", encoder / "encoder", *data, *options, "--epochs", "1", "-o", run)
     code, out, err = maskwright(*words, "--json")
     assert code == 0, err
-    assert "10 train rows make" in err and "left out (--max-windows)" in err
+    assert "10 train rows make" in err and "skipped (--max-windows)" in err
     facts = json.loads((run / "model" / "maskwright.json").read_text())
     assert facts["long"] == {"stride": 4, "pool": "max", "max_windows": 5}
     page = (run / "report.html").read_text()
@@ -76,9 +76,9 @@ def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("classification", "--stride", "4"), "give --long windows too"),
+        (("classification", "--stride", "4"), "add --long windows"),
         (("classification", "--long", "windows", "--max-windows", "0"), "must be at least 1"),
-        (("tagging", "--long", "windows"), "reads long texts in windows as it is"),
+        (("tagging", "--long", "windows"), "always reads long texts in windows"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(maskwright, tmp_path, words, said):
@@ -140,7 +140,7 @@ def test_the_vector_of_a_long_text_is_that_of_its_windows_by_hand(pooling, norma
 
 
 def test_token_vectors_have_no_windows(encoder):
-    with pytest.raises(ConfigError, match="one vector for a text"):
+    with pytest.raises(ConfigError, match="one embedding per text"):
         mw.Embedder(encoder / "encoder", pooling="none", long="windows").transform(["a"])
 
 
@@ -149,8 +149,8 @@ def test_embed_reads_windows(maskwright, encoder):
     code, out, err = maskwright(
         "embed", folder, text, "--max-length", "24", "--long", "windows", "--stride", "2", "--json"
     )
-    assert code == 0 and "cut" not in err
+    assert code == 0 and "truncated" not in err
     by_estimator = mw.Embedder(folder, max_length=24, long="windows", stride=2, precision="fp32").transform([text])
     assert np.allclose(json.loads(out)["vector"], by_estimator[0], atol=0.05)
     _, _, err = maskwright("embed", folder, text, "--max-length", "24", "--json")
-    assert "cut" in err
+    assert "truncated" in err

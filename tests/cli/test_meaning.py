@@ -58,10 +58,10 @@ def test_similarity_of_texts_from_a_file_as_a_page(maskwright, model, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Give either texts or --input"),
+        ([], "Pass either texts or --input"),
         (["a", "-o", "m.jpg"], "written as .svg, .png or .html"),
         (["--word", "tree", "a", "the"], "'tree' is not in 'a'"),
-        (["a", "--layers", "99"], "names no layer"),
+        (["a", "--layers", "99"], "is out of range"),
     ],
 )
 def test_similarity_refuses_in_a_sentence(maskwright, model, words, message):
@@ -109,7 +109,7 @@ def test_search_reads_queries_from_a_file_and_columns_by_name(maskwright, model,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["{texts}"], "Give either queries or --input"),
+        (["{texts}"], "Pass either queries or --input"),
         (["{texts}", "a", "--columns", "label=x"], "one column"),
         (["nowhere", "a"], "does not exist"),
     ],
@@ -141,7 +141,7 @@ def test_cluster_writes_a_table_facts_and_a_page(maskwright, model, lines, tmp_p
     sizes = [sum(row[0] == str(number) for row in table[1:]) for number in (1, 2, 3)]
     assert sizes == [own["size"] for own in found["clusters"]]
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "Texts by their vectors" in page and "<script" not in page
+    assert "Text embeddings" in page and "<script" not in page
     code, _, err = maskwright(*asked)
     assert code == 2 and "--restart" in err
     code, out, _ = maskwright(*asked, "--restart")
@@ -157,10 +157,10 @@ def test_cluster_chooses_the_number(maskwright, model, lines):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Give --input"),
+        ([], "Pass --input"),
         (["--input", "{lines}", "--clusters", "many"], "takes a number"),
-        (["--input", "{lines}", "--clusters", "500"], "cannot be made"),
-        (["--input", "{lines}", "-o", "{folder}"], "holds no clusters"),
+        (["--input", "{lines}", "--clusters", "500"], "do not fit"),
+        (["--input", "{lines}", "-o", "{folder}"], "contains no clusters"),
     ],
 )
 def test_cluster_refuses_in_a_sentence(maskwright, model, lines, tmp_path, words, message):

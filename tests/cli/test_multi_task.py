@@ -81,7 +81,7 @@ def test_repeated_flags_and_a_recipe_file_say_the_same(files, maskwright, tmp_pa
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--multi-task", "a.tsv", "b.tsv", "--train", "c.tsv"], "either --train"),
+        (["--multi-task", "a.tsv", "b.tsv", "--train", "c.tsv"], "exclude each other"),
         (["--multi-task", "a.tsv"], "two files or more"),
         (["--multi-task", "a.tsv", "b.tsv", "--dev", "c.tsv"], "1 file for 2 tasks"),
         (["--train", "a.tsv", "--dev", "b.tsv", "c.tsv"], "one task takes one"),

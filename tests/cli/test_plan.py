@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from maskwright.cli.plan import duration
+from maskwright.cli.bench.plan import duration
 
 SMALL = ("--preset", "bert-tiny", "--vocab-size", "150", "--set", "hidden_size=32", "--set", "num_attention_heads=2",
          "--max-length", "16", "--probe-seconds", "0.1", "--steps", "10", "--batch-tokens", "64")  # fmt: skip
@@ -14,7 +14,11 @@ def test_the_example_is_a_table_with_its_assumptions(maskwright):
     code, out, _ = maskwright("plan", "--preset", "bert-base", "--tokens", "3.3e9", "--gpu", "h100", "--gpus", "8")
     assert code == 0
     assert "109,482,240" in out and "NVIDIA H100" in out and "minutes" in out
-    assert "assumption" in out and "no price was given" in out and "maskwright pretrain --preset bert-base" in out
+    assert (
+        "assumption" in out
+        and "unknown without --price-per-hour" in out
+        and "maskwright pretrain --preset bert-base" in out
+    )
 
 
 def test_json_alone_on_standard_output(maskwright):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from maskwright.text.squad import read_questions
+from maskwright.text.readers.squad import read_questions
 
 NAMES = ["Anna", "Bob", "Carl", "Dora", "Eve"]
 CITIES = ["Paris", "Rome", "Oslo", "Tokyo", "Berlin"]
@@ -37,7 +37,7 @@ def folder(tmp_path_factory, run_once):
     root = tmp_path_factory.mktemp("questions")
     for name, count, shift in (("train", 60, 0), ("dev", 20, 1), ("test", 20, 2)):
         (root / f"{name}.json").write_text(json.dumps(squad(count, shift)), encoding="utf-8")
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     texts = [text for row in read_questions(root / "train.json").rows for text in (row.question, row.context)]
     Tokenizer.train_from_iterator(texts, "wordpiece", 150).save(root / "tok")
@@ -64,7 +64,7 @@ def test_a_run_ends_with_a_model_a_page_and_a_threshold(folder):
     assert facts["task"] == "qa" and facts["may_refuse"] is True
     assert len(facts["threshold"]["tuned_on"]) == 20
     page = (folder / "run/report.html").read_text(encoding="utf-8")
-    assert "dev questions without an answer" in page and "each half of the dev rows" in page
+    assert "dev questions without an answer" in page and "each half of the dev examples" in page
     config = json.loads((folder / "run/model/config.json").read_text(encoding="utf-8"))
     assert config["architectures"] == ["BertForQuestionAnswering"]
 
@@ -150,7 +150,7 @@ def test_a_model_of_another_kind_is_refused_in_words(folder, maskwright, tmp_pat
 
     tiny("pretraining").save(tmp_path / "pretrained")
     code, _, err = maskwright("answer", tmp_path / "pretrained", "--question", "Who?", "--context", "Bob.")
-    assert code == 2 and "a question answerer" in err
+    assert code == 2 and "a question-answering model" in err
     code, _, err = maskwright("answer", folder / "run/model", "--question", " ", "--context", "Bob.")
     assert code == 2 and "empty question" in err
     code, _, err = maskwright("predict", folder / "run/model", "Where does Bob live?")

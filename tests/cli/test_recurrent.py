@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from train.runs import corpus, labelled
+from train.runs import corpus, labeled
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_what_was_trained_writes_and_is_scored(folder: Path, maskwright):
     _, out, _ = maskwright("evaluate", folder / "lstm/model", folder / "corpus.txt", "--json")
     assert 1 < json.loads(out)["metrics"]["perplexity"] < 261
     code, _, said = maskwright("evaluate", folder / "lstm/model", folder / "corpus.txt", "--stride", 8)
-    assert code == 2 and "no windows" in said
+    assert code == 2 and "without windows" in said
     code, _, said = maskwright(
         "pretrain", "--preset", "bert-tiny", "--objective", "bilm", "-o", folder / "x", folder / "corpus.txt"
     )
@@ -44,6 +44,7 @@ def test_reset_state_is_another_run(folder: Path, maskwright):
 
 def test_gradients_are_shown_for_every_network(folder: Path, maskwright):
     words = [
+        "inspect",
         "gradients",
         folder / "rnn/model",
         folder / "lstm/model",
@@ -58,12 +59,12 @@ def test_gradients_are_shown_for_every_network(folder: Path, maskwright):
     assert "untrained" in (folder / "g.html").read_text()
     code, out, _ = maskwright(*words)
     assert code == 0 and "multiplies" in out
-    code, _, said = maskwright("gradients", folder / "rnn/model")
+    code, _, said = maskwright("inspect", "gradients", folder / "rnn/model")
     assert code == 2 and "--text" in said
 
 
 def test_cells_are_found_and_drawn(folder: Path, maskwright):
-    words = ["cells", folder / "lstm/model", folder / "corpus.txt", "--max-tokens", 2000]
+    words = ["inspect", "cells", folder / "lstm/model", folder / "corpus.txt", "--max-tokens", 2000]
     code, out, _ = maskwright(*words, "--rule", "line", "--top", 2, "--unit", "1:3", "-o", folder / "c.html", "--json")
     found = json.loads(out)
     assert code == 0 and len(found["units"]) == 2 and found["units"][0]["rule"] == "line"
@@ -80,14 +81,14 @@ def test_cells_are_found_and_drawn(folder: Path, maskwright):
 
 
 def test_complexity_prints_the_table_and_refuses_odd_lengths(folder: Path, maskwright):
-    words = ["complexity", "--lengths", "64,128,256", "--width", 8, "--quiet"]
+    words = ["bench", "complexity", "--lengths", "64,128,256", "--width", 8, "--quiet"]
     code, out, _ = maskwright(*words, "-o", folder / "n.html", "--json")
     found = json.loads(out)["layers"]
     assert code == 0 and [one["kind"] for one in found][:2] == ["self-attention", "recurrent"]
     assert (folder / "n.html").exists()
     code, out, _ = maskwright(*words)
     assert code == 0 and "O(n^2 d)" in out
-    code, _, said = maskwright("complexity", "--lengths", "64,x")
+    code, _, said = maskwright("bench", "complexity", "--lengths", "64,x")
     assert code == 2 and "128,256,512" in said
 
 
@@ -95,15 +96,28 @@ def test_a_page_that_cannot_be_written_is_said_before_any_work(maskwright, tmp_p
     (tmp_path / "a.html").mkdir()
     (tmp_path / "file").write_text("x")
     for place, reason in (("a.html", "is a folder"), ("file/deep/b.html", "is a file"), ("c.pdf", "ends in .html")):
-        code, out, said = maskwright("complexity", "-o", tmp_path / place)
+        code, out, said = maskwright("bench", "complexity", "-o", tmp_path / place)
         assert code == 2 and not out and reason in said
 
 
 def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright):
-    train, dev = labelled(folder / "train.tsv", 40, 1), labelled(folder / "dev.tsv", 20, 2)
-    words = ["ladder", "--data", train, "--dev", dev, "--only", "words", "--seeds", 1, "-o", folder / "ladder"]
+    train, dev = labeled(folder / "train.tsv", 40, 1), labeled(folder / "dev.tsv", 20, 2)
+    words = [
+        "experiment",
+        "ladder",
+        "--data",
+        train,
+        "--dev",
+        dev,
+        "--only",
+        "words",
+        "--seeds",
+        1,
+        "-o",
+        folder / "ladder",
+    ]
     code, out, _ = maskwright(*words)
-    assert code == 0 and "counted words" in out and "report:" in out
+    assert code == 0 and "bag of words" in out and "report:" in out
     _, out, _ = maskwright(*words, "--json")
     assert [row["name"] for row in json.loads(out)["rungs"]] == ["words"]
     code, _, said = maskwright(*words[:-1], folder / "other", "--only", "brt")

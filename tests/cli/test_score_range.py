@@ -31,9 +31,9 @@ def test_scores_out_of_range_stop_training_and_scoring_and_are_left_out_when_ask
         assert f"{bad}:5: column 'score': 6 is not between 0 and 5" in told
         assert f"{bad}:{last}: column 'score': -1 is not between 0 and 5" in told
     code, _, err = maskwright(*words, "--train", bad, "--dev", good, "--skip-bad-rows")
-    assert code == 0 and "2 bad rows are left out" in err
+    assert code == 0 and "2 bad rows are skipped" in err
     assert json.loads((rows / "r" / "model" / "maskwright.json").read_text())["score_range"] == [0.0, 5.0]
-    assert "--score-range 0</span> 5" in (rows / "r" / "report.html").read_text()
+    assert "--score-range 0.0</span> 5.0" in (rows / "r" / "report.html").read_text()
 
     code, _, err = maskwright("evaluate", rows / "r" / "model", bad)
     assert code == 2 and f"{bad}:5: column 'score': 6 is not between 0 and 5" in " ".join(err.split())
@@ -44,7 +44,11 @@ def test_scores_out_of_range_stop_training_and_scoring_and_are_left_out_when_ask
 @pytest.mark.parametrize(
     ("task", "options", "said"),
     [
-        ("regression", ("--score-range", "5", "0"), "the least and the greatest score"),
+        (
+            "regression",
+            ("--score-range", "5", "0"),
+            "--score-range is 5 0; it must be the smallest and the largest score",
+        ),
         ("classification", ("--score-range", "0", "5"), "is for regression"),
     ],
 )

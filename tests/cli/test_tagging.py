@@ -74,7 +74,7 @@ def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
     assert (code, result["task"], result["examples"]) == (0, "tagging", 3)
     assert {"entity_f1", "entity_precision", "entity_recall", "accuracy"} <= set(result["metrics"])
     assert len(result["errors"]) == 1
-    assert "1 of 63 rows.conll tags is not spelt as BIO" in err
+    assert "1 of 63 rows.conll tags is invalid in BIO" in err
     code, out, _ = maskwright("evaluate", folder / "ner", folder / "rows.conll", "--errors", "1")
     assert (code, "entity_f1" in out, "['" in out) == (0, True, False)
 
@@ -84,15 +84,16 @@ def test_unknown_tags_stop_an_evaluation_or_are_left_out_when_asked(maskwright, 
     path.write_text("a\tB-ORG\n\nb\tO\n\nc\n")
     code, _, err = maskwright("evaluate", folder / "ner", path)
     assert (code, "bad.conll:5" in err) == (2, True)
-    code, out, _ = maskwright("evaluate", folder / "ner", path, "--skip-bad-rows", "--json")
+    code, out, err = maskwright("evaluate", folder / "ner", path, "--skip-bad-rows", "--json")
+    assert code == 0, err
     assert (code, json.loads(out)["examples"], json.loads(out)["skipped"]) == (0, 1, 2)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--trace", TEXT), "where it gets one answer"),
-        ((TEXT, "--pair", TEXT), "this is a pair"),
+        (("--trace", TEXT), "one prediction per text"),
+        ((TEXT, "--pair", TEXT), "a text pair cannot be tagged"),
     ],
 )
 def test_what_a_tagger_does_not_do_is_one_sentence(maskwright, folder, words, sentence):

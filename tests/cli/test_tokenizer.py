@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS, KINDS, lecture_corpus
 
 
@@ -45,8 +45,8 @@ def test_training_twice_into_one_folder_is_refused_and_changes_nothing(command, 
     ("words", "message"),
     [
         (("--vocab-size", 10), "too small"),
-        (("--merges", 3), "takes no num_merges"),
-        (("--kind", "byte-bpe", "--limit-alphabet", 3), "takes no limit_alphabet"),
+        (("--merges", 3), "does not support num_merges"),
+        (("--kind", "byte-bpe", "--limit-alphabet", 3), "does not support limit_alphabet"),
     ],
 )
 def test_settings_that_cannot_be_leave_no_folder(command, corpus, tmp_path, words, message):
@@ -111,7 +111,7 @@ def test_compare_prints_every_kind(command, corpus):
 
 
 def found_kinds() -> tuple[str, ...]:
-    from maskwright.text.compare import KINDS
+    from maskwright.text.tokenizers.compare import KINDS
 
     return KINDS
 

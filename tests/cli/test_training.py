@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from train.runs import corpus, labelled
+from train.runs import corpus, labeled
 
 TINY = [
     "--preset", "bert-tiny", "--steps", "4", "--batch-tokens", "256", "--max-length", "32", "--vocab-size", "80",
@@ -28,11 +28,11 @@ def maskwright(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a pre-trained run `a` and labelled rows."""
+    """A folder with a pre-trained run `a` and labeled rows."""
     folder = tmp_path_factory.mktemp("trained")
     corpus(folder)
-    labelled(folder / "train.tsv", 40, 1)
-    labelled(folder / "dev.tsv", 20, 2)
+    labeled(folder / "train.tsv", 40, 1)
+    labeled(folder / "dev.tsv", 20, 2)
     done = maskwright("pretrain", *TINY, "-o", "a", "corpus.txt", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     (folder / "pretrained.json").write_text(done.stdout)
@@ -105,7 +105,7 @@ def test_fine_tuning_from_the_command_line(trained: Path):
     ("words", "message"),
     [
         (["pretrain", "-o", "x", "missing.txt"], "missing.txt does not exist"),
-        (["pretrain", "corpus.txt"], "Missing in the settings: output"),
+        (["pretrain", "corpus.txt"], "Missing: -o/--output (run folder)."),
         (["pretrain", "--preset", "bert-minni", "-o", "x", "corpus.txt"], "bert-mini"),
         (["pretrain", "--objective", "mln", "-o", "x", "corpus.txt"], "Did you mean 'mlm'"),
         (["pretrain", "--max-length", "4", "-o", "x", "corpus.txt"], "at least 8"),
@@ -150,7 +150,7 @@ def test_presets_give_the_published_parameter_counts(trained: Path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_saves_exits_130_and_the_same_command_goes_on(trained: Path, number: signal.Signals):
     words = [*TINY, "--steps", "4000", "-o", f"stopped-{number}", "corpus.txt"]
     command = [sys.executable, "-m", "maskwright", "pretrain", *words]
@@ -163,6 +163,6 @@ def test_a_signal_saves_exits_130_and_the_same_command_goes_on(trained: Path, nu
         process.send_signal(number)
         assert process.wait(60) == 130
         assert time.monotonic() - asked < 10
-        assert "goes on from there" in process.stderr.read()  # type: ignore[union-attr]
+        assert "Rerun the same command to resume" in process.stderr.read()  # type: ignore[union-attr]
     (checkpoint,) = (trained / f"stopped-{number}" / "checkpoints").glob("step-*")
     assert 0 < int(checkpoint.name.removeprefix("step-")) < 4000

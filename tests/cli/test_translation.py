@@ -50,7 +50,7 @@ def test_texts_are_translated_in_their_order_with_scores_and_others(folder: Path
 def test_a_translation_stays_on_the_line_of_its_source(capsys, tmp_path: Path):
     from maskwright.cli.translate import _print, _write
     from maskwright.inference.translate import Translated
-    from maskwright.text.tables import Row
+    from maskwright.text.readers.tables import Row
 
     found = [(Row("a", None, None, 1, "f"), [Translated("x\r\ny\u2028", -1.0, True)])] * 2
     _write(iter(found), tmp_path / "out.txt")
@@ -63,7 +63,7 @@ def test_a_translation_stays_on_the_line_of_its_source(capsys, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "said"), [("out.csv", [], "no table"), ("out.txt", ["--results", 2], "go into a .jsonl")]
+    ("name", "more", "said"), [("out.csv", [], "not a table"), ("out.txt", ["--results", 2], "use .jsonl for several")]
 )
 def test_a_file_that_would_not_hold_them_is_refused_before_the_model_is_opened(
     maskwright, tmp_path: Path, name: str, more: list[object], said: str
@@ -109,20 +109,20 @@ def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["translate", "MODEL", "a", "--beam", 0], "number of beams is 0"),
-        (["translate", "MODEL", "a", "--beam", 2, "--results", 3], "3 results are wanted of 2 beams"),
+        (["translate", "MODEL", "a", "--beam", 0], "beam size is 0"),
+        (["translate", "MODEL", "a", "--beam", 2, "--results", 3], "3 results are requested from 2 beams"),
         (["translate", "MODEL", "a", "--max-new-tokens", 0], "at least 1"),
         (["translate", "MODEL", "a", "--length-penalty", "inf"], "from -10 to 10"),
         (["translate", "MODEL", "a", "--input", "SOURCE"], "either texts or --input"),
-        (["translate", "MODEL", "a", "--results", 2, "--output", "OUT"], "go into a .jsonl"),
-        (["evaluate", "MODEL", "SOURCE"], "the file of their translations too"),
+        (["translate", "MODEL", "a", "--results", 2, "--output", "OUT"], "use .jsonl for several"),
+        (["evaluate", "MODEL", "SOURCE"], "the line-aligned file of translations"),
         (["evaluate", "MODEL", "SOURCE", "SHORT"], "has no translation"),
         (["finetune", "translation", "--model", "MODEL", "--train", "SOURCE", "SHORT", "-o", "OUT"], "line 20"),
         (
             ["finetune", "classification", "--model", "MODEL", "--train", "SOURCE", "SHORT", "-o", "OUT"],
             "one task takes",
         ),
-        (["generate", "MODEL", "a"], "a translator"),
+        (["generate", "MODEL", "a"], "a translation model"),
         (
             ["pretrain", "--preset", "transformer-mini", "--objective", "mlm", "-o", "OUT", "BOTH"],
             "finetune translation",

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from cli.test_use import labelled, lines_of
+from cli.test_use import labeled, lines_of
 from inference.samples import tiny
 from maskwright.core import storage
 from maskwright.tasks import Classification, Tagging
@@ -30,8 +30,8 @@ def folder(tmp_path_factory):
     tags = Tagging(["NOUN", "VERB"])
     tiny("tagging", labels=tags.labels).save(root / "tags", facts=tags.to_json())
     tiny("regression", labels=1, problem_type="regression").save(root / "score", facts={"task": "regression"})
-    labelled(root / "dev.tsv", rows(80, 3))
-    labelled(root / "test.tsv", rows(40, 4))
+    labeled(root / "dev.tsv", rows(80, 3))
+    labeled(root / "test.tsv", rows(40, 4))
     (root / "dev.conll").write_text("cat\tNOUN\nsat\tVERB\n\n" * 3 + "rain\tNOUN\nfell\tVERB\n\n")
     return root
 
@@ -49,7 +49,7 @@ def test_calibrate_changes_probabilities_and_no_answer(maskwright, folder, tmp_p
     assert facts["temperature"]["value"] == result["temperature"] and "temperature" not in json.loads(
         (folder / "a" / "maskwright.json").read_text()
     )
-    assert storage.verify_folder(tmp_path / "c")
+    storage.verify_folder(tmp_path / "c")
     # Rows that fitted it are judged by the other half: evaluate says what calibrate said.
     _, out, _ = maskwright("evaluate", tmp_path / "c", folder / "dev.tsv", "--json")
     assert lines_of(out)[0]["metrics"]["ece"] == pytest.approx(result["after"]["ece"])
@@ -72,9 +72,9 @@ def test_calibrate_in_place_and_again_is_the_same(maskwright, folder, tmp_path):
 def test_taggers_are_calibrated_by_word_and_numbers_are_not(maskwright, folder, tmp_path):
     code, out, _ = maskwright("calibrate", folder / "tags", folder / "dev.conll", "-o", tmp_path / "t", "--json")
     assert code == 0 and lines_of(out)[0]["decisions"] == 8
-    numbers = labelled(tmp_path / "n.tsv", [("cat", "1"), ("mat", "2")], "text\tscore")
+    numbers = labeled(tmp_path / "n.tsv", [("cat", "1"), ("mat", "2")], "text\tscore")
     code, _, err = maskwright("calibrate", folder / "score", numbers, "-o", tmp_path / "n")
-    assert code == 2 and "no probabilities" in err and not (tmp_path / "n").exists()
+    assert code == 2 and "no class probabilities" in err and not (tmp_path / "n").exists()
 
 
 def test_predict_abstains_says_so_and_counts(maskwright, folder, tmp_path):
@@ -97,7 +97,7 @@ def test_predict_abstains_says_so_and_counts(maskwright, folder, tmp_path):
 
 def test_abstaining_needs_a_classifier_and_a_probability(maskwright, folder):
     code, _, err = maskwright("predict", folder / "tags", "cat", "--min-confidence", "0.5")
-    assert code == 2 and "is for classifiers" in err
+    assert code == 2 and "requires a classifier" in err
     assert maskwright("predict", folder / "a", "cat", "--min-confidence", "1.5")[0] == 2
     assert maskwright("predict", folder / "a", "cat", "--min-confidence", "0.5", "--trace")[0] == 2
 
@@ -122,7 +122,7 @@ def test_two_models_are_compared_and_a_page_shows_it(maskwright, folder, tmp_pat
     assert code == 0 and found["metrics"] == lines_of(alone)[0]["metrics"]
     assert found["comparison"]["metric"] == "accuracy" and found["comparison"]["mcnemar"]["p_value"] <= 1
     html = page.read_text()
-    assert all(part in html for part in ("Share that is right, by confidence", "Answering only when sure", "Beside"))
+    assert all(part in html for part in ("Accuracy by confidence", "Selective prediction", "Comparison with"))
     assert "src=" not in html and "https://" not in html and "<script" not in html
     code, shown, _ = maskwright(*words)
     assert code == 0 and "difference" in shown and found["comparison"]["sentence"] in shown
@@ -135,7 +135,7 @@ def test_models_of_different_tasks_are_not_compared(maskwright, folder):
 
 def test_a_run_calibrates_on_its_dev_rows(maskwright, folder, tmp_path):
     tiny().save(tmp_path / "base")
-    labelled(tmp_path / "train.tsv", rows(60, 5))
+    labeled(tmp_path / "train.tsv", rows(60, 5))
     words = ["finetune", "classification", "--model", tmp_path / "base", "--train", tmp_path / "train.tsv"]
     words += ["--dev", folder / "dev.tsv", "--epochs", "1", "--max-length", "16", "--calibrate", "-o", tmp_path / "run"]
     code, out, _ = maskwright(*words, "--json")

@@ -14,7 +14,8 @@ import pytest
 
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.cli import main
-from maskwright.models.model import build
+from maskwright.hub.sentence import Declared
+from maskwright.models.build import build
 from maskwright.models.presets import preset
 from maskwright.tasks import Classification
 
@@ -31,7 +32,7 @@ def models(tmp_path_factory):
     tiny("classification", labels=LABELS, problem_type=multi.problem_type).save(root / "multi", facts=multi.to_json())
     tiny("regression").save(root / "score", facts={"task": "regression"})
     tiny().save(root / "bare")
-    labelled(root / "rows.tsv", [("a", "b")])
+    labeled(root / "rows.tsv", [("a", "b")])
     return root
 
 
@@ -39,7 +40,7 @@ def lines_of(out):
     return [json.loads(line) for line in out.splitlines()]
 
 
-def labelled(path, rows, header="text\tlabel"):
+def labeled(path, rows, header="text\tlabel"):
     path.write_text("\n".join([header, *("\t".join(row) for row in rows)]) + "\n", encoding="utf-8")
     return path
 
@@ -77,7 +78,7 @@ def test_predict_answers_a_file_into_a_file(maskwright, models, tmp_path, ending
 
 
 def test_predict_keeps_the_gold_label_of_a_table(maskwright, models, tmp_path):
-    file = labelled(tmp_path / "dev.tsv", [("a bill", "Billing"), ("a bug", "Software")])
+    file = labeled(tmp_path / "dev.tsv", [("a bill", "Billing"), ("a bug", "Software")])
     _, out, _ = maskwright("predict", models / "tickets", "--input", file, "--json")
     assert [answer["gold"] for answer in lines_of(out)] == ["Billing", "Software"]
 
@@ -93,10 +94,14 @@ def test_a_trace_shows_the_shapes_by_words_and_by_pieces(maskwright, models):
     code, out, _ = maskwright("predict", models / "tickets", SIXTEEN, "--trace")
     pieces = len(tokenizer()(SIXTEEN).ids)
     assert code == 0
-    assert "16 words, split at white space:  16x32 -> 32 -> 3" in out
+    assert "17 without the closing [SEP]:  17x32 -> 32 -> 3" in out
     assert f"{pieces} wordpiece pieces:  {pieces}x32 -> 32 -> 3" in out
     _, out, _ = maskwright("predict", models / "tickets", SIXTEEN, "--trace", "--json")
-    assert lines_of(out)[0]["shapes"] == {"whitespace": "16x32 -> 32 -> 3", "tokenizer": f"{pieces}x32 -> 32 -> 3"}
+    assert lines_of(out)[0]["shapes"] == {
+        "whitespace_without_end": "17x32 -> 32 -> 3",
+        "whitespace": "18x32 -> 32 -> 3",
+        "tokenizer": f"{pieces}x32 -> 32 -> 3",
+    }
 
 
 def test_a_text_too_long_is_cut_and_said(maskwright, models):
@@ -104,7 +109,7 @@ def test_a_text_too_long_is_cut_and_said(maskwright, models):
         code, out, err = maskwright(command, models / "tickets", "cat " * 200, "--json", "--quiet")
         assert code == 0
         assert len(lines_of(out)) == 1
-        assert "1 of 1 text was cut" in err
+        assert "1 of 1 text was truncated" in err
 
 
 def test_bad_rows_stop_a_prediction_or_are_left_out_when_asked(maskwright, models, tmp_path):
@@ -208,7 +213,7 @@ def test_a_long_table_comes_in_parts(maskwright, models, tmp_path, monkeypatch):
 
 def test_evaluate_prints_task_examples_and_metrics(maskwright, models, tmp_path):
     rows = [("a bill", "Billing"), ("a bug", "Software"), ("a cable", "Hardware")]
-    file = labelled(tmp_path / "dev.tsv", rows, "body\ty")
+    file = labeled(tmp_path / "dev.tsv", rows, "body\ty")
     code, out, _ = maskwright("evaluate", models / "tickets", file, "--columns", "text=body,label=y", "--json")
     result = lines_of(out)[0]
     assert code == 0
@@ -219,7 +224,7 @@ def test_evaluate_prints_task_examples_and_metrics(maskwright, models, tmp_path)
 
 def test_evaluate_agrees_with_predict(maskwright, models, tmp_path):
     rows = [(text, LABELS[index % 3]) for index, text in enumerate(TEXTS) if text]
-    file = labelled(tmp_path / "dev.tsv", rows)
+    file = labeled(tmp_path / "dev.tsv", rows)
     _, out, _ = maskwright("evaluate", models / "tickets", file, "--json", "--errors", 20)
     _, predicted, _ = maskwright("predict", models / "tickets", "--input", file, "--json")
     result, answers = lines_of(out)[0], lines_of(predicted)
@@ -229,22 +234,34 @@ def test_evaluate_agrees_with_predict(maskwright, models, tmp_path):
 
 
 def test_evaluate_a_regression_and_several_labels(maskwright, models, tmp_path):
-    numbers = labelled(tmp_path / "n.tsv", [("a", "1.5"), ("b", "2"), ("c", "4")], "text\tscore")
+    numbers = labeled(tmp_path / "n.tsv", [("a", "1.5"), ("b", "2"), ("c", "4")], "text\tscore")
     code, out, _ = maskwright("evaluate", models / "score", numbers, "--json")
     assert code == 0
     assert set(lines_of(out)[0]["metrics"]) == {"pearson", "spearman", "mse"}
-    several = labelled(tmp_path / "m.tsv", [("a", "Billing|Software"), ("b", "Hardware"), ("c", "")])
+    several = labeled(tmp_path / "m.tsv", [("a", "Billing|Software"), ("b", "Hardware"), ("c", "")])
     code, out, _ = maskwright("evaluate", models / "multi", several, "--json")
     assert code == 0
     assert set(lines_of(out)[0]["metrics"]) == {"accuracy", "f1", "macro_f1", "ece", "ece_equal_mass"}
 
 
 def test_evaluate_names_every_unknown_label(maskwright, models, tmp_path):
-    file = labelled(tmp_path / "dev.tsv", [("a", "Billing"), ("b", "Bills"), ("c", "Hardwear")])
+    file = labeled(tmp_path / "dev.tsv", [("a", "Billing"), ("b", "Bills"), ("c", "Hardwear")])
     code, out, err = maskwright("evaluate", models / "tickets", file)
     assert (code, out) == (2, "")
     assert "dev.tsv:3" in err
     assert "dev.tsv:4" in err
+
+
+@pytest.mark.parametrize("command", ["evaluate", "calibrate", "ensemble"])
+def test_labels_that_a_sentence_encoder_never_predicts_are_not_scored(maskwright, tmp_path, command):
+    encoder = tiny()
+    encoder.sentence = Declared(normalize=True, max_length=24)
+    encoder.save(tmp_path / "encoder")
+    file = labeled(tmp_path / "spam.tsv", [("win money", "spam"), ("see you", "ham"), ("a cat", "ham")])
+    code, out, err = maskwright(command, tmp_path / "encoder", file)
+    assert (code, out) == (2, "")
+    assert "spam.tsv contains single texts with the labels ham, spam" in err
+    assert f"maskwright finetune classification --model {tmp_path / 'encoder'} " in err
 
 
 def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
@@ -255,7 +272,9 @@ def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
     result = lines_of(out)[0]
     assert code == 0
     assert result["task"] == "pretraining"
-    assert set(result["metrics"]) == {"mlm_accuracy", "perplexity", "nsp_accuracy"}
+    assert set(result["metrics"]) == {
+        *("mlm_accuracy", "mlm_baseline", "perplexity", "nsp_accuracy", "nsp_baseline"),
+    }
     assert result["metrics"]["perplexity"] > 1
     assert maskwright(*words)[1] == out, "equal seeds, equal masks"
     guessed = result["tokens"]
@@ -264,7 +283,7 @@ def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
     (tmp_path / "one.txt").write_text(documents[0] + "\n", encoding="utf-8")
     code, out, err = maskwright("evaluate", models / "pretrained", tmp_path / "one.txt", "--json")
     assert code == 0
-    assert set(lines_of(out)[0]["metrics"]) == {"mlm_accuracy", "perplexity"}
+    assert set(lines_of(out)[0]["metrics"]) == {"mlm_accuracy", "mlm_baseline", "perplexity"}
     assert "one document" in err
 
 
@@ -299,7 +318,7 @@ def test_next_sentence_judges_candidates_and_files(maskwright, models, tmp_path)
     assert code == 0
     assert [row["text_pair"] for row in found] == ["he bought milk .", "penguins are birds ."]
     assert all(row["label"] == ("IsNext" if row["is_next"] >= 0.5 else "NotNext") for row in found)
-    file = labelled(tmp_path / "p.tsv", [(first, row["text_pair"]) for row in found], "text\ttext_pair")
+    file = labeled(tmp_path / "p.tsv", [(first, row["text_pair"]) for row in found], "text\ttext_pair")
     code, out, _ = maskwright(*words, "--input", file, "--json")
     assert lines_of(out) == found
 
@@ -344,7 +363,7 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
     ("words", "sentence"),
     [
         (["predict", "{pretrained}", "text"], "fill-mask"),
-        (["evaluate", "{pretrained}", "{rows.tsv}"], "fine-tune it first"),
+        (["evaluate", "{pretrained}", "{rows.tsv}"], "finetune classification --model"),
         (["evaluate", "{bare}", "x.tsv"], "embed or finetune"),
         (["fill-mask", "{tickets}", "a [MASK]"], "predict"),
         (["next-sentence", "{score}", "a", "b"], "predict"),
@@ -388,5 +407,5 @@ def test_a_warning_of_the_library_is_one_sentence_said_once(maskwright, tmp_path
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS[:3]) + "\n", encoding="utf-8")
     files = ("--input", tmp_path / "texts.txt", "--output", tmp_path / "vectors.npy")
     code, _, err = maskwright("embed", tmp_path / "bird", *files)
-    assert code == 0 and err.count("attends fully to rows of at most 704 tokens") == 1
+    assert code == 0 and err.count("uses full attention for rows of at most 704 tokens") == 1
     assert "warning: This BigBird" in err and ".py" not in err

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from conventions.sources import REPOSITORY
 from inference.samples import tokenizer
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 
 TOLERANCE = 1e-5
 SMALL: dict[str, Any] = {

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from maskwright.hub.folders import save_model
 from maskwright.models.heads import MaskedLanguageModelHead
 from maskwright.models.model import Model
-from maskwright.objectives.outcome import Outcome
-from maskwright.objectives.pretraining import MaskedLanguageModelling
-from maskwright.tasks.regression import Regression
-from maskwright.text.trainers.whole import train_word
+from maskwright.objectives.outcome import LossSums
+from maskwright.objectives.pretraining import MaskedLanguageModeling
+from maskwright.tasks.regression.task import Regression
+from maskwright.text.tokenizers.trainers.whole import train_word
 
 
 class LeakyHead(MaskedLanguageModelHead):
-    """Takes the mean over the whole pack away, so a sequence depends on its neighbours."""
+    """Takes the mean over the whole pack away, so a sequence depends on its neighbors."""
 
     def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
         return super().forward(hidden - hidden.mean(0), word_embeddings)
@@ -55,9 +55,9 @@ class UndocumentedHead(MaskedLanguageModelHead):
 class MeanTask(Regression):
     """Gives the loop a mean where it adds up sums."""
 
-    def outcome(self, model: Model, batch: Any) -> Outcome:
+    def outcome(self, model: Model, batch: Any) -> LossSums:
         found = super().outcome(model, batch)
-        return Outcome({part: loss / len(batch) for part, loss in found.losses.items()}, found.counts, found.correct)
+        return LossSums({part: loss / len(batch) for part, loss in found.losses.items()}, found.counts, found.correct)
 
 
 class ShortTask(Regression):
@@ -67,20 +67,20 @@ class ShortTask(Regression):
         return super().decode(logits)[:-1]
 
 
-class GlobalDraws(MaskedLanguageModelling):
+class GlobalDraws(MaskedLanguageModeling):
     """Masks by numpy's global generator."""
 
     def batch(self, documents: Any, examples: Any, rng: np.random.Generator) -> Any:
         return super().batch(documents, examples, np.random.default_rng())
 
 
-class WrongSums(MaskedLanguageModelling):
+class WrongSums(MaskedLanguageModeling):
     """Counts a pack twice as soon as it holds more than one sequence."""
 
-    def outcome(self, model: Model, batch: Any) -> Outcome:
+    def outcome(self, model: Model, batch: Any) -> LossSums:
         found = super().outcome(model, batch)
         factor = min(len(batch), 2)
-        return Outcome({part: loss * factor for part, loss in found.losses.items()}, found.counts, found.correct)
+        return LossSums({part: loss * factor for part, loss in found.losses.items()}, found.counts, scores=found.scores)
 
 
 _calls = count()

@@ -12,9 +12,10 @@ from contracts.common import ROWS, SMALL, close, documentation, documented, ever
 from maskwright.core import registry
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.describe import parameter_count
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
 
 

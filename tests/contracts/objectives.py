@@ -1,4 +1,4 @@
-"""The contract of objectives: examples from documents, labelled packs, sums of losses."""
+"""The contract of objectives: examples from documents, labeled packs, sums of losses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
 from maskwright.objectives.masking import Masker
-from maskwright.objectives.outcome import Outcome
+from maskwright.objectives.outcome import LossSums
 from maskwright.objectives.pretraining import Recipe
 from maskwright.objectives.segments import sentence_bounds
 
@@ -44,7 +44,8 @@ class Documents:
 def make(name: str, seed: int = 0) -> tuple[Any, Batch]:
     """The objective, and one batch of its examples, drawn from `seed`."""
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), SMALL["vocab_size"])
-    objective = registry.resolve("objective", name)(Recipe(CLS, SEP, masker, MAX_LENGTH))
+    counts = np.ones(SMALL["vocab_size"], dtype=np.int64)
+    objective = registry.resolve("objective", name)(Recipe(CLS, SEP, masker, MAX_LENGTH, token_counts=counts))
     documents = Documents()
     objective.check(len(documents.tokens))
     bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.sentences)}
@@ -92,10 +93,10 @@ def sequences(batch: Batch) -> list[Batch]:
     return parts
 
 
-def outcome_of(objective: Any, model: Model, batch: Batch) -> Outcome:
+def outcome_of(objective: Any, model: Model, batch: Batch) -> LossSums:
     """What the objective says of a batch, without gradients."""
     with torch.no_grad():
-        result: Outcome = objective.outcome(model, batch)
+        result: LossSums = objective.outcome(model, batch)
     return result
 
 
@@ -111,7 +112,9 @@ def has_its_shapes(name: str, folder: Path) -> None:
     for part, loss in outcome.losses.items():
         assert loss.shape == () and bool(torch.isfinite(loss)) and float(loss) > 0, part
         assert outcome.counts[part] >= len(batch), f"a sequence has no label of part {part}"
-        assert 0 <= int(outcome.correct.get(part, torch.tensor(0))) <= outcome.counts[part]
+        score = outcome.scores[part]
+        assert 0 <= int(score.correct) <= int(score.labels) <= outcome.counts[part]
+        assert score.constant is not None and 0 <= int(score.constant.max()) <= int(score.labels)
     with pytest.raises(InputError):
         objective.check(0)
 

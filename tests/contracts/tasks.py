@@ -17,11 +17,11 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
 from maskwright.tasks import Examples, Task, task_of_model
-from maskwright.text.choices import ChoiceRow
-from maskwright.text.squad import Gold, Question
-from maskwright.text.tables import Row
-from maskwright.text.tagged import Sentence
-from maskwright.train.finetune import fit
+from maskwright.text.readers.choices import ChoiceRow
+from maskwright.text.readers.squad import Question, ReferenceAnswer
+from maskwright.text.readers.tables import Row
+from maskwright.text.readers.tagged import Sentence
+from maskwright.train.finetuning.finetune import fit
 
 MAX_LENGTH = 24
 
@@ -54,7 +54,7 @@ def asked_rows(count: int = 12) -> list[Any]:
     for n in range(count):
         context = " ".join(words[(5 * n + place) % len(words)] for place in range(60 if n == 2 else 4 + n % 5))
         start = context.rindex(" ") + 1
-        golds = () if n % 4 == 3 else (Gold(context[start:], start),)
+        golds = () if n % 4 == 3 else (ReferenceAnswer(context[start:], start),)
         rows.append(Question(str(n), f"{words[n % len(words)]}?", context, golds, n + 1, "rows.json"))
     return rows
 
@@ -88,7 +88,7 @@ ROWS_OF: dict[str, Callable[..., list[Any]]] = {
 
 
 def rows_for(name: str, count: int = 12) -> list[Any]:
-    """Labelled rows of the kind that the task reads."""
+    """Labeled rows of the kind that the task reads."""
     return ROWS_OF.get(name, sample_rows)(count)
 
 
@@ -179,7 +179,10 @@ def unites(name: str, folder: Path) -> None:
     """A model and itself are that model: the same score, the same loss of every row."""
     task, model, examples = make(name)
     logits = task.logits(model, examples)
-    alone, twice = task.unite([logits], [examples]), task.unite([logits, logits], [examples, examples])
+    alone, twice = (
+        task.combine_predictions([logits], [examples]),
+        task.combine_predictions([logits, logits], [examples, examples]),
+    )
     close(task.losses(alone, examples), task.losses(twice, examples), "one model and the same twice")
     assert task.main_metric in task.deciding_metrics
     evaluation, united = task.score(logits, examples), task.score(twice, examples)

@@ -8,7 +8,7 @@ from pathlib import Path
 from contracts.common import documented
 from inference.samples import TEXTS
 from maskwright.core import registry
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 VOCAB_SIZE = 400
 PROBES = [*TEXTS, "a text of words that were never seen", "don't  stop\tnow"]

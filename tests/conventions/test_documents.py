@@ -14,6 +14,7 @@ from conventions.test_flags import current_flags
 PAGES = sorted(
     [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "examples").glob("*.md")]
 )
+DEFAULTS = {"inspect": "page", "bench": "speed"}  # the command of a group that runs where none is named
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -51,7 +52,8 @@ def shown_commands(text: str) -> list[list[str]]:
 def test_commands_and_flags_exist(page: Path):
     flags = current_flags()
     for words in shown_commands(page.read_text(encoding="utf-8")):
-        name = " ".join(words[1:3]) if " ".join(words[1:3]) in flags else words[1]
+        names = [" ".join(words[1:3]), words[1], f"{words[1]} {DEFAULTS.get(words[1])}"]
+        name = next((one for one in names if one in flags), words[1])
         if name.startswith("-"):
             continue
         assert name in flags, f"{page.name} shows 'maskwright {name}', which does not exist"

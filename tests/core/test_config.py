@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+import tomli_w
 
 from maskwright.core import config
 from maskwright.core.errors import ConfigError
@@ -106,3 +107,41 @@ def test_broken_toml_names_file_and_line(tmp_path: Path):
 
 def test_differences_name_what_changed():
     assert config.differences({"a": 1, "b": 2}, {"a": 1, "b": 3}) == ["b (was 2, now 3)"]
+
+
+DEEP = {
+    "lists": "a = " + "[" * 5000 + "]" * 5000,
+    "lists that Python's parser reads": "a = " + "[" * 20 + "]" * 20,
+    "tables": "a = " + "{b=" * 5000 + "1" + "}" * 5000,
+    "a dotted key": ".".join("a" * 200_000) + " = 1",  # whose parts would need gigabytes
+    "the head of a table": "[" + " . ".join("a" * 5000) + "]",
+    "quoted parts": ".".join(['"a\'"', "'b\"'"] * 3000) + " = 1",
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_a_file_that_is_nested_too_deeply_is_refused_at_once(tmp_path, text):
+    path = tmp_path / "deep.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"deep\.toml is not valid TOML: it is nested more than 16 levels deep\.$"):
+        config.read_toml(path)
+
+
+def test_a_number_of_too_many_digits_is_refused(tmp_path):
+    path = tmp_path / "long.toml"
+    path.write_text("a = " + "1" * 10_000, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"long\.toml is not valid TOML: Exceeds the limit"):
+        config.read_toml(path)
+
+
+def test_points_and_sixteen_levels_are_read(tmp_path):
+    values = {"stop": "." * 100, "paths": [f"data/part.{number}.a.b.c.txt" for number in range(100)], "points": 1.5}
+    path = tmp_path / "fine.toml"
+    path.write_text(tomli_w.dumps({**values, "deep": "x"}), encoding="utf-8")
+    assert config.read_toml(path) == {**values, "deep": "x"}
+    path.write_text("a = " + "[" * 14 + "1" + "]" * 14, encoding="utf-8")
+    assert str(config.read_toml(path)["a"]) == "[" * 14 + "1" + "]" * 14
+
+
+def test_an_assignment_that_is_nested_too_deeply_is_text():
+    assert config.assignments(["a=" + "[" * 5000]) == {"a": "[" * 5000}

@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import multiprocessing
+import os
+import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +29,7 @@ class FailingFileSystem(storage.FileSystem):
     def _count(self) -> None:
         self.calls += 1
         if self.calls == self.fail_at:
-            raise OSError(self.code, "injected")
+            raise OSError(self.code, os.strerror(self.code))
 
     def open(self, path: Path, mode: str) -> IO[Any]:
         self._count()
@@ -76,7 +80,7 @@ def test_every_failing_call_leaves_the_old_or_the_new_folder_whole(
         monkeypatch.setattr(storage, "fs", FailingFileSystem(fail_at, code))
         with pytest.raises(StorageError, match="Cannot write"):
             fill(target, "new")
-        assert storage.verify_folder(target)
+        storage.verify_folder(target)
         assert (target / "a.txt").read_text() in ("old", "new")
         assert json.loads((target / "b.json").read_text())["text"] == (target / "a.txt").read_text()
 
@@ -86,7 +90,7 @@ def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path: Path, mon
     storage.write_text(path, "old")
     for fail_at in range(1, 4):
         monkeypatch.setattr(storage, "fs", FailingFileSystem(fail_at))
-        with pytest.raises(StorageError, match="No space left|injected"):
+        with pytest.raises(StorageError, match="No space left"):
             storage.write_text(path, "new")
         assert path.read_text() == "old"
         assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
@@ -94,7 +98,7 @@ def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path: Path, mon
 
 def test_a_place_that_is_none_is_told_with_what_to_do(tmp_path: Path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match="a part of the path is a file; choose another place"):
+    with pytest.raises(StorageError, match="a part of the path is a file; choose another path"):
         storage.write_text(tmp_path / "file" / "a.txt", "new")
     with pytest.raises(StorageError, match="a folder has that name; choose another one"):
         storage.write_text(tmp_path, "new")
@@ -126,7 +130,7 @@ def test_a_missing_file_is_named(tmp_path: Path):
 
 def test_an_existing_folder_is_not_overwritten_silently(tmp_path: Path):
     fill(tmp_path / "folder", "x")
-    with pytest.raises(RunError, match="exists already"), storage.new_folder(tmp_path / "folder"):
+    with pytest.raises(RunError, match="already exists"), storage.new_folder(tmp_path / "folder"):
         raise AssertionError("must not be entered")
 
 
@@ -147,7 +151,7 @@ def test_no_path_leads_out_of_its_folder(tmp_path: Path, name: str):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
-    with pytest.raises(InputError, match="leads out of"):
+    with pytest.raises(InputError, match="is outside"):
         storage.inside(folder, name)
 
 
@@ -177,3 +181,116 @@ def test_leftovers_of_killed_writers_are_removed(tmp_path: Path):
     (tmp_path / "kept").touch()
     storage.remove_leftovers(tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
+
+
+def die_while_writing(write: Callable[[], None]) -> None:
+    """Run `write` in a forked process, which is killed without any clean-up where `write` calls os.kill."""
+    child = os.fork()
+    if child == 0:
+        try:
+            write()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+CAN_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the writer, which this system cannot")
+
+
+@CAN_FORK
+def test_what_a_killed_writer_of_a_file_left_is_removed_by_the_next(tmp_path: Path):
+    def write() -> None:
+        with storage.open_new(tmp_path / "out.jsonl") as handle:
+            handle.write(b"half")
+            die()
+
+    for _ in range(2):
+        die_while_writing(write)
+        assert len(storage.locking.unfinished(tmp_path / "out.jsonl")) == 1, "of earlier ones nothing is left"
+    (tmp_path / ".other.jsonl.tmp-7").write_text("another file's", encoding="utf-8")
+    (tmp_path / ".out.jsonl.tmp-mine").write_text("not made by a writer", encoding="utf-8")
+    storage.write_text(tmp_path / "out.jsonl", "whole")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"out.jsonl", ".other.jsonl.tmp-7", ".out.jsonl.tmp-mine"}
+
+
+@CAN_FORK
+def test_what_a_killed_writer_of_a_folder_left_is_removed_by_the_next(tmp_path: Path):
+    def write() -> None:
+        with storage.new_folder(tmp_path / "m") as new:
+            storage.write_text(new / "a.txt", "half")
+            die()
+
+    die_while_writing(write)
+    assert len(list(tmp_path.iterdir())) == 1
+    fill(tmp_path / "m", "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+@CAN_FORK
+def test_a_folder_that_was_moved_away_by_a_killed_writer_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Between the two renames of a replacement neither folder has its name."""
+    fill(tmp_path / "m", "old")
+
+    class Dying(storage.FileSystem):
+        def rename(self, source: Path, target: Path) -> None:
+            super().rename(source, target)
+            if ".old-" in target.name:
+                die()
+
+    def write() -> None:
+        storage.fs = Dying()
+        fill(tmp_path / "m", "new")
+
+    die_while_writing(write)
+    assert not (tmp_path / "m").exists()
+    storage.recover_folder(tmp_path / "m")
+    assert (tmp_path / "m" / "a.txt").read_text() == "old"
+    fill(tmp_path / "m", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_part_of_a_folder_never_comes_back(tmp_path: Path):
+    fill(tmp_path / "m", "old")
+    (tmp_path / "m").rename(tmp_path / ".m.old-7-0")
+    (tmp_path / ".m.old-7-0" / "a.txt").unlink()
+    storage.recover_folder(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_what_a_living_writer_is_writing_stays(tmp_path: Path):
+    path = tmp_path / "out.txt"
+    with storage.open_new(path) as first:
+        first.write(b"first")
+        with storage.open_new(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+        storage.locking.remove_stale(path)
+    assert path.read_bytes() == b"first"
+    with storage.new_folder(tmp_path / "m") as new:
+        storage.locking.remove_stale(tmp_path / "m")
+        storage.write_text(new / "a.txt", "x")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["m", "out.txt"]
+
+
+def test_an_object_with_a_checksum_is_read_back_or_found_changed(tmp_path: Path):
+    value = {"a": [1, 2.5, None], "name": "Zoë \ud800", "b": {"c": True}}
+    storage.write_checked_json(tmp_path / "x.json", value)
+    assert storage.read_checked_json(tmp_path / "x.json") == value
+    text = (tmp_path / "x.json").read_text()
+    for changed in (text.replace("2.5", "2.6"), text.replace("sha256", "sha255"), "[]", "{", ""):
+        (tmp_path / "x.json").write_text(changed)
+        with pytest.raises(CorruptFileError, match=r"x\.json .* Do this\."):
+            storage.read_checked_json(tmp_path / "x.json", "Do this.")
+
+
+def test_a_folder_that_vanishes_is_reported(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(StorageError, match="was moved or removed"), storage.open_new(tmp_path / "run" / "a.txt"):
+        shutil.rmtree(tmp_path / "run")
+    with pytest.raises(StorageError, match="was moved or removed"):
+        storage.append_line(tmp_path / "run" / "metrics.jsonl", "{}")

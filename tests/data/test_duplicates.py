@@ -1,4 +1,4 @@
-"""Texts seen before are recognised, whatever the order, the batches and how many sorted files there are."""
+"""Texts seen before are recognized, whatever the order, the batches and how many sorted files there are."""
 
 from __future__ import annotations
 

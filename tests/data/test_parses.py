@@ -14,8 +14,8 @@ from inference.samples import tokenizer as make_tokenizer
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.data.parses import FAR, Parse, parsed_batch, read_parses, tree_distances
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 SIZES |= {"vocab_size": 200, "max_position_embeddings": 40, "hidden_dropout": 0.0, "attention_dropout": 0.0}
@@ -106,21 +106,21 @@ def test_a_network_learns_through_the_distances_of_a_tree():
 def test_distances_without_relative_positions_are_refused(settings):
     model = build(ModelConfig(**settings, **SIZES), None)
     batch = replace(Batch.from_sequences([[5, 6]]), distances=(torch.zeros(2, 2, dtype=torch.int64),))
-    with pytest.raises(ConfigError, match="goes with relative positions"):
+    with pytest.raises(ConfigError, match="needs relative positions"):
         model.encode(batch)
 
 
 @pytest.mark.parametrize(
     "text, said",
     [
-        (rows(("a", 0), ("b", 0)), r"a\.conllu:2: the heads make no tree with one root"),
-        (rows(("a", 2), ("b", 1)), "no tree"),
-        (rows(("a", 0), ("b", 2)), "no tree"),
-        (rows(("a", 0), ("b", 9)), "no tree"),
-        (rows(("a", "_")), r"a\.conllu:1: the head is '_'"),
-        (rows(("a", "²")), "the head is '²'"),
-        (rows(("a", 0)) + "2\tb\n", r"conllu:2: no ten columns"),
-        (rows(("a", 0)) + "\n" + "a b\n", r"conllu:3: no ten columns"),
+        (rows(("a", 0), ("b", 0)), r"a\.conllu:2: the heads are not a tree with one root"),
+        (rows(("a", 2), ("b", 1)), "not a tree"),
+        (rows(("a", 0), ("b", 2)), "not a tree"),
+        (rows(("a", 0), ("b", 9)), "not a tree"),
+        (rows(("a", "_")), r"a\.conllu:1: the head '_'"),
+        (rows(("a", "²")), "the head '²' is not a number"),
+        (rows(("a", 0)) + "2\tb\n", r"conllu:2: expected the ten columns"),
+        (rows(("a", 0)) + "\n" + "a b\n", r"conllu:3: expected the ten columns"),
     ],
 )
 def test_what_is_no_parse_is_told_with_its_line(text, said, tmp_path):

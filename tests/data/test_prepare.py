@@ -91,9 +91,9 @@ def test_a_finished_preparation_is_opened_and_not_made_again(corpus, tmp_path):
     ("change", "words"),
     [
         (lambda options: options.update(keep_duplicates=True), "keep_duplicates"),
-        (lambda options: options.update(tokenizer=ToyTokenizer(name="other")), "the tokenizer is another one"),
+        (lambda options: options.update(tokenizer=ToyTokenizer(name="other")), "the tokenizer differs"),
         (lambda options: options["source"][1].write_text("new text\n"), "b.txt has changed"),
-        (lambda options: options.update(source=options["source"][:1]), "1 files where it had 2"),
+        (lambda options: options.update(source=options["source"][:1]), "1 files, previously 2"),
     ],
 )
 def test_a_finished_preparation_of_something_else_is_kept(corpus, tmp_path, change, words):
@@ -275,7 +275,7 @@ def test_a_shard_damaged_in_between_is_made_again(corpus, tmp_path, small_batche
     path = tmp_path / "out" / "shard-00001" / "tokens.bin"
     path.write_bytes(b"\1" + path.read_bytes()[1:])
     run(corpus, tmp_path / "out")
-    assert "It is made again" in capsys.readouterr().err
+    assert "Rebuilding this shard" in capsys.readouterr().err
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
@@ -310,7 +310,7 @@ def test_bad_rows_are_all_reported_and_nothing_is_sealed(tmp_path):
 def test_a_corpus_without_text_is_refused(tmp_path, text):
     path = tmp_path / "a.txt"
     path.write_text(text)
-    with pytest.raises(InputError, match="holds no text"):
+    with pytest.raises(InputError, match="contains no text"):
         run(path, tmp_path / "out")
     assert not (tmp_path / "out" / "shards.json").exists()
 
@@ -338,8 +338,8 @@ def test_standard_input_is_prepared_and_starts_over_when_cut_off(corpus, tmp_pat
 
 
 def test_a_real_tokenizer_gives_its_own_ids(data_folder, tmp_path):
-    from maskwright.text.corpus import read_documents
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.readers.corpus import read_documents
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     documents = list(islice(read_documents(data_folder / "pretraining_text" / "sample.txt.xz"), 40))
     path = tmp_path / "a.txt"

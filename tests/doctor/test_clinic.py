@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
 from maskwright.doctor.clinic import examine
+from maskwright.doctor.fingerprints import RowFingerprints, overlap, words_of
 from maskwright.doctor.fix import check_fix, write_fixed
-from maskwright.doctor.prints import Prints, overlap, words_of
 from maskwright.doctor.repeats import near_pairs
 from maskwright.doctor.report import next_steps
 from maskwright.doctor.rows import Item
@@ -80,8 +80,8 @@ def test_places_are_the_physical_lines(tmp_path):
         table(tmp_path / "t.tsv", [*rows, rows[4]]), table(tmp_path / "d.tsv", [*clean(5, seed=7), rows[9]])
     )
     duplicate, leak = names(found)["duplicates"].places[0], names(found)["leaks"].places[0]
-    assert (duplicate.line, duplicate.detail) == (32, "as line 6")
-    assert (leak.line, leak.detail) == (11, "as d.tsv line 7")
+    assert (duplicate.line, duplicate.detail) == (32, "same as line 6")
+    assert (leak.line, leak.detail) == (11, "same as d.tsv line 7")
 
 
 def test_texts_are_compared_in_every_script(tmp_path):
@@ -128,7 +128,7 @@ def test_texts_that_overlap_much_share_a_band(seed, changes):
         other[place] = "changed"
     first, second = " ".join(words), " ".join(other)
     assert overlap(first, second) >= 0.8
-    prints = Prints()
+    prints = RowFingerprints()
     for line, text in enumerate((first, second)):
         prints.add(Item(text, None, "a", line, None))
     prints.close()
@@ -215,7 +215,7 @@ def test_questions_whose_answer_is_elsewhere_and_contexts_in_both_files(tmp_path
         and "not in its context" in names(found)["unreadable-rows"].places[0].detail
     )
     assert names(found)["shared-contexts"].count == 1
-    with pytest.raises(InputError, match="copies lines"):
+    with pytest.raises(InputError, match="requires a line-based file"):
         check_fix(train, tmp_path / "f.json")
 
 
@@ -254,7 +254,7 @@ def test_lengths_in_tokens_and_what_is_cut(tmp_path):
 
 def test_what_cannot_be_read_at_all(tmp_path):
     (tmp_path / "t.tsv").write_text("text\tlabel\n\ta\n \tb\n")
-    with pytest.raises(InputError, match="no row that can be read"):
+    with pytest.raises(InputError, match="contains no valid row"):
         examine(tmp_path / "t.tsv")
 
 

@@ -12,7 +12,7 @@ from collections import OrderedDict
 import torch
 
 from maskwright.hub.foreign.containers import _LEGACY
-from maskwright.hub.foreign.reader import Read
+from maskwright.hub.foreign.reader import ReadTensor
 
 FORMATS = ("zip", "legacy")
 
@@ -24,7 +24,7 @@ def saved(table, form="zip", **options) -> bytes:
     return stream.getvalue()
 
 
-def by_name(found: list[Read]) -> dict[str, torch.Tensor]:
+def by_name(found: list[ReadTensor]) -> dict[str, torch.Tensor]:
     """What was read, under every name."""
     return {name: tensor for names, tensor in found for name in names}
 

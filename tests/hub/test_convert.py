@@ -219,7 +219,7 @@ def test_a_hostile_file_is_refused_and_nothing_happens(attack, form, tmp_path):
     old(tmp_path / "old")
     content = attacks(str(tmp_path / "canary"))[attack]
     (tmp_path / "old/pytorch_model.bin").write_bytes(contained(content, form))
-    refuses(tmp_path / "old", tmp_path / "out/new", "nothing of it was executed", CorruptFileError)
+    refuses(tmp_path / "old", tmp_path / "out/new", "nothing in it was executed", CorruptFileError)
     assert not (tmp_path / "canary").exists()
 
 
@@ -227,7 +227,7 @@ def test_a_hostile_shard_leaves_nothing_behind(tmp_path):
     sharded(tmp_path / "old", old(tmp_path / "old"))
     content = attacks(str(tmp_path / "canary"))["os.system"]
     (tmp_path / "old/pytorch_model-00003-of-00003.bin").write_bytes(contained(content, "zip"))
-    refuses(tmp_path / "old", tmp_path / "out/new", "00003-of-00003.bin asks for", CorruptFileError)
+    refuses(tmp_path / "old", tmp_path / "out/new", "00003-of-00003.bin refers to", CorruptFileError)
     assert not (tmp_path / "canary").exists()
 
 
@@ -236,12 +236,12 @@ def test_a_truncated_file_is_refused(form, tmp_path):
     old(tmp_path / "old", form=form)
     path = tmp_path / "old/pytorch_model.bin"
     path.write_bytes(path.read_bytes()[:-100])
-    refuses(tmp_path / "old", tmp_path / "out/new", "cut off", CorruptFileError)
+    refuses(tmp_path / "old", tmp_path / "out/new", "truncated", CorruptFileError)
 
 
 def test_weights_that_do_not_belong_to_the_config_are_refused(tmp_path):
     old(tmp_path / "old", change=lambda table: {n: v for n, v in table.items() if "layer.1" not in n})
-    refuses(tmp_path / "old", tmp_path / "out/new", "old lacks weights of the encoder that its config.json describes")
+    refuses(tmp_path / "old", tmp_path / "out/new", "old lacks encoder weights that its config.json describes")
 
 
 def test_shards_that_do_not_belong_together_are_named(tmp_path):
@@ -250,9 +250,9 @@ def test_shards_that_do_not_belong_together_are_named(tmp_path):
     second = tmp_path / "old/pytorch_model-00002-of-00003.bin"
     good = second.read_bytes()
     second.write_bytes(saved({"other": torch.zeros(2)}))
-    refuses(tmp_path / "old", tmp_path / "out/new", "00002-of-00003.bin lacks .*, which the index promises")
+    refuses(tmp_path / "old", tmp_path / "out/new", "00002-of-00003.bin lacks .*, which the index lists")
     second.write_bytes(saved(table))
-    refuses(tmp_path / "old", tmp_path / "out/new", "00002-of-00003.bin holds .* a second time")
+    refuses(tmp_path / "old", tmp_path / "out/new", "00002-of-00003.bin contains .* a second time")
     second.write_bytes(good)
     index = json.loads((tmp_path / "old/pytorch_model.bin.index.json").read_text())
     index["weight_map"]["more"] = "../elsewhere.bin"
@@ -274,18 +274,18 @@ def test_a_link_that_leads_out_of_the_folder_is_not_copied(tmp_path):
     old(tmp_path / "old")
     (tmp_path / "secret.json").write_text('{"key": 1}')
     (tmp_path / "old/special_tokens_map.json").symlink_to(tmp_path / "secret.json")
-    refuses(tmp_path / "old", tmp_path / "out/new", "special_tokens_map.json is a link that leads out")
+    refuses(tmp_path / "old", tmp_path / "out/new", "special_tokens_map.json is a link to a path outside")
 
 
 def test_what_needs_no_conversion_says_so(tmp_path):
     make("mlm").save(tmp_path / "ours")
-    refuses(tmp_path / "ours", tmp_path / "out/new", "already: it needs no conversion", InputError)
-    refuses(tmp_path / "ours/model.safetensors", tmp_path / "out/new", "safetensors already", InputError)
+    refuses(tmp_path / "ours", tmp_path / "out/new", "no conversion needed", InputError)
+    refuses(tmp_path / "ours/model.safetensors", tmp_path / "out/new", "already safetensors", InputError)
     refuses(tmp_path / "nowhere", tmp_path / "out/new", "does not exist", MissingFileError)
     (tmp_path / "ours/model.safetensors").unlink()
     refuses(tmp_path / "ours", tmp_path / "out/new", "nothing to convert", InputError)
     (tmp_path / "ours/weights.pt").write_bytes(b"")
-    refuses(tmp_path / "ours", tmp_path / "out/new", "weights.pt, name that file", InputError)
+    refuses(tmp_path / "ours", tmp_path / "out/new", "weights.pt, specify that file", InputError)
 
 
 def test_an_output_that_is_not_empty_is_left_alone(tmp_path):

@@ -59,7 +59,7 @@ def test_a_hub_that_does_not_answer_is_one_sentence(monkeypatch):
         raise errors.HfHubHTTPError("no such repository.\nmore lines")
 
     errors = stand_in(monkeypatch, download)
-    with pytest.raises(MissingFileError, match=r"no folder here.*no such repository\)"):
+    with pytest.raises(MissingFileError, match=r"not an existing folder.*no such repository\)"):
         load_model("someone/some-bert")
 
 

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
 from maskwright.core.errors import CorruptFileError, ModelFolderError
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS
 
 transformers = pytest.importorskip("transformers")

@@ -13,6 +13,7 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError, ModelFolderError, RunError
 from maskwright.hub.folders import load_model, read_facts, save_model
 from maskwright.models.config import ModelConfig
+from maskwright.models.device import DTYPES
 
 HEADS = [None, "mlm", "nsp", "pretraining", "classification", "regression"]
 
@@ -36,6 +37,33 @@ def test_what_is_saved_comes_back_bit_for_bit(head, tied, tmp_path):
     assert again.head_name == head and again.config == config and not again.training
     assert same(model, again) and not report.new and not report.unused
     assert torch.equal(model(IDS).last_hidden_state, again(IDS).last_hidden_state)
+
+
+@pytest.mark.parametrize("form", ["fp16", "bf16", "fp32"])
+def test_weights_are_stored_in_half_the_size_and_load_as_float32(form, tmp_path):
+    model = make("mlm")
+    model.save(tmp_path / "whole")
+    save_model(model, tmp_path / "m", weights_as=form)
+    again, report = load_model(tmp_path / "m")
+    assert not report.new and not report.unused and again.word_embeddings.dtype == torch.float32
+    for (name, ours), theirs in zip(model.named_parameters(), again.parameters(), strict=True):
+        assert torch.equal(theirs, ours.to(DTYPES[form]).float()), name
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("m", "whole")]
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert sizes[1] - sizes[0] == pytest.approx(0 if form == "fp32" else 2 * count, rel=0.02)
+    assert storage.read_json(tmp_path / "m" / "config.json")["dtype"] == str(DTYPES[form]).removeprefix("torch.")
+
+
+def test_weights_that_a_format_cannot_hold_are_refused(tmp_path):
+    model = make("mlm")
+    with torch.no_grad():
+        model.word_embeddings[0, 0] = 70_000.0
+    with pytest.raises(ConfigError, match="65,504"):
+        save_model(model, tmp_path / "m", weights_as="fp16")
+    with pytest.raises(ConfigError, match="fp8"):
+        save_model(model, tmp_path / "m", weights_as="fp8")
+    assert not (tmp_path / "m").exists()
+    save_model(model, tmp_path / "m", weights_as="bf16")
 
 
 def test_saving_twice_writes_the_same_bytes(tmp_path):
@@ -76,7 +104,7 @@ def test_a_folder_is_not_overwritten_unless_asked(tmp_path):
 
 
 def test_the_tokenizer_travels_with_the_model(tmp_path):
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.train_from_iterator(["some words to train on, some more words"] * 3, vocab_size=60)
     model = make()
@@ -88,14 +116,14 @@ def test_the_tokenizer_travels_with_the_model(tmp_path):
 
 
 def test_a_tokenizer_larger_than_the_word_table_is_refused(tmp_path):
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     text = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789 .,;:!?-"
     model = make()
     model.tokenizer = Tokenizer.train_from_iterator([text] * 3, vocab_size=150, lowercase=False)
     assert model.tokenizer.vocab_size > CONFIG.vocab_size
     model.save(tmp_path / "m")
-    with pytest.raises(ModelFolderError, match="vectors for 61"):
+    with pytest.raises(ModelFolderError, match="embeddings for 61"):
         load_model(tmp_path / "m")
 
 

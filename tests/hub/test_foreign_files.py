@@ -146,10 +146,10 @@ def test_what_the_test_above_watches_for_is_seen(tmp_path):
 
 
 def test_the_name_that_was_asked_for_is_told():
-    refuses(contained(attacks("x")["os.system"], "zip"), "asks for 'posix.system', which no table of weights needs")
+    refuses(contained(attacks("x")["os.system"], "zip"), "refers to 'posix.system', which no weights file needs")
 
 
-@pytest.mark.parametrize("module", ["isolation", "child", "containers", "description"])
+@pytest.mark.parametrize("module", ["child", "containers", "description"])
 def test_what_runs_in_the_confined_process_needs_the_standard_library_alone(module):
     for node in ast.walk(modules()[f"hub.foreign.{module}"]):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -166,33 +166,33 @@ def test_what_runs_in_the_confined_process_needs_the_standard_library_alone(modu
         ({"shape": (5,)}, "beyond its storage"),
         ({"offset": 1}, "beyond its storage"),
         ({"shape": (2, 2), "stride": (4, 1)}, "beyond its storage"),
-        ({"shape": (1 << 40,), "length": 1 << 40}, "lacks numbers of 'x'"),
+        ({"shape": (1 << 40,), "length": 1 << 40}, "data of 'x'"),
         ({"shape": (1 << 40,), "stride": (0,)}, "claims 4,398,046,511,104 bytes"),
         ({"shape": (1 << 30, 1 << 30, 1 << 30), "stride": (0, 0, 0)}, "claims"),
-        ({"offset": -1}, "described wrongly"),
-        ({"stride": (-1,)}, "described wrongly"),
-        ({"shape": (-4,)}, "described wrongly"),
-        ({"shape": (2, 2)}, "described wrongly"),
-        ({"shape": (2.0,)}, "described wrongly"),
-        ({"shape": (True,)}, "described wrongly"),
-        ({"shape": [4]}, "described wrongly"),
-        ({"shape": (1,) * 99, "stride": (1,) * 99}, "described wrongly"),
-        ({"shape": (1 << 70,)}, "described wrongly"),
-        ({"shape": None}, "described wrongly"),
-        ({"length": -4}, "storage is described wrongly"),
-        ({"length": "4"}, "storage is described wrongly"),
-        ({"key": 0}, "storage is described wrongly"),
-        ({"kind": 5}, "storage is described wrongly"),
-        ({"kind": torch.nn.Linear}, "asks for 'torch.nn.modules.linear.Linear'"),
-        ({"kind": torch.ComplexFloatStorage}, "asks for 'torch.ComplexFloatStorage'"),
-        ({"kind": torch.UntypedStorage}, "asks for 'torch.storage.UntypedStorage'"),
-        ({"part": (5,)}, "part of a storage"),
-        ({"part": (("v", -1, 4),)}, "storage is described wrongly"),
-        ({"part": (("v", 2, 4),)}, "lacks numbers"),
-        ({"key": "1"}, "lacks numbers of 'x'"),
-        ({"key": "../data.pkl"}, "lacks numbers of 'x'"),
-        ({"numbers": bytes(15)}, "lacks numbers of 'x'"),
-        ({"kind": torch.BoolStorage}, "neither true nor false"),
+        ({"offset": -1}, "is invalid"),
+        ({"stride": (-1,)}, "is invalid"),
+        ({"shape": (-4,)}, "is invalid"),
+        ({"shape": (2, 2)}, "is invalid"),
+        ({"shape": (2.0,)}, "is invalid"),
+        ({"shape": (True,)}, "is invalid"),
+        ({"shape": [4]}, "is invalid"),
+        ({"shape": (1,) * 99, "stride": (1,) * 99}, "is invalid"),
+        ({"shape": (1 << 70,)}, "is invalid"),
+        ({"shape": None}, "is invalid"),
+        ({"length": -4}, "storage is invalid"),
+        ({"length": "4"}, "storage is invalid"),
+        ({"key": 0}, "storage is invalid"),
+        ({"kind": 5}, "storage is invalid"),
+        ({"kind": torch.nn.Linear}, "refers to 'torch.nn.modules.linear.Linear'"),
+        ({"kind": torch.ComplexFloatStorage}, "refers to 'torch.ComplexFloatStorage'"),
+        ({"kind": torch.UntypedStorage}, "refers to 'torch.storage.UntypedStorage'"),
+        ({"part": (5,)}, "storage view is invalid"),
+        ({"part": (("v", -1, 4),)}, "storage is invalid"),
+        ({"part": (("v", 2, 4),)}, "data of"),
+        ({"key": "1"}, "data of 'x'"),
+        ({"key": "../data.pkl"}, "data of 'x'"),
+        ({"numbers": bytes(15)}, "data of 'x'"),
+        ({"kind": torch.BoolStorage}, "values other than true and false"),
     ],
 )
 def test_a_table_that_lies_is_refused(claims, said):
@@ -208,21 +208,21 @@ def test_many_names_of_one_tensor_cannot_make_much_of_little():
 @pytest.mark.parametrize(
     "table, said",
     [
-        ({}, "no table of names"),
-        ([torch.zeros(2)], "no table of names"),
-        (torch.zeros(2), "no table of names"),
-        ({"state_dict": {"w": torch.zeros(2)}}, "its entry 'state_dict' is no tensor"),
-        ({"w": torch.zeros(2), "step": 7}, "its entry 'step' is no tensor"),
-        ({7: torch.zeros(2)}, "a key that is no text"),
-        ({("a", "b"): torch.zeros(2)}, "a key that is no text"),
-        ({"": torch.zeros(2)}, "as no tensors can be"),
-        ({"a\x1b[31m": torch.zeros(2)}, "as no tensors can be"),
-        ({"__metadata__": torch.zeros(2)}, "as no tensors can be"),
+        ({}, "contains no dict"),
+        ([torch.zeros(2)], "contains no dict"),
+        (torch.zeros(2), "contains no dict"),
+        ({"state_dict": {"w": torch.zeros(2)}}, "its entry 'state_dict' is not a tensor"),
+        ({"w": torch.zeros(2), "step": 7}, "its entry 'step' is not a tensor"),
+        ({7: torch.zeros(2)}, "a key that is not a string"),
+        ({("a", "b"): torch.zeros(2)}, "a key that is not a string"),
+        ({"": torch.zeros(2)}, "invalid tensor metadata"),
+        ({"a\x1b[31m": torch.zeros(2)}, "invalid tensor metadata"),
+        ({"__metadata__": torch.zeros(2)}, "invalid tensor metadata"),
         ({"w": torch.zeros(2, dtype=torch.complex64)}, "ComplexFloatStorage"),
         ({"w": torch.zeros(2, 2).to_sparse()}, "_rebuild_sparse_tensor"),
-        ({"w": torch.zeros(2).to(torch.float8_e4m3fn)}, "asks for"),
-        ({"w": torch.zeros(2).numpy()}, "asks for"),
-        (torch.nn.Linear(2, 2), "asks for 'torch.nn.modules.linear.Linear'"),
+        ({"w": torch.zeros(2).to(torch.float8_e4m3fn)}, "refers to"),
+        ({"w": torch.zeros(2).numpy()}, "refers to"),
+        (torch.nn.Linear(2, 2), "refers to 'torch.nn.modules.linear.Linear'"),
     ],
 )
 @pytest.mark.parametrize("form", FORMATS)
@@ -238,7 +238,7 @@ TABLE = {"w": torch.arange(300.0).view(20, 15).T, "b": torch.arange(7)}
 def test_a_packed_zip_is_refused_before_anything_is_unpacked():
     bomb = zipped({"data.pkl": b"", "data/0": bytes(50_000_000)}, packed=True)
     assert len(bomb) < 60_000
-    refuses(bomb, "packed parts")
+    refuses(bomb, "compressed entries")
 
 
 def test_a_description_beyond_any_model_is_refused():
@@ -247,15 +247,15 @@ def test_a_description_beyond_any_model_is_refused():
 
 def test_two_parts_of_one_name_are_refused():
     twice = zipped({"data.pkl": b"1", "data.pkX": b"2"}).replace(b"data.pkX", b"data.pkl")
-    refuses(twice, "two of its parts have one name")
+    refuses(twice, "two entries have the same name")
 
 
 @pytest.mark.parametrize(
     "parts, said",
     [
-        ({"readme": b""}, "not one that torch.save wrote"),
+        ({"readme": b""}, "not written by torch.save"),
         ({"data.pkl": b"", "code/model.py": b""}, "a program"),
-        ({"data.pkl": b"", "byteorder": b"big"}, "order of bytes"),
+        ({"data.pkl": b"", "byteorder": b"big"}, "byte order"),
     ],
 )
 def test_other_zips_are_named(parts, said):
@@ -272,12 +272,12 @@ def tar() -> bytes:
 @pytest.mark.parametrize(
     "data, said",
     [
-        (b"<!DOCTYPE html><html>not found</html>", "no file that torch.save wrote"),
+        (b"<!DOCTYPE html><html>not found</html>", "not written by torch.save"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
-        (pickle.dumps({"w": [1.0, 2.0]}), "no file that torch.save wrote"),
-        (struct.pack("<Q", 2) + b"{}", "no file that torch.save wrote"),
-        (b"\x00" * 1000, "no file that torch.save wrote"),
-        (b"x", "no file that torch.save wrote"),
+        (pickle.dumps({"w": [1.0, 2.0]}), "not written by torch.save"),
+        (struct.pack("<Q", 2) + b"{}", "not written by torch.save"),
+        (b"\x00" * 1000, "not written by torch.save"),
+        (b"x", "not written by torch.save"),
         (tar(), "tar archive"),
     ],
 )
@@ -288,7 +288,7 @@ def test_files_of_another_kind_are_named(data, said):
 def test_a_legacy_file_of_another_order_of_bytes_is_refused():
     good = saved(TABLE, "legacy")
     assert good.count(b"little_endianq\x02\x88") == 1
-    refuses(good.replace(b"little_endianq\x02\x88", b"little_endianq\x02\x89"), "or on a machine")
+    refuses(good.replace(b"little_endianq\x02\x88", b"little_endianq\x02\x89"), "on an unsupported machine")
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -304,7 +304,7 @@ def test_every_flipped_bit_of_the_numbers_in_a_zip_is_found():
     for place in range(numbers, numbers + 1200, 31):
         bad = bytearray(good)
         bad[place] ^= 4
-        refuses(bytes(bad), "the sum of 'archive/data/0' is wrong")
+        refuses(bytes(bad), "the checksum of 'archive/data/0' is wrong")
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -14,11 +14,11 @@ from hub.bin_samples import saved
 from hub.folder_tools import tensors
 from maskwright.core.errors import CorruptFileError, InputError, MaskwrightError, ModelFolderError
 from maskwright.hub.convert import convert
-from maskwright.inference.translate import Translating, TranslationSettings
-from maskwright.models.model import build
+from maskwright.inference.translate import TextTranslator, TranslationSettings
+from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.text.cutting import Cutter
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.segmentation_trace import SegmentationTracer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.marian_samples import TARGETS, marian_files, pieces
 from text.sentencepiece_samples import block, piece
 
@@ -56,23 +56,23 @@ def files(tmp_path_factory) -> Path:
     ("name", "content", "said"),
     [
         ("source.spm", None, "lacks source.spm"),
-        ("target.spm", None, "lacks target.spm: the tokenizer of a Marian translator is source.spm, target.spm"),
+        ("target.spm", None, "lacks target.spm: a Marian tokenizer consists of source.spm, target.spm"),
         ("vocab.json", None, "lacks vocab.json"),
-        ("source.spm", b"no model", "source.spm is no SentencePiece model"),
-        ("target.spm", b"", "target.spm is no SentencePiece model"),
-        ("vocab.json", b"[1, 2]", "vocab.json is no table of tokens and ids"),
-        ("vocab.json", b"{}", "vocab.json is no table"),
+        ("source.spm", b"no model", "source.spm is not a SentencePiece model"),
+        ("target.spm", b"", "target.spm is not a SentencePiece model"),
+        ("vocab.json", b"[1, 2]", "vocab.json is not a mapping of tokens to IDs"),
+        ("vocab.json", b"{}", "vocab.json is not a mapping"),
         ("vocab.json", b'{"</s>": 0}', "vocab.json has no <unk>"),
         ("vocab.json", b"{", "vocab.json"),
         ("tokenizer_config.json", b'{"separate_vocabs": true}', "lacks target_vocab.json"),
-        ("source.spm", block(2, b"\x18\x01\x98\x02\x01") + piece("a"), "writes unknown characters as bytes"),
-        ("source.spm", block(3, b"\x28\x00") + piece("a"), "spaces in another way"),
-        ("source.spm", piece("<s>", 0.0, 3), "no pieces that texts could be cut into"),
-        ("source.spm", block(3, block(2, b"\xff\xff\xff\xff")) + piece("a"), "normaliser is cut off"),
+        ("source.spm", block(2, b"\x18\x01\x98\x02\x01") + piece("a"), "uses byte fallback"),
+        ("source.spm", block(3, b"\x28\x00") + piece("a"), "space handling"),
+        ("source.spm", piece("<s>", 0.0, 3), "vocabulary is empty"),
+        ("source.spm", block(3, block(2, b"\xff\xff\xff\xff")) + piece("a"), "normalizer is truncated"),
         (
             "source.spm",
             block(3, block(2, b"\x08\0\0\0" + b"\xff\xff\xff\x7f" * 2)) + piece("a"),
-            "normaliser is damaged",
+            "normalizer is damaged",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_what_is_missing_or_foreign_is_said_in_one_sentence(files: Path, tmp_pat
 def test_another_kind_than_unigram_is_refused_by_name(files: Path, tmp_path: Path):
     marian_files(tmp_path)
     (tmp_path / "target.spm").write_bytes(pieces(TARGETS, model_type="bpe"))
-    with pytest.raises(ModelFolderError, match="target.spm is a SentencePiece model of another kind than Unigram"):
+    with pytest.raises(ModelFolderError, match="target.spm is a SentencePiece model of a type other than Unigram"):
         Tokenizer.load(tmp_path / "target.spm")
 
 
@@ -135,33 +135,33 @@ def test_a_bin_and_its_tokenizers_are_converted(tmp_path: Path):
 
 
 def test_a_language_is_asked_for_by_its_code_and_must_be_one_that_is_known(tmp_path: Path):
-    translating = Translating(mw.load(marian(tmp_path, CODES)))
+    translating = TextTranslator(mw.load(marian(tmp_path, CODES)))
     few = {"beams": 2, "max_new_tokens": 6}
     wanted = translating.translate([">>fra<< the old man"], TranslationSettings(**few))
     assert translating.translate(["the old man"], TranslationSettings(**few, to="fra")) == wanted
     assert "<<" not in wanted[0][0].text
-    with pytest.raises(InputError, match="does not write 'de'; it writes fra, spa, zho_Hans"):
+    with pytest.raises(InputError, match="cannot translate to 'de', only to fra, spa, zho_Hans"):
         translating.translate(["the old man"], TranslationSettings(to="de"))
-    with pytest.raises(InputError, match=r"does not say in which language.*--to fra.*>>fra<<, >>spa<<, >>zho_Hans<<"):
+    with pytest.raises(InputError, match=r"has no target language.*--to fra.*>>fra<<, >>spa<<, >>zho_Hans<<"):
         translating.translate(["the old man"])
-    with pytest.raises(InputError, match="does not write 'xx'"):
+    with pytest.raises(InputError, match="cannot translate to 'xx'"):
         translating.translate([">>xx<< the old man"])
 
 
 def test_of_a_single_code_nothing_is_asked(tmp_path: Path):
     few = TranslationSettings(2, max_new_tokens=4)
-    assert Translating(mw.load(marian(tmp_path, ("fra",)))).translate(["the old man", ">>fra<< the old man"], few)
+    assert TextTranslator(mw.load(marian(tmp_path, ("fra",)))).translate(["the old man", ">>fra<< the old man"], few)
 
 
 def test_a_long_list_of_languages_is_cut(tmp_path: Path):
-    translating = Translating(mw.load(marian(tmp_path, tuple(f"a{letter}" for letter in "abcdefghijkl"))))
+    translating = TextTranslator(mw.load(marian(tmp_path, tuple(f"a{letter}" for letter in "abcdefghijkl"))))
     with pytest.raises(InputError, match="aa, ab, ac, ad, ae, af, ag, ah and 4 more"):
         translating.translate([">>xx<< the old man"])
 
 
 def test_training_further_keeps_the_folder_and_new_tags_get_rows(tmp_path: Path):
-    from maskwright.train.finetune import finetune
-    from maskwright.train.finetune_config import FinetuneConfig
+    from maskwright.train.finetuning.config import FinetuneConfig
+    from maskwright.train.finetuning.finetune import finetune
 
     folder = marian(tmp_path)
     rows = "".join(f"<to-{to}> the old man {number}\tder alte Mann\n" for number in range(6) for to in ("de", "nl"))
@@ -181,7 +181,7 @@ def test_training_further_keeps_the_folder_and_new_tags_get_rows(tmp_path: Path)
     assert model.config.vocab_size == json.loads((folder / "config.json").read_text())["vocab_size"] + 2
     for tokenizer in (model.tokenizer, model.target_tokenizer):
         assert tokenizer.token_to_id("<to-de>") is not None and tokenizer.vocab_size == model.config.vocab_size
-    translating = Translating(model)
+    translating = TextTranslator(model)
     (found,) = translating.translate(["the old man"], TranslationSettings(2, to="nl", max_new_tokens=5))
     assert "<to-" not in found[0].text
     assert (Path(result.model) / "source.spm").is_file() and not (Path(result.model) / "target_tokenizer").exists()
@@ -189,8 +189,8 @@ def test_training_further_keeps_the_folder_and_new_tags_get_rows(tmp_path: Path)
 
 def test_a_text_is_cut_into_the_pieces_that_the_tokenizer_gives(files: Path):
     tokenizer = Tokenizer.load(files)
-    cutting = Cutter(tokenizer).cut("a b 東 ab")
+    cutting = SegmentationTracer(tokenizer).cut("a b 東 ab")
     assert cutting.rule == "none" and len(cutting.words) == 1
     ids = tokenizer.encode_plain(["a b 東 ab"])[0]
     assert cutting.words[0].tokens == [tokenizer.id_to_token(one) for one in ids]
-    assert Cutter(tokenizer).cut("").words == []
+    assert SegmentationTracer(tokenizer).cut("").words == []

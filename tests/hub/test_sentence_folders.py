@@ -12,9 +12,9 @@ from maskwright.api import open_embedder
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.hub.folders import load_model
 from maskwright.hub.sentence import Declared, declaration_files, declared_by
-from maskwright.models.model import build
+from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = ["a small text", "another one, with more words in it", "one"]
 FAMILIES = ["bert-tiny", "roberta-base", "distilbert-base", "albert-base", "electra-base", "mpnet-base"]
@@ -61,6 +61,20 @@ def test_vectors_are_those_that_transformers_and_the_declaration_give(name, pool
     assert np.abs(found - np.stack(expected)).max() < 1e-5
 
 
+@pytest.mark.parametrize("head", ["mlm", "pretraining"])
+def test_a_model_that_fills_masks_may_declare_sentence_embeddings(head, tmp_path):
+    model = build(load_model(folder_of(tmp_path, "bert-tiny"))[0].config, head)
+    model.tokenizer, model.sentence = Tokenizer.load(tmp_path / "st"), DECLARED
+    model.save(tmp_path / "saved")
+    again, report = load_model(tmp_path / "saved")
+    assert (again.head_name, again.sentence) == (head, DECLARED) and not report.new
+    vectors = open_embedder(tmp_path / "saved", device="cpu").vectors(TEXTS)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-3)  # as declared
+    again.save(tmp_path / "twice")
+    assert declared_by(tmp_path / "twice") == DECLARED
+    assert load_model(tmp_path / "saved", "classification", labels=2)[0].sentence is None
+
+
 @pytest.mark.parametrize("below", ["", "0_Transformer"])
 def test_the_declaration_survives_saving(below, tmp_path):
     declared = Declared("cls", True, 20)
@@ -83,7 +97,7 @@ def test_a_head_makes_no_claim_about_vectors(tmp_path):
 def test_a_network_outside_the_folder_is_not_read(tmp_path):
     folder = folder_of(tmp_path)
     (folder / "modules.json").write_text(json.dumps([{"type": "x.Transformer", "path": "../elsewhere"}]))
-    with pytest.raises(InputError, match="leads out"):
+    with pytest.raises(InputError, match="is outside"):
         load_model(folder)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.models.model import Model
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
     "the cat sat on the mat .",

@@ -53,8 +53,8 @@ def test_the_map_is_the_first_two_principal_components():
     vectors, texts, _ = three_groups()
     found = cluster_vectors(vectors, texts, 3)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    centred = unit - unit.mean(axis=0)
-    values = np.linalg.svd(centred, compute_uv=False) ** 2
+    centered = unit - unit.mean(axis=0)
+    values = np.linalg.svd(centered, compute_uv=False) ** 2
     assert np.abs(found.places.T @ found.places - np.diag(values[:2])).max() < 1e-6
     assert found.shares == pytest.approx(values[:2] / values.sum())
 
@@ -67,7 +67,7 @@ def test_the_seed_decides_all():
 
 def test_numbers_that_cannot_be_are_refused():
     vectors, texts, _ = three_groups((4, 1, 1))
-    with pytest.raises(ConfigError, match="9 clusters cannot be made of 6"):
+    with pytest.raises(ConfigError, match="9 clusters do not fit 6"):
         cluster_vectors(vectors, texts, 9)
     with pytest.raises(InputError, match="at least three"):
         cluster_vectors(np.ones((5, 2)), ["a"] * 5)

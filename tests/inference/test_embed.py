@@ -130,13 +130,13 @@ def test_a_word_may_have_the_vector_of_its_first_piece_from_any_layers():
     for layers in ("embeddings", "second-to-last", "sum-all", "concat-last-4", "1,-1"):
         encoder = TextEncoder(tiny(), layers)  # whatever pools a whole text
         pieces = next(TextEncoder(tiny(), layers, pooling="none").token_vectors([text]))
-        words = next(encoder.word_vectors([text], pieces="first"))
+        words = next(encoder.word_vectors([text], subwords="first"))
         assert words.words == ["the", "unbelievably", "cat"] and words.spans == [(0, 3), (4, 16), (17, 20)]
         firsts = [pieces.words.index(word) for word in words.words]
         assert np.array_equal(words.vectors, pieces.vectors[firsts])
         assert words.vectors.shape == (3, encoder.size)
     with pytest.raises(ConfigError, match="Known: mean, first"):
-        next(TextEncoder(tiny()).word_vectors([text], pieces="last"))
+        next(TextEncoder(tiny()).word_vectors([text], subwords="last"))
 
 
 def test_normalised_vectors_of_words_have_length_one_after_the_mean():
@@ -165,7 +165,7 @@ def test_layers_that_do_not_exist_are_refused(layers):
 
 
 def test_four_layers_are_not_taken_from_two():
-    with pytest.raises(ConfigError, match="needs 4 layers"):
+    with pytest.raises(ConfigError, match="requires 4 layers"):
         choose_layers("sum-last-4", 2)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import pickle
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -17,11 +19,12 @@ from drawn_networks import configs
 from inference.samples import tiny
 from maskwright.data.batch import Batch
 from maskwright.inference.engine import choice, layers, operators
-from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, attend_fixed
+from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.ready import place
+from maskwright.models.build import build
 from maskwright.models.device import CACHES, KEPT_SHAPES
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import PRESETS, preset
 from maskwright.nn.activations import ACTIVATIONS
 from maskwright.nn.attention import attend
@@ -115,7 +118,7 @@ def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(WAYS, dtype, () if way == "fused" else ((9, way), (99, way)))
         patch.setitem(CACHED_SCORES, dtype, cached)
-        found = attend_fixed(qkv, runs, num_heads)
+        found = packed_attention(qkv, runs, num_heads)
     tolerance = 1e-5 if dtype == torch.float32 else 3e-2
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=tolerance)
 
@@ -168,9 +171,9 @@ def test_the_padded_call_goes_through_the_engine_too():
 
 def train_a_step(model: Model, batch: Batch, **options) -> None:
     model.train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=0.05, **options)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, **options)
     model.encode(batch).hidden.square().sum().backward()
-    optimiser.step()
+    optimizer.step()
     model.zero_grad()
     model.eval()
 
@@ -183,6 +186,37 @@ def test_training_after_use_is_seen(options):
     after = by_engine(model, batch).hidden
     assert not torch.allclose(after, before, atol=1e-2)
     torch.testing.assert_close(after, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("used", ["before backward", "before the step", "after the step"])
+@pytest.mark.parametrize("to_none", [True, False])
+def test_a_fused_step_is_seen_wherever_the_model_is_used_between(used, to_none):
+    """A fused optimizer of the caller changes weights without counting a version, and has no hook of ours."""
+    model, batch = tiny(), pack([4, 4, 9])
+    by_engine(model, batch)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
+    for _ in range(2):
+        loss = model.encode(batch).hidden.square().sum()
+        if used == "before backward":
+            by_engine(model, batch)
+        loss.backward()
+        if used != "before backward":
+            by_engine(model, batch)
+        optimizer.step()
+        if used == "after the step":
+            found, expected = by_engine(model, batch).hidden, by_modules(model, batch).hidden
+            torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+        optimizer.zero_grad(set_to_none=to_none)
+    torch.testing.assert_close(by_engine(model, batch).hidden, by_modules(model, batch).hidden, rtol=0, atol=2e-5)
+
+
+def test_parameters_do_not_keep_the_engine():
+    model = tiny()
+    by_engine(model, pack([4, 9]))
+    engine = weakref.ref(model.engine)
+    model.engine = None
+    gc.collect()
+    assert engine() is None
 
 
 def test_training_goes_through_the_modules_and_keeps_its_gradients():
@@ -255,7 +289,7 @@ def test_plain_products_serve_where_packed_ones_are_missing(monkeypatch):
     monkeypatch.setattr(operators, "missing", lambda dtype: "this build of torch has no oneDNN")
     found = choice.choose("fp32", torch.device("cpu"))
     assert found.products == "plain" and "no oneDNN" in found.why
-    assert choice.float_kit(torch.float32, torch.device("cpu")).kind is layers.PlainProduct
+    assert choice.float_kernels(torch.float32, torch.device("cpu")).kind is layers.PlainProduct
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])

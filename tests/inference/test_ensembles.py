@@ -13,16 +13,16 @@ from inference.samples import tiny, tokenizer
 from maskwright.api import open_ensemble, open_predictor
 from maskwright.core.errors import InputError
 from maskwright.tasks import Classification, Task
-from maskwright.tasks.choice import Choice
-from maskwright.tasks.qa import QuestionAnswering
-from maskwright.tasks.qa_threshold import Threshold
-from maskwright.tasks.regression import Regression
-from maskwright.tasks.schemes import repair
-from maskwright.tasks.tagging import Tagging
-from maskwright.text.choices import read_choices
-from maskwright.text.squad import read_questions
-from maskwright.text.tables import read_table
-from maskwright.text.tagged import Sentence, read_tagged
+from maskwright.tasks.choice.task import Choice
+from maskwright.tasks.qa.task import QuestionAnswering
+from maskwright.tasks.qa.threshold import Threshold
+from maskwright.tasks.regression.task import Regression
+from maskwright.tasks.tagging.schemes import repair
+from maskwright.tasks.tagging.task import Tagging
+from maskwright.text.readers.choices import read_choices
+from maskwright.text.readers.squad import read_questions
+from maskwright.text.readers.tables import read_table
+from maskwright.text.readers.tagged import Sentence, read_tagged
 
 ROWS = ["the cat sat\ta", "dogs chase cats\tb", "rain fell\tc", "penguins are birds\ta", "a mat\tb", "milk\tc"]
 CONTEXTS = ["the cat sat on", "she bought", "penguins are flightless"]
@@ -125,7 +125,7 @@ def test_the_metrics_are_those_of_the_mean(folder: Path):
 
 def test_labels_of_several_are_averaged_by_their_probabilities():
     task = Classification(["a", "b"], multi_label=True)
-    mean = task.unite([torch.tensor([[0.0, 4.0]]), torch.tensor([[2.0, -4.0]])], [])
+    mean = task.combine_predictions([torch.tensor([[0.0, 4.0]]), torch.tensor([[2.0, -4.0]])], [])
     assert task.probabilities(mean)[0].tolist() == pytest.approx([(0.5 + 0.880797) / 2, 0.5], rel=1e-4)
 
 
@@ -167,7 +167,7 @@ def test_neighbours_that_do_not_fit_are_repaired_and_keep_their_probability():
     rows = [Sentence.of_words(["the", "cat"], ["O", "O"], 1, "rows")]
     examples = task.examples(rows, tokenizer(), 16)
     member = torch.tensor([[5.0, 0, 0, 0, 0], [0, 0, 5.0, 0, 1.0]])  # O I-PER
-    mean = task.unite([member], [examples])
+    mean = task.combine_predictions([member], [examples])
     assert task.tags_of(mean, examples) == [["O", "B-PER"]]
     assert mean.softmax(dim=-1)[1].max().item() == pytest.approx(member.softmax(dim=-1)[1].max().item(), rel=1e-5)
 
@@ -203,9 +203,9 @@ def test_models_that_answer_other_questions_are_refused(folder: Path, tmp_path: 
     other = save(tmp_path, "other", Classification(["a", "x"]), 1)
     with pytest.raises(InputError, match="has other labels"):
         open_ensemble([folder / "class-1", other]).run(lambda task: rows_of(folder, "class"))
-    with pytest.raises(InputError, match="fine-tuned for regression, and the first model for classification"):
+    with pytest.raises(InputError, match="fine-tuned for regression, but the first model for classification"):
         open_ensemble([folder / "class-1", folder / "number-1"]).run(lambda task: rows_of(folder, "class"))
-    with pytest.raises(InputError, match="named twice"):
+    with pytest.raises(InputError, match="listed twice"):
         open_ensemble([folder / "class-1", folder / "class-1"])
     with pytest.raises(InputError, match="at least one model"):
         open_ensemble([])
@@ -214,5 +214,5 @@ def test_models_that_answer_other_questions_are_refused(folder: Path, tmp_path: 
 def test_windows_of_other_lengths_are_refused(folder: Path, tmp_path: Path):
     task = QuestionAnswering(True)
     tiny("qa", 5).save(tmp_path / "short", facts={**task.to_json(), "max_length": 16})
-    with pytest.raises(InputError, match="reads the questions as other tokens"):
+    with pytest.raises(InputError, match="tokenizes the questions differently"):
         open_ensemble([folder / "spans-1", tmp_path / "short"]).run(lambda task: rows_of(folder, "spans"))

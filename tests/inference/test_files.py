@@ -138,7 +138,7 @@ def test_what_is_not_supported_is_refused_in_words(tmp_path, modules, pooling):
 
 
 def test_a_module_outside_the_folder_is_not_read(tmp_path):
-    with pytest.raises(InputError, match="leads out"):
+    with pytest.raises(InputError, match="is outside"):
         declared_by(declare(tmp_path, [{**POOLING, "path": "../../etc"}]))
 
 
@@ -154,8 +154,9 @@ def test_lists_arrays_columns_and_frames_are_texts():
     for given_texts in (texts, tuple(texts), iter(texts), np.array(texts), np.array(texts, dtype=object)[:, None]):
         assert as_texts(given_texts) == texts
     assert as_texts(frame["x"]) == as_texts(frame[["x"]]) == texts
-    for given_pairs in (pairs, [list(pair) for pair in pairs], np.array(pairs), frame):
+    for given_pairs in (pairs, [list(pair) for pair in pairs], frame.set_axis(["text", "text_pair"], axis=1)):
         assert as_texts(given_pairs) == pairs
+    assert as_texts(np.array(pairs), (0, 1)) == as_texts(frame, ("x", "y")) == pairs
     assert all(type(text) is str for text in as_texts(np.array(texts)))
 
 

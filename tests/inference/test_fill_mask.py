@@ -13,7 +13,7 @@ from inference.samples import tiny, tokenizer
 from maskwright.api import open_mask_filler
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.inference.fill_mask import MaskFiller
-from maskwright.models.model import build
+from maskwright.models.build import build
 
 TEXTS = [
     "the [MASK] sat on the mat .",
@@ -112,7 +112,7 @@ def test_a_result_is_json(filler):
     [
         (["no mask here"], {}, r"Text 1 has no \[MASK\]"),
         (["[MASK]", "none"], {}, r"Text 2 has no \[MASK\]"),
-        (["[MASK] " + "cat " * 100], {}, "the model takes 48"),
+        (["[MASK] " + "cat " * 100], {}, "the model accepts 48"),
         (["[MASK]"], {"top_k": 0}, "at least 1"),
         (["[MASK]"], {"words": ["gardenscats"]}, "not one token"),
         (["[MASK]"], {"words": ["漢"]}, "not one token"),
@@ -126,8 +126,8 @@ def test_what_cannot_be_filled_is_refused_in_words(filler, texts, options, words
 def test_a_left_to_right_model_is_refused_in_words(tmp_path):
     model = build(replace(tiny().config, attention="causal"), "clm")
     model.tokenizer = tokenizer()
-    with pytest.raises(InputError, match="left-to-right"):
+    with pytest.raises(InputError, match="causal"):
         MaskFiller(model)
     model.save(tmp_path / "m")
-    with pytest.raises(ModelFolderError, match="left-to-right language model, and this needs"):
+    with pytest.raises(ModelFolderError, match="causal language model, but this requires"):
         open_mask_filler(str(tmp_path / "m"))

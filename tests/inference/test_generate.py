@@ -12,13 +12,13 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model, save_model
 from maskwright.inference.generate import Generation, TextGenerator
-from maskwright.inference.mask_writer import MaskWriter
+from maskwright.inference.mask_writer import MaskedLMGenerator
 from maskwright.inference.perplexity import ids_loss, plan_windows, text_perplexity
+from maskwright.models.build import build
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.decoding.spelling import Spelling, check_stops
-from maskwright.models.model import build
+from maskwright.models.decoding.streaming import TextStreamer, check_stops
 from maskwright.models.presets import preset
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
     "the old river was here . the red house is small .",
@@ -110,14 +110,16 @@ def test_suggestions_begin_with_the_most_probable_tokens():
     singles = generator.complete("the red", 4, max_new_tokens=1)
     assert [one.score for one in singles] == pytest.approx(best.values.tolist(), abs=1e-4)
     assert [one.text for one in singles] == [Spelled(made.tokenizer, ids, token) for token in best.indices.tolist()]
-    assert all(one.text.startswith(single.text) for one, single in zip(found, singles, strict=True))
+    assert {next(s.text for s in singles if one.text.startswith(s.text)) for one in found} == {s.text for s in singles}
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True), "in the order of the score that is printed"
     for wrong in (0, -1, 10_000):
         with pytest.raises(InputError, match="k is"):
             generator.complete("the", wrong)
 
 
 def Spelled(tok, ids, token):
-    one = Spelling(tok, ids)
+    one = TextStreamer(tok, ids)
     one.add(token)
     return one.text()
 
@@ -132,7 +134,7 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
     generator = TextGenerator(model(room=6))
     long = "the old river was here . the red house is small ."
     found = generator.generate([long], Generation(3, Rules(greedy=True)))[0][0]
-    said = "1 of 1 prompt is longer than the 6 tokens that the model sees at once: its end counts"
+    said = "1 of 1 prompt is longer than the context length of 6 tokens: its beginning is truncated"
     assert said in capsys.readouterr().err
     assert found.prompt == long and found.num_tokens == 3
 
@@ -144,16 +146,16 @@ def test_a_prompt_longer_than_the_context_counts_with_its_end(capsys):
         ({"max_new_tokens": 10**14}, "1 to 1,000,000"),
         ({"beams": 0}, "1 to 1,000"),
         ({"beams": 1_001}, "1 to 1,000"),
-        ({"length_penalty": 2.0}, "weighs beams"),
-        ({"beams": 2, "rules": Rules(greedy=True)}, "draw nothing"),
+        ({"length_penalty": 2.0}, "requires beam search"),
+        ({"beams": 2, "rules": Rules(greedy=True)}, "does not sample"),
         ({"num_results": 0}, "1 to 10,000"),
         ({"num_results": 10**9}, "1 to 10,000"),
         ({"beams": 2, "length_penalty": float("nan")}, "from -10 to 10"),
         ({"beams": 2, "length_penalty": 1000.0}, "from -10 to 10"),
         ({"beams": 2, "length_penalty": -1000.0}, "from -10 to 10"),
         ({"beams": 2, "num_results": 3}, "1 to 2"),
-        ({"beams": 2, "rules": Rules(top_k=3)}, "draw nothing"),
-        ({"num_results": 2, "rules": Rules(greedy=True)}, "all the same"),
+        ({"beams": 2, "rules": Rules(top_k=3)}, "does not sample"),
+        ({"num_results": 2, "rules": Rules(greedy=True)}, "a single result"),
     ],
 )
 def test_impossible_wishes_are_refused_in_words(values, said):
@@ -171,7 +173,7 @@ def test_stops_that_cannot_come_are_refused_in_words():
 def test_other_models_are_refused_in_words():
     other = build(preset("bert-tiny", vocab_size=60), "mlm")
     other.tokenizer = tokenizer("wordpiece")
-    with pytest.raises(InputError, match="left-to-right"):
+    with pytest.raises(InputError, match="causal"):
         TextGenerator(other)
 
 
@@ -209,7 +211,7 @@ def test_perplexity_is_that_of_the_windows_by_hand(tmp_path):
     assert found.metrics["bits_per_byte"] == pytest.approx(loss / math.log(2) / len(text.encode()), abs=1e-5)
     with pytest.raises(InputError, match="1 to 8"):
         text_perplexity(made, path, stride=9)
-    with pytest.raises(InputError, match="nothing to guess"):
+    with pytest.raises(InputError, match="no token to predict"):
         ids_loss(made, [1], 8, 4)
 
 
@@ -237,7 +239,7 @@ def masked_model():
 
 def test_a_masked_model_writes_by_filling_masks_from_left_to_right():
     made = masked_model()
-    found = MaskWriter(made).generate(["the red"], Generation(4, Rules(greedy=True)))[0][0]
+    found = MaskedLMGenerator(made).generate(["the red"], Generation(4, Rules(greedy=True)))[0][0]
     tok, ids = made.tokenizer, made.tokenizer("the red").ids
     for left in range(4, 0, -1):
         row = [*ids[:-1], *[tok.mask_id] * left, ids[-1]]
@@ -245,18 +247,18 @@ def test_a_masked_model_writes_by_filling_masks_from_left_to_right():
         logits[list(tok.special_ids)] = -math.inf
         ids = [*ids[:-1], int(logits.argmax()), ids[-1]]
     assert tok.decode(ids) == "the red" + found.text and found.num_tokens == 4
-    drawn = [MaskWriter(made).generate(["the"], Generation(6, seed=seed))[0][0].text for seed in (1, 1, 2)]
+    drawn = [MaskedLMGenerator(made).generate(["the"], Generation(6, seed=seed))[0][0].text for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_what_a_masked_model_cannot_write_is_refused_in_words():
-    writer = MaskWriter(masked_model())
-    with pytest.raises(ConfigError, match="no beams"):
+    writer = MaskedLMGenerator(masked_model())
+    with pytest.raises(ConfigError, match="remove beams"):
         writer.generate(["the"], Generation(4, beams=2))
-    with pytest.raises(InputError, match="takes 24"):
+    with pytest.raises(InputError, match="accepts 24"):
         writer.generate(["the"], Generation(40))
-    with pytest.raises(InputError, match="left-to-right"):
-        MaskWriter(model())
+    with pytest.raises(InputError, match="causal"):
+        MaskedLMGenerator(model())
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -278,13 +280,13 @@ def test_a_window_shorter_than_the_positions_is_a_model_with_so_many(use_cache, 
 
 def test_a_folder_is_read_in_windows_of_its_training(tmp_path):
     save_model(model(room=24), tmp_path / "m", facts={"training": {"max_length": 6}})
-    assert open_generator(tmp_path / "m").room == 6
-    assert TextGenerator(load_model(tmp_path / "m")[0]).room == 6
-    assert open_generator(tmp_path / "m", max_length=20).room == 20
-    with pytest.raises(InputError, match="max_length is 25; this model takes 3 to 24"):
+    assert open_generator(tmp_path / "m").context_length == 6
+    assert TextGenerator(load_model(tmp_path / "m")[0]).context_length == 6
+    assert open_generator(tmp_path / "m", max_length=20).context_length == 20
+    with pytest.raises(InputError, match="max_length is 25; this model supports 3 to 24"):
         open_generator(tmp_path / "m", max_length=25)
 
 
 def test_a_suggestion_warns_of_a_prompt_longer_than_the_window(capsys):
     TextGenerator(model(), max_length=6).complete("the old river was here . the red house", 2)
-    assert "longer than the 6 tokens" in capsys.readouterr().err
+    assert "longer than the context length of 6 tokens" in capsys.readouterr().err

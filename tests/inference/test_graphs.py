@@ -8,11 +8,11 @@ import torch
 from maskwright.data.batch import Batch
 from maskwright.inference.engine import engine as engine_room
 from maskwright.inference.engine import graphs
-from maskwright.inference.engine.choice import float_kit
-from maskwright.inference.engine.encoder import FixedEncoder
+from maskwright.inference.engine.choice import float_kernels
+from maskwright.inference.engine.encoder import InferenceEncoder
 from maskwright.inference.engine.engine import Engine
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from maskwright.nn import varlen
 from maskwright.nn.attention import scaled_dot_product
 from small_network import SMALL
@@ -62,7 +62,7 @@ def test_a_pack_filled_up_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch, cha
     monkeypatch.setattr(varlen, "flash", by_hand)
     monkeypatch.setattr(graphs, "USES", 1)
     model = build(ModelConfig(**(SMALL | changes))).eval()
-    fixed = FixedEncoder(model.encoder, float_kit(torch.float32, CPU))
+    fixed = InferenceEncoder(model.encoder, float_kernels(torch.float32, CPU))
     recording = Recording()
     replayed = graphs.Graphs(fixed, recording)
     packs = [pack(3, 5, 9, types=types), pack(17, types=types), pack(1, 1, 30, types=types), pack(16, types=types)]
@@ -83,10 +83,10 @@ def test_sizes_hold_the_pack_and_large_ones_have_none():
 
 def test_a_size_is_recorded_once_it_is_used_often_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(varlen, "flash", by_hand)
-    monkeypatch.setattr(graphs, "MOST_GRAPHS", 1)
+    monkeypatch.setattr(graphs, "MAX_GRAPHS", 1)
     recording = Recording()
     model = build(ModelConfig(**SMALL)).eval()
-    replayed = graphs.Graphs(FixedEncoder(model.encoder, float_kit(torch.float32, CPU)), recording)
+    replayed = graphs.Graphs(InferenceEncoder(model.encoder, float_kernels(torch.float32, CPU)), recording)
     with torch.inference_mode():
         found = [replayed.run(pack(4)) is not None for _ in range(graphs.USES + 1)]
         assert found == [False] * (graphs.USES - 1) + [True, True] and recording.recorded == 1
@@ -122,10 +122,10 @@ def test_the_engine_takes_graphs_where_there_are_any_and_new_ones_for_new_weight
 
 def test_a_processor_has_none_and_rules_have_none():
     model = build(ModelConfig(**SMALL)).eval()
-    fixed = FixedEncoder(model.encoder, float_kit(torch.float32, CPU))
-    assert "GPUs" in graphs.why_no_graphs(fixed, CPU)
+    fixed = InferenceEncoder(model.encoder, float_kernels(torch.float32, CPU))
+    assert "GPU" in graphs.why_no_graphs(fixed, CPU)
     window = build(ModelConfig(**SMALL, attention="window", window_size=4)).eval()
-    assert "rule" in graphs.why_no_graphs(
-        FixedEncoder(window.encoder, float_kit(torch.float32, CPU)), torch.device("cuda")
+    assert "sparse" in graphs.why_no_graphs(
+        InferenceEncoder(window.encoder, float_kernels(torch.float32, CPU)), torch.device("cuda")
     )
     assert "float32" in graphs.why_no_graphs(fixed, torch.device("cuda"))

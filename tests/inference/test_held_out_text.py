@@ -48,4 +48,4 @@ def test_rows_that_are_left_out_are_told(tmp_path, capsys):
     text = tmp_path / "held.txt"
     text.write_bytes("\n".join(TEXTS[:3]).encode() + b"\n\nbroken \xff\n\n" + TEXTS[3].encode() + b"\n")
     score_text(tiny("mlm"), text, skip_bad_rows=True)
-    assert "1 bad row is left out" in capsys.readouterr().err
+    assert "Skipped 1 invalid row" in capsys.readouterr().err

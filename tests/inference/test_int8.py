@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from inference.samples import TEXTS, tiny
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
-from maskwright.inference.calibration import LEAST_TEXTS, calibrate
+from maskwright.inference.calibration import MIN_TEXTS, calibrate
 from maskwright.inference.engine import operators
 from maskwright.inference.engine.engine import Engine
-from maskwright.inference.engine.int8 import Int8Product, Range
+from maskwright.inference.engine.int8 import ActivationRange, Int8Product
 from maskwright.inference.ready import place
-from maskwright.models.model import build
+from maskwright.models.build import build
 from maskwright.models.presets import PRESETS, preset
 
 needs_int8 = pytest.mark.skipif(operators.missing_int8() is not None, reason=str(operators.missing_int8()))
@@ -67,7 +67,7 @@ def test_a_product_is_exact_but_for_the_rounding(rows, columns, seed, has_bias, 
     bias = torch.randn(rows, generator=draws) if has_bias else None
     exact = torch.nn.functional.linear(x, weight, bias)
     with torch.inference_mode():
-        product = Int8Product(weight, bias, Range(x.amin(0), x.amax(0)), torch.float32)
+        product = Int8Product(weight, bias, ActivationRange(x.amin(0), x.amax(0)), torch.float32)
         found = product(x)
         added = product.plus(x, exact)
     # Half a step of its channel for every number, half a step of its row for every weight.
@@ -82,7 +82,7 @@ def test_channels_that_never_move_do_no_harm():
     x = torch.tensor([[0.0, 5.0, 1.0], [0.0, 5.0, -1.0]])
     weight = torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
     with torch.inference_mode():
-        found = Int8Product(weight, None, Range(x.amin(0), x.amax(0)), torch.float32)(x)
+        found = Int8Product(weight, None, ActivationRange(x.amin(0), x.amax(0)), torch.float32)(x)
     torch.testing.assert_close(found, x @ weight.T, rtol=0, atol=0.05)
 
 
@@ -122,7 +122,7 @@ def test_the_loss_is_measured_on_texts_beside_those_of_the_calibration():
 @needs_int8
 def test_too_few_texts_are_refused():
     model = place(tiny(), "cpu", "int8")
-    with pytest.raises(InputError, match=f"at least {LEAST_TEXTS}"):
+    with pytest.raises(InputError, match=f"at least {MIN_TEXTS}"):
         calibrate(model, ["one text", ""])
 
 

@@ -41,12 +41,12 @@ def test_numbers_of_vectors_by_hand():
     own, other = wide[3, 1], wide[2, 1]
     cosine = own @ other / np.sqrt((own @ own) * (other @ other))
     assert found.changes()[2, 1] == pytest.approx(1 - cosine)
-    near = found.nearness(1)
+    near = found.similarities(1)
     assert near[:, 1] == pytest.approx(1.0)
     own, other = wide[4, 2], wide[4, 1]
     assert near[4, 2] == pytest.approx(own @ other / np.sqrt((own @ own) * (other @ other)))
 
 
 def test_a_token_that_is_not_there_is_refused():
-    with pytest.raises(InputError, match="Token 99 is not there"):
-        layer_states(tiny(), "a cat").nearness(99)
+    with pytest.raises(InputError, match="Token 99 does not exist"):
+        layer_states(tiny(), "a cat").similarities(99)

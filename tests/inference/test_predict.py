@@ -13,7 +13,7 @@ from maskwright.inference.predict import Predictor, blocks
 from maskwright.inference.ready import place, require_head, room_of, tokenizer_of
 from maskwright.inference.trace import trace
 from maskwright.tasks import Classification, Regression
-from maskwright.tasks.examples import rows_of
+from maskwright.tasks.rows.examples import rows_of
 
 LABELS = ["Hardware", "Software", "Billing"]
 
@@ -115,7 +115,7 @@ def test_a_length_that_the_model_has_not_is_refused(length):
 def test_the_wrong_head_is_named_with_what_fits():
     with pytest.raises(ModelFolderError) as caught:
         require_head(tiny("pretraining"), ("classification", "regression"), "runs/a/model")
-    assert "runs/a/model holds a pre-trained model" in str(caught.value)
+    assert "runs/a/model contains a pre-trained model" in str(caught.value)
     assert "fill-mask" in str(caught.value)
 
 
@@ -135,18 +135,21 @@ def test_bfloat16_answers_stay_close(predictor):
 
 def test_a_trace_counts_words_and_pieces(predictor):
     text = "the cat sat on the mat . dogs chase cats in the unbelievably long garden today"
+    whole = ["[CLS]", *text.split(), "[SEP]"]
     assert len(text.split()) == 16
     found = trace(predictor, text)
     sizes = {step.name: step.shape for step in found.steps}
     pieces = len(tokenizer()(text).ids)
-    assert found.words == text.split()
-    assert sizes["word vectors"] == (16, 32)
+    assert found.words == whole
+    assert sizes["word vectors"] == (18, 32)
     assert sizes["hidden states"] == (pieces, 32)
-    assert found.summary("words") == "16x32 -> 32 -> 3"
+    assert found.summary("words") == "18x32 -> 32 -> 3"
+    assert found.summary("words", closing=False) == "17x32 -> 32 -> 3"
     assert found.summary("pieces") == f"{pieces}x32 -> 32 -> 3"
     assert found.answer == predictor.predict([text])[0]
-    assert found.to_json()["shapes"]["whitespace"] == "16x32 -> 32 -> 3"
+    assert found.to_json()["shapes"]["whitespace_without_end"] == "17x32 -> 32 -> 3"
 
 
 def test_a_trace_of_a_pair_counts_the_words_of_both(predictor):
-    assert trace(predictor, ("the cat sat", "dogs !")).words == ["the", "cat", "sat", "dogs", "!"]
+    found = trace(predictor, ("the cat sat", "dogs !")).words
+    assert " ".join(found) == "[CLS] the cat sat [SEP] dogs ! [SEP]"

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import random
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import maskwright as mw
+from core.test_storage import FailingFileSystem
 from inference.samples import tiny
-from maskwright.core.errors import ConfigError, CorruptFileError, InputError, MaskwrightError, RowErrors, RunError
+from maskwright.core import storage
+from maskwright.core.errors import (
+    ConfigError,
+    CorruptFileError,
+    InputError,
+    MaskwrightError,
+    RowErrors,
+    RunError,
+    StorageError,
+)
 from maskwright.inference import search as search_module
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.search import Searcher
@@ -95,7 +107,7 @@ def test_only_new_content_is_embedded_again(texts: Path, tmp_path: Path):
     assert not any("penguins" in hit.passage.text for hit in hits[1]), "what is gone is not found"
     (texts / "cats.txt").unlink()
     assert counted() == (0, 2)
-    assert len(list((index / "shards").glob("*.npy"))) == 2
+    assert len(list((index / "shards").glob("*"))) == 2
 
 
 def test_equal_files_are_embedded_and_shown_once(tmp_path: Path):
@@ -110,7 +122,7 @@ def test_another_model_or_setting_is_refused_until_restart(texts: Path, tmp_path
     searcher().search(str(texts), ["cat"], 1, index)
     with pytest.raises(RunError, match="another model"):
         searcher(seed=2).search(str(texts), ["cat"], 1, index)
-    with pytest.raises(RunError, match="another setting of passage_tokens"):
+    with pytest.raises(RunError, match="other settings .passage_tokens"):
         searcher(passage_tokens=5).search(str(texts), ["cat"], 1, index)
     anew = searcher(seed=2)
     anew.search(str(texts), ["cat"], 1, index, restart=True)
@@ -121,7 +133,7 @@ def test_a_folder_that_is_no_index_is_left_alone(texts: Path, tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
     for restart in (False, True):
-        with pytest.raises(RunError, match="holds no index"):
+        with pytest.raises(RunError, match="not an index"):
             searcher().search(str(texts), ["cat"], 1, tmp_path / "mine", restart=restart)
     assert (tmp_path / "mine" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
@@ -153,9 +165,74 @@ def test_an_index_that_was_tampered_with_is_not_followed(texts: Path, tmp_path: 
     stored = json.loads((index / "index.json").read_text(encoding="utf-8"))
     for entry in stored["files"].values():
         entry.update(change)
-    (index / "index.json").write_text(json.dumps(stored), encoding="utf-8")
+    del stored["sha256"]
+    storage.write_checked_json(index / "index.json", stored)
     with pytest.raises(CorruptFileError, match="--restart"):
         searcher().search(str(texts), ["cat"], 1, index)
+
+
+def damage(path: Path, other: Path, rng: random.Random) -> None:
+    """Change a file of an index as disks and people do: a bit, a cut, another file's content, no content, no file."""
+    data = bytearray(path.read_bytes())
+    how = rng.choice(["flip", "flip", "cut", "swap", "empty", "remove"])
+    if how == "flip":
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    elif how == "cut":
+        del data[rng.randrange(len(data)) :]
+    elif how == "swap":
+        data[:] = other.read_bytes()
+    else:
+        data.clear()
+    path.write_bytes(data)
+    if how == "remove":
+        path.unlink()
+
+
+def test_every_corruption_is_detected_and_names_the_file(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """60 changes; a removed index.json is an index that was never finished, and is built again with equal results."""
+    monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
+    index, own = tmp_path / "index", searcher()
+    hits = own.search(str(texts), ["cat"], 3, index)
+    whole = tmp_path / "whole"
+    shutil.copytree(index, whole)
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*.*") if path.name != ".lock")
+    assert len(files) == 1 + 3 * 3  # index.json; vectors, passages and manifest of three shards
+    rng, undetected = random.Random(4), 0
+    for _ in range(60):
+        name = rng.choice(files)
+        others = [file for file in files if file.name == name.name and file != name]
+        damage(index / name, whole / rng.choice(others or files[:1]), rng)
+        changed = (index / name).read_bytes() if (index / name).exists() else None
+        if changed == (whole / name).read_bytes() or (changed is None and name.name == "index.json"):
+            assert own.search(str(texts), ["cat"], 3, index) == hits
+            undetected += 1
+        else:
+            with pytest.raises(CorruptFileError, match=name.name) as caught:
+                own.search(str(texts), ["cat"], 3, index)
+            assert "--restart" in str(caught.value)
+        if rng.random() < 0.2:
+            assert own.search(str(texts), ["cat"], 3, index, restart=True) == hits
+        shutil.rmtree(index)
+        shutil.copytree(whole, index)
+    assert undetected < 10
+
+
+def test_a_full_disk_leaves_an_index_that_is_resumed_or_replaced(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(search_module, "SHARD_BYTES", 10)
+    counting = FailingFileSystem(fail_at=0)
+    monkeypatch.setattr(storage, "fs", counting)
+    own = searcher()
+    hits = own.search(str(texts), ["cat"], 3, tmp_path / "counted")
+    assert counting.calls > 60
+    for fail_at in range(1, counting.calls + 1, 3):
+        index = tmp_path / f"at-{fail_at}"
+        monkeypatch.setattr(storage, "fs", FailingFileSystem(fail_at))
+        with pytest.raises(StorageError, match="No space left"):
+            own.search(str(texts), ["cat"], 3, index)
+        monkeypatch.setattr(storage, "fs", storage.FileSystem())
+        assert own.search(str(texts), ["cat"], 3, index, restart=fail_at % 2 == 0) == hits
 
 
 def test_an_interrupted_index_goes_on_where_it_was(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -199,7 +276,7 @@ def test_questions_that_ask_nothing_are_refused(texts: Path, queries: list[str],
 
 
 def test_what_cannot_be_read_again_is_refused(texts: Path):
-    with pytest.raises(InputError, match="reads files"):
+    with pytest.raises(InputError, match="requires files"):
         searcher().search("-", ["cat"])
     with pytest.raises(MaskwrightError):
         searcher(passage_tokens=0)

@@ -11,13 +11,13 @@ from maskwright.api import open_embedder
 from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.similarity import (
-    Place,
     Similarities,
+    TextOccurrence,
     cosine_matrix,
     text_similarities,
     word_similarities,
 )
-from maskwright.tasks.examples import rows_of
+from maskwright.tasks.rows.examples import rows_of
 from minilm import minilm_folder
 
 BANK = (
@@ -94,7 +94,7 @@ def test_texts_without_the_word_are_all_named_or_left_out():
     assert (left.skipped, [place.number for place in left.places]) == (2, [1, 4])
     with pytest.raises(InputError, match="None of the texts"):
         word_similarities(encoder, rows, "tree", skip_missing=True)
-    with pytest.raises(RowErrors, match="beyond the 6 tokens"):
+    with pytest.raises(RowErrors, match="after the maximum of 6 tokens"):
         word_similarities(encoder, rows_of(["the the the the the mat", "a mat"]), "mat")
     with pytest.raises(ConfigError, match="empty"):
         word_similarities(encoder, rows, " ")
@@ -135,7 +135,7 @@ def test_the_plane_is_that_of_principal_components(count):
     from sklearn.decomposition import PCA
 
     vectors = np.random.default_rng(count).normal(size=(count, 20))
-    places, shares = Similarities([Place("", 1)] * count, cosine_matrix(vectors)).plane()
+    places, shares = Similarities([TextOccurrence("", 1)] * count, cosine_matrix(vectors)).plane()
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert places.shape == (count, 2)
     if count < 3:

@@ -18,10 +18,10 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.inference.engine.engine import Engine
 from maskwright.inspect import attention, look, query_key, read
 from maskwright.inspect.attention import attends
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from maskwright.nn import attention as executors
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from models.recurrent_models import model as recurrent
 
 
@@ -92,7 +92,8 @@ def test_the_three_kinds_of_an_encoder_decoder_and_where_their_parts_come_from()
     assert cross.queries is decoder.queries and cross.keys is encoder.keys
     assert (np.triu(decoder.weights, 1) == 0).all()
     assert (
-        "K and V from what the encoder made" in cross.source and "Q, K and V all come from the target" in decoder.source
+        "K and V come from the encoder output" in cross.source
+        and "Q, K and V all come from the target" in decoder.source
     )
     for one in seen.maps:
         np.testing.assert_allclose(one.weights.sum(axis=-1), 1, atol=1e-5)
@@ -169,7 +170,7 @@ def test_words_are_found_with_all_their_pieces_and_special_tokens_by_name():
     pieces = tokens.find("unbelievably")[0]
     assert "".join(tokens.pieces[index].removeprefix("##") for index in pieces) == "unbelievably"
     assert tokens.find("[CLS]") == [[0]]
-    with pytest.raises(InputError, match="'tree' is no word"):
+    with pytest.raises(InputError, match="'tree' is not in"):
         tokens.find("tree")
 
 
@@ -180,13 +181,13 @@ def test_byte_level_pieces_are_shown_as_text():
 
 def test_long_texts_are_cut_and_that_is_told(capsys: pytest.CaptureFixture[str]):
     seen = attention(tiny(), " ".join(["cat"] * 100))
-    assert len(seen.main.keys) == 48 and "cut to 48 tokens (54 tokens left out)" in capsys.readouterr().err
+    assert len(seen.main.keys) == 48 and "truncated to 48 tokens (54 tokens removed)" in capsys.readouterr().err
 
 
 def test_what_cannot_be_looked_at_is_refused_in_a_sentence():
-    with pytest.raises(InputError, match="takes a target"):
+    with pytest.raises(InputError, match="target requires"):
         attention(tiny(), TEXT, target="x")
-    with pytest.raises(InputError, match="reads one text"):
+    with pytest.raises(InputError, match="reads a single text"):
         attention(translator(), (TEXT, TEXT))
 
 
@@ -217,5 +218,5 @@ def test_a_network_that_attends_to_nothing_says_so(name: str):
     model = recurrent(name, None, vocab_size=300, **({"num_hidden_layers": 0} if name == "bag-small" else {}))
     model.tokenizer = network("BERT").tokenizer
     assert not attends(model)
-    with pytest.raises(InputError, match="attends to nothing.*maskwright probe"):
+    with pytest.raises(InputError, match="no attention weights.*inspect probe"):
         attention(model, TEXT)

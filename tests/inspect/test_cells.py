@@ -8,12 +8,21 @@ import torch
 
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.inspect import cells
-from maskwright.inspect.cells import FoundUnit, Readings, correlations, find_units, read_cells, rule_values
+from maskwright.inspect.cells import (
+    CONFIRMED,
+    FoundUnit,
+    UnitActivations,
+    correlations,
+    find_units,
+    read_cells,
+    rule_values,
+    untrained_like,
+)
 from maskwright.inspect.cells_page import confirmed_text, headline, write_cells
 from maskwright.inspect.rules import RULES
 from maskwright.inspect.text import ReadText, documents_of, tokens_of
 from maskwright.nn.cells import CELLS
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from models.recurrent_models import model
 
 
@@ -72,22 +81,46 @@ def test_values_are_what_the_formulas_remember(cell: str):
 def test_lanes_warm_up_with_the_text_before_them(monkeypatch: pytest.MonkeyPatch):
     made, text = model(), read("abc def ghi jkl mno pqr stu vwx yz " * 4)
     whole = read_cells(made, text).values
-    monkeypatch.setattr(cells, "LANE", 20)
+    monkeypatch.setattr(cells, "STREAM", 20)
     monkeypatch.setattr(cells, "WARM_UP", 200)
     np.testing.assert_allclose(read_cells(made, text).values, whole, atol=1e-5)
 
 
-def planted(noise: float = 0.1) -> Readings:
+def planted(noise: float = 0.1) -> UnitActivations:
     """A text whose unit 3 of layer 2 follows quotes."""
     rng = np.random.default_rng(0)
     text = 'he said "come here" and she "did not" go ' * 20
     values = rng.normal(size=(len(text), 2, 6)).astype(np.float32)
     values[:, 1, 3] = -RULES["quotes"][0](text) + noise * rng.normal(size=len(text))
-    return Readings(text, np.arange(1, len(text) + 1), values, False)
+    return UnitActivations(text, np.arange(1, len(text) + 1), values, False)
+
+
+def noise_like(readings: UnitActivations, units: int = 6) -> UnitActivations:
+    """The same text read by a network that knows nothing of it."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(len(readings.ends), 2, units)).astype(np.float32)
+    return UnitActivations(readings.text, readings.ends, values, False)
+
+
+def test_a_unit_is_named_only_where_random_weights_do_not_follow_the_rule_as_well():
+    trained, weaker = planted(), planted(noise=1.0)
+    assert find_units(trained, "quotes", noise_like(trained), top=1)[0].is_confirmed
+    best = find_units(weaker, "quotes", trained, top=1)[0]
+    assert best.strength > CONFIRMED and best.random > 0.9 and not best.is_confirmed
+    assert headline([best]).startswith("No unit is confirmed") and f"{best.random:.2f} with random" in headline([best])
+    assert best.to_json()["is_confirmed"] is False and best.to_json()["random"] == best.random
+
+
+def test_random_weights_are_those_of_the_same_network():
+    made = model(recurrent="lstm")
+    untrained = untrained_like(made)
+    assert untrained.config == made.config and untrained.tokenizer is made.tokenizer
+    names = dict(made.named_parameters())
+    assert any(not torch.equal(one, names[name]) for name, one in untrained.named_parameters())
 
 
 def test_a_planted_unit_is_found_on_one_half_and_confirmed_on_the_other():
-    best, second = find_units(planted(), "quotes", top=2)
+    best, second = find_units(planted(), "quotes", noise_like(planted()), top=2)
     assert (best.layer, best.unit) == (2, 3)
     assert best.searched < -0.9 and best.confirmed < -0.9
     assert abs(second.confirmed) < 0.3
@@ -98,12 +131,13 @@ def test_a_unit_that_fits_by_chance_is_not_confirmed():
     readings = planted()
     rng = np.random.default_rng(1)
     noise = rng.normal(size=(len(readings.ends), 2, 500)).astype(np.float32)
-    best = find_units(Readings(readings.text, readings.ends, noise, False), "line", top=1)[0]
+    chance = UnitActivations(readings.text, readings.ends, noise, False)
+    best = find_units(chance, "line", noise_like(readings), top=1)[0]
     assert abs(best.confirmed) < abs(best.searched)
 
 
 def test_a_rule_that_never_changes_finds_nothing_and_an_unknown_one_names_the_nearest():
-    assert find_units(planted(), "depth") == []
+    assert find_units(planted(), "depth", planted()) == []
     with pytest.raises(ConfigError, match="quotes"):
         rule_values(planted(), "qoutes")
 
@@ -119,34 +153,36 @@ def test_correlations_are_pearsons():
 
 def test_a_page_colours_the_text_and_holds_no_markup_of_it(tmp_path):
     readings = planted()
-    marked = Readings(readings.text.replace("come", "<b>x"), readings.ends, readings.values, True)
-    write_cells(tmp_path / "c.html", marked, find_units(marked, "quotes"), [(1, 0)], "m")
+    marked = UnitActivations(readings.text.replace("come", "<b>x"), readings.ends, readings.values, True)
+    write_cells(tmp_path / "c.html", marked, find_units(marked, "quotes", noise_like(marked)), [(1, 0)], "m")
     page = (tmp_path / "c.html").read_text()
     assert "Layer 2, unit 3" in page and "Layer 1, unit 0" in page and "cold s" in page
-    assert "<b>x" not in page and "were read" in page
+    assert "<b>x" not in page and "was truncated" in page
 
 
 def test_a_page_draws_each_unit_once_the_best_follower_first(tmp_path):
     found = [
-        FoundUnit("line", 1, 5, 0.3, 0.2),
-        FoundUnit("quotes", 2, 3, -0.9, -0.8),
-        FoundUnit("depth", 1, 5, 0.2, 0.1),
+        FoundUnit("line", 1, 5, 0.3, 0.2, 0.0),
+        FoundUnit("quotes", 2, 3, -0.9, -0.8, 0.0),
+        FoundUnit("depth", 1, 5, 0.2, 0.1, 0.0),
     ]
     write_cells(tmp_path / "c.html", planted(), found, [(2, 3)], "m")
     page = (tmp_path / "c.html").read_text()
-    places = [page.index(f"Correlation on this half of the text: {rules}") for rules in ("inside quot", "how far")]
+    places = [page.index(f"Correlation on this half of the text: {rules}") for rules in ("inside quot", "the position")]
     assert places == sorted(places)
-    assert "how far the line has come +0.200; how many brackets are open +0.100." in page and "As asked for" not in page
+    assert (
+        "the position in the line +0.200; the number of open brackets +0.100." in page and "Requested unit" not in page
+    )
 
 
 @pytest.mark.parametrize("confirmed", [0.02, -0.5])
 def test_a_unit_that_is_not_confirmed_is_not_said_to_tell_anything(confirmed: float):
-    found = [FoundUnit("line", 2, 8, 0.6, confirmed), FoundUnit("line", 1, 4, 0.5, 0.9)]
+    found = [FoundUnit("line", 2, 8, 0.6, confirmed, 0.0), FoundUnit("line", 1, 4, 0.5, 0.9, 0.0)]
     assert headline(found).startswith("No unit is confirmed") and f"{confirmed:+.2f}" in headline(found)
 
 
 def test_a_rule_that_stops_in_the_half_that_confirms_is_said_without_a_number():
-    found = [FoundUnit("quotes", 2, 8, 0.6, float("nan"))]
+    found = [FoundUnit("quotes", 2, 8, 0.6, float("nan"), 0.0)]
     assert "nothing is confirmed" in headline(found) and confirmed_text(found[0]) == "-"
 
 
@@ -165,7 +201,7 @@ def test_documents_are_read_as_in_training(tmp_path):
 
 
 def test_what_has_no_cells_is_refused():
-    with pytest.raises(InputError, match="from the left"):
+    with pytest.raises(InputError, match="unidirectional"):
         read_cells(model("bilstm-small", None), read("abc def"))
     with pytest.raises(InputError, match="fewer than 4"):
         read_cells(model(), read("a"))

@@ -11,7 +11,7 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.inspect.gradients import fading, gradient_norms
 from maskwright.inspect.gradients_page import headline, write_gradients
-from maskwright.models.model import build
+from maskwright.models.build import build
 from models.recurrent_models import model, network
 
 IDS = np.random.default_rng(0).integers(5, 60, size=400).tolist()
@@ -23,7 +23,7 @@ def test_the_norms_are_those_of_the_gradient_of_the_whole_text():
     norms = gradient_norms(made, np.array([row]))
     states, kept = None, []
     for token in row[:-1]:
-        encoded = made.read_on(Batch.from_sequences([[token]]), states)
+        encoded = made.encode_stateful(Batch.from_sequences([[token]]), states)
         states = encoded.states
         kept.append(states[0][0])
     loss = F.cross_entropy(made.mlm_logits(encoded.hidden), torch.tensor(row[-1:]))
@@ -34,11 +34,11 @@ def test_the_norms_are_those_of_the_gradient_of_the_whole_text():
 def test_a_gradient_is_what_a_small_change_of_the_memory_does_to_the_loss():
     made = model("gru-small", num_hidden_layers=1).double()
     row, far = IDS[:5], 2
-    first = made.read_on(Batch.from_sequences([row[:far]]))
+    first = made.encode_stateful(Batch.from_sequences([row[:far]]))
     state = first.states[0][0].detach().requires_grad_()
 
     def loss(memory: torch.Tensor) -> torch.Tensor:
-        rest = made.read_on(Batch.from_sequences([row[far:-1]]), ((memory,),))
+        rest = made.encode_stateful(Batch.from_sequences([row[far:-1]]), ((memory,),))
         return F.cross_entropy(made.mlm_logits(rest.hidden[-1:]), torch.tensor(row[-1:]))
 
     (slope,) = torch.autograd.grad(loss(state), state)
@@ -57,7 +57,7 @@ def test_an_rnn_fades_faster_than_an_lstm():
     assert rnn.factor < lstm.factor < 1.05
     assert rnn.norms[-1] < lstm.norms[-1] / 5
     assert rnn.half < 3
-    assert "lstm-small has" in headline([rnn, lstm])
+    assert "of lstm-small remains" in headline([rnn, lstm])
 
 
 def test_a_page_shows_every_network(tmp_path):
@@ -68,7 +68,7 @@ def test_a_page_shows_every_network(tmp_path):
 
 
 def test_what_cannot_be_measured_is_refused():
-    with pytest.raises(InputError, match="needs 52"):
+    with pytest.raises(InputError, match="requires 52"):
         fading(model(), IDS[:20], 50)
     with pytest.raises(ConfigError, match="at least 2"):
         fading(model(), IDS, 1)

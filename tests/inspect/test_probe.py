@@ -13,23 +13,23 @@ from sklearn.preprocessing import StandardScaler
 from inference.samples import TEXTS, tiny
 from looked_at import translator
 from maskwright.core.errors import ConfigError, InputError, RowErrors
-from maskwright.inspect import probe, read_labelled
+from maskwright.inspect import probe, read_labeled
 from maskwright.inspect.probe import control_labels, fit_and_score, majority, probe_vectors
-from maskwright.inspect.probe_rows import Judged, judged, split_rows
-from maskwright.text.tables import Row
-from maskwright.text.tagged import Sentence
+from maskwright.inspect.probe_rows import LabeledVectors, embed_labeled, split_rows
+from maskwright.text.readers.tables import Row
+from maskwright.text.readers.tagged import Sentence
 
 WORDS = "the cat sat on mat dogs chase cats in garden rain fell she bought milk at store".split()  # noqa: SIM905
 
 
-def planted(layer: int, num_things: int, seed: int, num_types: int = 40) -> Judged:
+def planted(layer: int, num_things: int, seed: int, num_types: int = 40) -> LabeledVectors:
     """Noise in four layers, and a label of three that one of them holds; types say nothing of the label."""
     draws = np.random.default_rng(seed)
     labels = draws.integers(3, size=num_things)
     vectors = draws.normal(size=(4, num_things, 12)).astype(np.float32)
     vectors[layer, :, :3] += 4 * np.eye(3, dtype=np.float32)[labels]
     types = [f"w{number}" for number in draws.integers(num_types, size=num_things)]
-    return Judged("words", vectors, [f"L{label}" for label in labels], types)
+    return LabeledVectors("words", vectors, [f"L{label}" for label in labels], types)
 
 
 def sentences(num_rows: int, seed: int, holding: str | None = None) -> list[Sentence]:
@@ -52,7 +52,7 @@ def test_a_planted_property_is_found_in_its_layer_and_not_elsewhere(layer: int):
     others = [one.accuracy for one in found.layers if one.layer != layer]
     assert found.best.layer == found.most_selective.layer == layer and found.best.accuracy > 0.95
     assert max(others) < 0.42 and found.majority == pytest.approx(1 / 3, abs=0.06)
-    for one in found.layers:  # noise says nothing of the type, so nothing is learnt by heart
+    for one in found.layers:  # noise says nothing of the type, so nothing is learned by heart
         assert one.control == pytest.approx(found.control_majority, abs=0.08)
         assert one.selectivity == one.accuracy - one.control
 
@@ -61,10 +61,10 @@ def test_what_is_learnt_by_heart_is_no_selectivity():
     """A layer that holds nothing but the type: labels by type and random labels are read alike."""
     draws = np.random.default_rng(5)
 
-    def made(num_things: int) -> Judged:
+    def made(num_things: int) -> LabeledVectors:
         types = draws.integers(20, size=num_things)
         vectors = np.stack([draws.normal(size=(num_things, 20)), np.eye(20)[types]]).astype(np.float32)
-        return Judged(
+        return LabeledVectors(
             "words", vectors, ["even" if one % 2 == 0 else "odd" for one in types], [f"w{one}" for one in types]
         )
 
@@ -77,7 +77,7 @@ def test_what_stands_around_a_word_is_known_above_the_embeddings_alone():
     """In a network with random weights: the word itself is read off the embeddings, its sentence only above them."""
     own = probe(tiny(), sentences(150, 1), sentences(80, 2), penalty=1.0)
     assert own.layers[0].accuracy > 0.99 and own.unit == "words" and own.labels == ("EVEN", "ODD")
-    assert own.layers[0].selectivity < 0.1, "the words are learnt by heart, in either task"
+    assert own.layers[0].selectivity < 0.1, "the words are learned by heart, in either task"
     assert len(own.layers) == 5 and own.num_train == 1200 and own.num_dev == 640 and own.known == 1
     model = tiny()
     with torch.no_grad():
@@ -93,7 +93,7 @@ def test_what_stands_around_a_word_is_known_above_the_embeddings_alone():
 def test_vectors_of_words_are_those_of_their_first_pieces():
     model = tiny()
     row = Sentence.of_words(["an", "unbelievably", "long", "sentence"], ["A", "B", "A", "B"], 1, "x")
-    found = judged(model, [row], "mean", None, 10)
+    found = embed_labeled(model, [row], "mean", None, 10)
     encoding = model.tokenizer.encode_batch([row.text])[0]
     places = [encoding.word_ids.index(number) for number in range(4)]
     with torch.no_grad():
@@ -108,7 +108,9 @@ def test_texts_are_probed_by_their_pooled_vectors():
     found = probe(tiny(), rows, rows, pooling="max", penalty=0.1)
     assert found.unit == "texts" and found.best.accuracy == 1 and found.known == 1
     pairs = [Row(row.text, "rain fell", row.label, row.line, row.file) for row in rows]
-    assert not np.allclose(judged(tiny(), pairs, "max", None, 9).vectors, judged(tiny(), rows, "max", None, 9).vectors)
+    assert not np.allclose(
+        embed_labeled(tiny(), pairs, "max", None, 9).vectors, embed_labeled(tiny(), rows, "max", None, 9).vectors
+    )
 
 
 def test_a_translator_is_probed_at_its_encoder():
@@ -167,14 +169,14 @@ def test_a_quarter_is_held_back_by_seed():
 
 def test_so_many_words_and_no_sentence_in_parts():
     rows = sentences(10, 1)
-    assert [len(judged(tiny(), rows, "mean", None, most).labels) for most in (1, 8, 9, 1000)] == [8, 8, 16, 80]
+    assert [len(embed_labeled(tiny(), rows, "mean", None, most).labels) for most in (1, 8, 9, 1000)] == [8, 8, 16, 80]
 
 
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
         ([], "at least one row"),
-        ([Row("a", None, "x", 1, "f"), Sentence.of_words(["a"], ["B"], 1, "f")], "one or the other"),
+        ([Row("a", None, "x", 1, "f"), Sentence.of_words(["a"], ["B"], 1, "f")], "either tagged sentences"),
         ([Row("a", None, None, 4, "f.tsv")], "f.tsv, line 4"),
         ([Row("a", None, "x", 1, "f"), Row("the cat", None, "x", 2, "f")], "All training texts have the label 'x'"),
     ],
@@ -186,7 +188,7 @@ def test_what_cannot_be_probed_is_refused_in_a_sentence(rows, words):
 
 def test_parts_that_do_not_belong_together_are_refused_in_a_sentence():
     texts = [Row("the cat", None, "x", 1, "f"), Row("rain", None, "y", 2, "f")]
-    with pytest.raises(InputError, match="labels of texts, the dev part of words"):
+    with pytest.raises(InputError, match="labels of texts, the dev rows of words"):
         probe(tiny(), texts, sentences(2, 1))
     with pytest.raises(InputError, match="such as 'X', is one of the training texts, such as 'x'"):
         probe(tiny(), texts, [Row("the cat", None, "X", 1, "f")])
@@ -210,8 +212,8 @@ def test_files_are_read_as_what_they_are(tmp_path):
     (tmp_path / "a.conll").write_text("the\tD\ncat\tN\n\nit\tP\n", encoding="utf-8")
     (tmp_path / "b.tsv").write_text("text\tlabel\nthe cat\tpets\nrain\tweather\n", encoding="utf-8")
     (tmp_path / "bad.conll").write_text("the\tD\ncat\n\nit\tP\n", encoding="utf-8")
-    assert [row.tags for row in read_labelled(tmp_path / "a.conll")] == [("D", "N"), ("P",)]
-    assert [row.label for row in read_labelled(tmp_path / "b.tsv")] == ["pets", "weather"]
+    assert [row.tags for row in read_labeled(tmp_path / "a.conll")] == [("D", "N"), ("P",)]
+    assert [row.label for row in read_labeled(tmp_path / "b.tsv")] == ["pets", "weather"]
     with pytest.raises(RowErrors):
-        read_labelled(tmp_path / "bad.conll")
-    assert len(read_labelled(tmp_path / "bad.conll", skip_bad_rows=True)) == 1
+        read_labeled(tmp_path / "bad.conll")
+    assert len(read_labeled(tmp_path / "bad.conll", skip_bad_rows=True)) == 1

@@ -6,14 +6,15 @@ import json
 import re
 
 import pytest
+import torch
 
 from conventions.sources import REPOSITORY
 from lessons.breaking import break_function, spoil
 from maskwright.core.errors import ConfigError
-from maskwright.lessons.catalogue import lesson, lessons
+from maskwright.lessons.catalog import lesson, lessons
 from maskwright.lessons.lesson import APPLICATIONS, LECTURES, Lesson
+from maskwright.lessons.recorder import LessonRecorder, tolerance
 from maskwright.lessons.running import run
-from maskwright.lessons.sheet import Sheet
 from maskwright.lessons.source import find
 
 NAMES = list(lessons())
@@ -29,7 +30,8 @@ TRAPS = (  # words of each note on a slide
     "residual is concatenated",
     "unscaled scores",
     "two decimals",
-    "splits at white space",
+    "splits at whitespace",
+    "leaves the closing [SEP] out",
     "433,000",
     "slides differ among themselves",
     "older, wrong counts",
@@ -78,12 +80,12 @@ def test_each_lesson_names_functions_of_the_toolkit_that_exist():
     for name, function in FUNCTIONS:
         owner, last = find(function)
         assert callable(getattr(owner, last)), f"{name} names {function}"
-        assert "lessons" not in function, f"{name} computes with a function of the lessons: {function}"
+        assert "lessons.topics" not in function, f"{name} computes with a function of a lesson: {function}"
 
 
 def test_a_lesson_that_raises_has_failed_and_says_why():
-    def stop(sheet: Sheet) -> None:
-        sheet.equal("one", 1, 1)
+    def stop(record: LessonRecorder) -> None:
+        record.equal("one", 1, 1)
         raise ValueError("no more chalk")
 
     broken = Lesson("x", "part", APPLICATIONS, "topic", "title", "about", (), "why?", stop)
@@ -92,7 +94,7 @@ def test_a_lesson_that_raises_has_failed_and_says_why():
 
 
 def test_a_lesson_without_a_check_has_not_passed():
-    silent = Lesson("x", "part", APPLICATIONS, "topic", "title", "about", (), "why?", lambda sheet: None)
+    silent = Lesson("x", "part", APPLICATIONS, "topic", "title", "about", (), "why?", lambda record: None)
     assert not run(silent).ok
 
 
@@ -117,9 +119,41 @@ def test_the_traps_of_the_slides_are_told(results):
     ],
 )
 def test_numbers_are_near_or_not(slide, computed, within: float, ok: bool):
-    sheet = Sheet()
-    sheet.near("x", slide, computed, within)
-    assert sheet.checks[0].ok is ok
+    record = LessonRecorder()
+    record.near("x", slide, computed, within)
+    assert record.checks[0].ok is ok
+
+
+def test_a_tolerance_grows_with_the_numbers_and_their_precision():
+    """Float32 values near 4.3 may differ by 1.43e-6 in another order of operations: 1e-6 failed on some CPUs."""
+    values = torch.tensor([4.3, -0.001])
+    assert 1.43e-6 < tolerance(values) < 1e-4
+    assert tolerance(1000 * values) == pytest.approx(1000 * tolerance(values))
+    assert tolerance(values.double()) < 1e-12 < tolerance(values) < tolerance(values.bfloat16())
+    assert tolerance(values.double(), values) == tolerance(values)
+    assert tolerance(1.7e-7) < 1e-11, "a small number needs a small tolerance"
+    assert tolerance([0.0], of := [3.0]) == tolerance(of)
+
+
+def test_two_computations_agree_up_to_rounding_and_no_further():
+    record, values = LessonRecorder(), torch.tensor([4.3, 0.5])
+    record.same("x", "the same", values, values + 1.5e-6)
+    record.same("x", "the same", values, values + 1e-3)
+    record.same("x", "the same", values, values[:1])
+    record.same("x", "the same", values, values * float("nan"))
+    assert [check.ok for check in record.checks] == [True, False, False, False]
+
+
+def test_a_failed_check_says_by_how_much():
+    record = LessonRecorder()
+    record.near("x", 0.0, 1.43e-6, 1e-6)
+    record.same("y", "the same", torch.tensor([1.0]), torch.tensor([1.01]))
+    record.off("z", "slide", 2.0, 2.1, "why")
+    assert [check.computed.replace("\N{MINUS SIGN}", "-") for check in record.checks] == [
+        "0.0000 (off by 1.43e-06, allowed 1e-06)",
+        "differ by 1e-02 (0.01, allowed 7.71e-06)",
+        "2.1000 (off by 0.1, allowed 1.6e-05)",
+    ]
 
 
 def test_what_breaks_functions_changes_what_they_give():

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
 
 SIZES = {"vocab_size": 60, "hidden_size": 12, "num_hidden_layers": 2}

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from maskwright.core.errors import ConfigError, InputError
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from maskwright.nn.linear import LayerNorm
 
 CONFIG = ModelConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
@@ -72,7 +72,7 @@ def test_labels_belong_to_sequence_heads():
         ("clasification", {}, "classification"),
         ("mlm", {"labels": 3}, "mlm"),
         (None, {"labels": ["a"]}, "labels"),
-        ("classification", {"labels": ["a", "a"]}, "different"),
+        ("classification", {"labels": ["a", "a"]}, "unique"),
         ("classification", {"labels": []}, "at least one"),
         ("classification", {"problem_type": "multi"}, "multi_label_classification"),
     ],

@@ -14,9 +14,10 @@ from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, ModelFolderError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.config_tables import CHOICES
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 
 CAUSAL = ModelConfig(
     vocab_size=150,
@@ -122,13 +123,14 @@ def test_a_classifier_on_a_decoder_keeps_its_encoder(tmp_path):
 
 @pytest.mark.parametrize(
     "changes, words",
-    [({"architectures": ["BertModel"]}, "BertLMHeadModel alone"), ({"is_decoder": False}, "must be true")],
+    [({"architectures": ["BertModel"]}, "only supported for BertLMHeadModel"), ({"is_decoder": False}, "must be true")],
 )
 def test_folders_that_mean_something_else_are_refused_in_words(changes, words, tmp_path):
     model = made()
     model.tokenizer = None
     model.save(tmp_path / "m")
-    (tmp_path / "m" / "maskwright.json").unlink()  # as another program would write it
+    for name in ("manifest.json", "maskwright.json", "README.md"):
+        (tmp_path / "m" / name).unlink()  # as another program would write it
     path = tmp_path / "m" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(ModelFolderError, match=words):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.config_tables import LIMITS, LOWEST, OPTIONAL_SIZES
 from maskwright.models.describe import parameter_count
-from maskwright.models.model import build
 from maskwright.models.presets import PRESETS, preset
 
 
@@ -26,8 +26,9 @@ def by_hand(config: ModelConfig) -> int:
     tables = (config.vocab_size + positions + config.type_vocab_size) * e + (norm * e if config.embedding_norm else 0)
     project = e * h + h if config.embedding_size else 0
     up = 2 * i if config.gated else i
-    layer = 4 * (h * h + bias * h) + norm * h + (h * up + bias * up) + (i * h + bias * h) + norm * h
-    sets = config.num_hidden_groups or config.num_hidden_layers
+    attention = 4 * h * h + bias * (4 * h if config.qkv_bias else h)
+    layer = attention + norm * h + (h * up + bias * up) + (i * h + bias * h) + norm * h
+    sets = config.num_hidden_groups * config.layers_per_group if config.num_hidden_groups else config.num_hidden_layers
     distances = config.relative_buckets * config.num_attention_heads
     at_ends = (norm * h if config.first_norm else 0) if config.norm == "pre" else 0  # final norm less the first
     return tables + project + distances + sets * layer + at_ends + (h * h + h if config.pooler else 0)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.inference.engine.engine import Engine
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.config_tables import CHOICES
 from maskwright.models.decoding.beam import Beams, search_beams
@@ -25,11 +26,11 @@ from maskwright.models.decoding.rules import (
     draw,
     highest,
     most_probable,
-    penalise,
+    penalize,
     probabilities,
 )
 from maskwright.models.decoding.search import grow
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 
 TINY = ModelConfig(
     vocab_size=30,
@@ -244,7 +245,7 @@ def test_the_nucleus_of_a_large_vocabulary_is_found_without_a_sort_of_all_and_is
 
 def test_what_was_said_becomes_less_probable_by_the_penalty():
     logits = torch.tensor([[2.0, -2.0, 1.0, 0.0]])
-    assert penalise(logits, torch.tensor([[0, 1, 1]]), 2.0).tolist() == [[1.0, -4.0, 1.0, 0.0]]
+    assert penalize(logits, torch.tensor([[0, 1, 1]]), 2.0).tolist() == [[1.0, -4.0, 1.0, 0.0]]
 
 
 def test_copies_of_a_text_are_drawn_by_their_own_numbers():
@@ -265,14 +266,14 @@ def test_copies_of_a_text_are_drawn_by_their_own_numbers():
 @pytest.mark.parametrize(
     "values, said",
     [
-        ({"temperature": 0}, "above 0.*--greedy"),
-        ({"temperature": -1.0}, "above 0"),
-        ({"temperature": 1e-310}, "0.000001 at least"),
+        ({"temperature": 0}, "at least 0.000001.*--greedy"),
+        ({"temperature": -1.0}, "at least"),
+        ({"temperature": 1e-310}, "at least 0.000001"),
         ({"top_k": 0}, "at least 1"),
         ({"top_p": 0.0}, "above 0"),
         ({"top_p": 1.5}, "at most 1"),
         ({"repetition_penalty": 0.0}, "above 0"),
-        ({"greedy": True, "top_k": 3}, "leave temperature"),
+        ({"greedy": True, "top_k": 3}, "remove temperature"),
     ],
 )
 def test_impossible_rules_are_refused_in_words(values, said):

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.decoder import decoder_config
 from maskwright.models.encoder_decoder import EncoderDecoder
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
 
 SIZES = {
@@ -121,7 +122,7 @@ def test_padded_rows_give_what_packs_give_and_every_parameter_learns(config: Mod
 
 
 def test_gradients_of_cross_attention_are_those_of_finite_differences():
-    from maskwright.nn.cross import CrossAttention, attend_across, plan_pairs
+    from maskwright.nn.cross import CrossAttention, cross_attend, plan_pairs
 
     torch.manual_seed(0)
     attention = CrossAttention(8, 2, 0.0).double()
@@ -131,7 +132,7 @@ def test_gradients_of_cross_attention_are_those_of_finite_differences():
     assert len(groups) == 1, "padding of both sides is what this is about"
     hidden, memory = (torch.randn(n, 8, dtype=torch.float64, requires_grad=True) for n in (6, 8))
     assert torch.autograd.gradcheck(
-        lambda a, b: attend_across(attention, a, memory=b, groups=groups)[0], (hidden, memory)
+        lambda a, b: cross_attend(attention, a, memory=b, groups=groups)[0], (hidden, memory)
     )
 
 
@@ -139,7 +140,7 @@ def test_gradients_of_cross_attention_are_those_of_finite_differences():
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8), st.integers(0, 2**20))
 def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[int, int]], seed: int):
     from maskwright.nn.attention import scaled_dot_product
-    from maskwright.nn.cross import CrossAttention, attend_across, plan_pairs
+    from maskwright.nn.cross import CrossAttention, cross_attend, plan_pairs
 
     generator = torch.Generator().manual_seed(seed)
     attention = CrossAttention(8, 2, 0.0).double()
@@ -148,7 +149,7 @@ def test_cross_attention_in_groups_is_attention_of_each_pair(pairs: list[tuple[i
     lengths, others = zip(*pairs, strict=True)
     hidden, memory = (torch.randn(sum(n), 8, dtype=torch.float64, generator=generator) for n in (lengths, others))
     groups = plan_pairs(lengths, others, 2, torch.device("cpu"))
-    context, weights = attend_across(attention, hidden, memory=memory, groups=groups, want_weights=True)
+    context, weights = cross_attend(attention, hidden, memory=memory, groups=groups, want_weights=True)
     assert weights is not None
     for own, other, found, shares in zip(
         hidden.split(lengths), memory.split(others), context.split(lengths), weights, strict=True
@@ -170,7 +171,7 @@ def test_one_vocabulary_is_one_table_and_two_are_two():
 def test_the_published_base_model_has_the_published_size():
     """65 million (Vaswani et al. 2017, table 3) with 37,000 tokens, biases counted."""
     with torch.device("meta"):
-        from maskwright.models.model import make_model
+        from maskwright.models.build import make_model
 
         count = make_model(preset("transformer-base"), "seq2seq").num_parameters
     assert count == 37_000 * 512 + 37_000 + 6 * (4 * (512 * 512 + 512) + 2 * 512 * 2048 + 2560 + 2 * 1024) + 6 * (
@@ -197,8 +198,8 @@ def test_the_decoder_is_causal_whatever_the_encoder_is():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"attention": "causal"}, "does not go with attention 'causal'"),
-        ({"embedding_size": 16}, "does not go with embedding_size"),
+        ({"attention": "causal"}, "does not support attention 'causal'"),
+        ({"embedding_size": 16}, "does not support embedding_size"),
         ({"decoder_start_token_id": 40}, "decoder_start_token_id is 40"),
         ({"num_decoder_layers": 0, "decoder_vocab_size": 9}, "needs a decoder"),
     ],
@@ -209,9 +210,9 @@ def test_settings_that_do_not_fit_are_named(changes: dict[str, object], message:
 
 
 def test_heads_that_do_not_fit_are_refused():
-    with pytest.raises(ConfigError, match="takes no head 'mlm'"):
+    with pytest.raises(ConfigError, match="does not support head 'mlm'"):
         build(CONFIG, "mlm")
-    with pytest.raises(ConfigError, match="has no decoder"):
+    with pytest.raises(ConfigError, match="needs a decoder"):
         build(replace(CONFIG, num_decoder_layers=0), "seq2seq")
     with pytest.raises(ConfigError, match="an encoder is needed here"):
         Model(CONFIG, "mlm")
@@ -221,10 +222,14 @@ def test_targets_that_do_not_fit_are_refused():
     model = made()
     source = Batch.from_sequences(SOURCES)
     memory = model.encode(source).hidden
-    for targets, message in (([[1]] * 3, "as many sources"), ([[40]] * 4, "id 40"), ([[1] * 25] * 4, "25 tokens")):
+    for targets, message in (
+        ([[1]] * 3, "as many non-empty sources"),
+        ([[40]] * 4, "id 40"),
+        ([[1] * 25] * 4, "25 tokens"),
+    ):
         with pytest.raises(InputError, match=message):
             model.decode(Batch.from_sequences(targets), memory, source)
-    with pytest.raises(InputError, match="padded at the right"):
+    with pytest.raises(InputError, match="padding on the right"):
         model(torch.tensor([[5, 6]]), torch.tensor([[0, 1]]), decoder_input_ids=torch.tensor([[1]]))
 
 

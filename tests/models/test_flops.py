@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from maskwright.data.batch import Batch
 from maskwright.models import flops
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from maskwright.models.presets import preset
 
 SMALL = {

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from maskwright.data.batch import Batch
-from maskwright.models.attending import pattern_of
+from maskwright.models.attention_rules import pattern_of
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from nn.costs import Largest
 
 LONG = 4096
@@ -97,7 +97,7 @@ def test_where_all_see_all_there_is_no_pattern():
 MEMORY = """
 import sys
 from dataclasses import replace
-from maskwright.models.model import build
+from maskwright.models.build import build
 from models.test_long_texts import CONFIG, packed_step
 network = {"sparse": {"attention": "big_bird"}, "dense": {"positions": "relative_key"}}[sys.argv[1]]
 model = build(replace(CONFIG, **network), "mlm").train()

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from maskwright.data.batch import Batch
+from maskwright.models.build import build
 from maskwright.models.memory import activation_bytes, training_memory
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
 from models.kept import kept_bytes
 
@@ -23,7 +24,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def kept_of(model: Model, batch: Batch, positions: torch.Tensor) -> int:
-    """Bytes that autograd keeps of a step of masked language modelling, with plain logits."""
+    """Bytes that autograd keeps of a step of masked language modeling, with plain logits."""
 
     def run() -> None:
         scores = model.mlm_logits(model.encode(batch).hidden[positions]).float()

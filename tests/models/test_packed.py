@@ -11,8 +11,8 @@ from torch.utils._pytree import tree_leaves
 
 from maskwright.core.errors import InputError
 from maskwright.data.batch import Batch
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 
 CONFIG = ModelConfig(
     vocab_size=97,

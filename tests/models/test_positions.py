@@ -9,10 +9,10 @@ import torch
 
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
-from maskwright.models.attending import rule_of
+from maskwright.models.attention_rules import rule_of
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.config_tables import CHOICES
-from maskwright.models.model import build
 from maskwright.nn.positions import sinusoidal_positions
 
 CONFIG = ModelConfig(

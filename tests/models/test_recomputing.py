@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from maskwright.data.batch import Batch
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.memory import activation_bytes
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from models.kept import kept_bytes
 
 SMALL = {

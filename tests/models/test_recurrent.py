@@ -9,11 +9,11 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
+from maskwright.models.build import build
 from maskwright.models.decoding.choice import decoder_of
 from maskwright.models.decoding.rules import Rules
 from maskwright.models.decoding.search import grow
 from maskwright.models.describe import parameter_count
-from maskwright.models.model import build
 from maskwright.models.presets import preset
 from models.recurrent_models import model, network
 
@@ -47,12 +47,12 @@ def test_from_both_ends_the_output_is_twice_a_direction_and_directions_meet_or_d
 def test_a_text_in_pieces_is_the_text_whole_when_what_was_remembered_goes_on():
     made = model()
     whole = hidden(made, ROWS)
-    first = made.read_on(Batch.from_sequences([row[:2] for row in ROWS]))
-    second = made.read_on(Batch.from_sequences([row[2:] for row in ROWS]), first.states)
+    first = made.encode_stateful(Batch.from_sequences([row[:2] for row in ROWS]))
+    second = made.encode_stateful(Batch.from_sequences([row[2:] for row in ROWS]), first.states)
     rest = second.hidden.split([len(row) - 2 for row in ROWS])
     for own, other in zip(rest, whole, strict=True):
         torch.testing.assert_close(own, other[2:])
-    forgetful = made.read_on(Batch.from_sequences([row[2:] for row in ROWS]))
+    forgetful = made.encode_stateful(Batch.from_sequences([row[2:] for row in ROWS]))
     assert not torch.allclose(forgetful.hidden, second.hidden)
 
 
@@ -157,9 +157,9 @@ def test_the_engine_leaves_recurrent_networks_to_torch():
     ("changes", "said"),
     [
         ({"recurrent": "lsmt"}, "rnn, gru, lstm"),
-        ({"attention": "window"}, "from the left"),
+        ({"attention": "window"}, "is unidirectional"),
         ({"attention": "full", "hidden_size": 13}, "even hidden_size"),
-        ({"separate_directions": True}, "from the left"),
+        ({"separate_directions": True}, "is unidirectional"),
         ({"positions": "absolute"}, "positions 'absolute'"),
         ({"classifier_act": None}, "classifier_act"),
         ({"character_width": 64}, "character_width above its hidden_size"),
@@ -173,11 +173,11 @@ def test_what_a_recurrent_network_cannot_be_is_refused(changes, said: str):
 def test_what_only_recurrent_networks_do_is_refused_elsewhere():
     with pytest.raises(ConfigError, match="recurrent"):
         network("bert-tiny", num_attention_heads=2, separate_directions=True)
-    with pytest.raises(ConfigError, match="never meet"):
+    with pytest.raises(ConfigError, match="separate directions"):
         build(network("bilstm-small"), "bilm")
     batch = Batch.from_sequences(ROWS)
-    with pytest.raises(InputError, match="remembers"):
-        model("bilstm-small", None).read_on(batch)
+    with pytest.raises(InputError, match="carry its hidden state"):
+        model("bilstm-small", None).encode_stateful(batch)
     with pytest.raises(InputError, match="no attention weights"):
         model().encode(batch, attentions=True)
 
@@ -190,7 +190,7 @@ def test_a_character_has_the_vector_of_its_word_and_words_are_what_is_read():
     assert not torch.allclose(found[1], found[4])
     spaced = hidden(made, [[2, 7, 8, 5, 5, 9, 10, 11, 3]])[0]
     torch.testing.assert_close(spaced[-1], found[-1])  # one space or two
-    with pytest.raises(ConfigError, match="guesses none"):
+    with pytest.raises(ConfigError, match="cannot predict characters"):
         build(made.config, "mlm")
 
 

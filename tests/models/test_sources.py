@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from maskwright.lessons.parts.sources import ACROSS, MASKED, SELF, attention_sources
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
-from maskwright.models.sources import ACROSS, MASKED, SELF, attention_sources
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 32}
 

@@ -15,8 +15,9 @@ from drawn_networks import SIZES, configs
 from maskwright.core.errors import InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import HEAD_NAMES, build
+from maskwright.models.model import HEAD_NAMES
 
 heads = st.sampled_from([None, *(name for name in HEAD_NAMES if name not in ("seq2seq", "bilm"))])  # of other networks
 

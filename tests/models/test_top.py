@@ -16,12 +16,12 @@ from maskwright.core.errors import ConfigError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.ready import place
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from maskwright.models.presets import preset
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.pretrain import pretrain
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.pretrain import pretrain
 from train.runs import finetuning
 from train.test_pretrain_recurrent import recurrent
 from train.test_recurrent_taggers import sentences
@@ -92,7 +92,7 @@ def test_vectors_of_its_own_stand_beside_what_the_encoder_gives():
     read = torch.cat([made.top.mix(encoded.hidden_states), made.top.words.weight[batch.input_ids]], dim=-1)
     torch.testing.assert_close(encoded.hidden, made.top.stack(read, batch.lengths).layers[-1])
     assert made.top.words.weight.shape == (SMALL["vocab_size"], 6)
-    with pytest.raises(ConfigError, match="top_embedding_size is read by top_layers"):
+    with pytest.raises(ConfigError, match="top_embedding_size is used by top_layers"):
         ModelConfig(**SMALL, mix_layers=True, top_embedding_size=6)
 
 
@@ -117,7 +117,7 @@ def test_features_of_a_pair_of_language_models_make_a_tagger(tmp_path: Path):
     assert all(torch.equal(frozen[name], value) for name, value in after.encoder.named_parameters())
     mix = storage.read_json(result.model / "maskwright.json")["training"]["mix"]
     assert sum(mix["shares"]) == pytest.approx(1) and mix["shares"] != pytest.approx([1 / 3] * 3)
-    assert "learned mix takes of each layer" in result.report.read_text()
+    assert "Scalar mix weights by layer" in result.report.read_text()
     assert result.mean["entity_f1"] > 0.4
     assert len(mw.TokenTagger.load(result.model).predict([["aberg", "ing"]])[0]) == 2
 

@@ -38,7 +38,7 @@ def test_loss_hits_and_gradients_are_those_of_the_plain_way(
     for is_plain in (False, True):
         vectors, table, bias, labels = drawn(dtype)
         inputs = (vectors, table, bias if has_bias else None, labels)
-        loss, right = plain(*inputs, smooth) if is_plain else vocabulary_loss(*inputs, most, smooth)
+        loss, right = plain(*inputs, smooth) if is_plain else vocabulary_loss(*inputs, most, smooth)[:2]
         (loss * 0.25).backward()
         found.append((loss.detach(), right, vectors.grad, table.grad, *([bias.grad] if has_bias else [])))
         assert has_bias or bias.grad is None
@@ -53,16 +53,32 @@ def test_loss_hits_and_gradients_are_those_of_the_plain_way(
 def test_what_needs_no_gradient_gets_none_and_use_alone_keeps_nothing():
     vectors, table, bias, labels = drawn()
     table.requires_grad_(False)
-    loss, right = vocabulary_loss(vectors, table, bias, labels)
+    loss, right, _ = vocabulary_loss(vectors, table, bias, labels)
     loss.backward()
     assert table.grad is None and vectors.grad is not None and bias.grad is not None and not right.requires_grad
     with torch.no_grad():
         assert not vocabulary_loss(vectors, table, bias, labels)[0].requires_grad
 
 
+@pytest.mark.parametrize("is_trained", [True, False])
+@pytest.mark.parametrize("most", [3 * VOCAB, 1000 * VOCAB])
+def test_only_scored_labels_count_as_right_and_in_their_loss(is_trained: bool, most: int):
+    vectors, table, bias, labels = drawn(torch.float32)
+    labels[::2] = (vectors @ table.T + bias).argmax(dim=-1)[::2]  # so that some are right
+    is_scored = torch.arange(POSITIONS) % 3 > 0
+    with torch.set_grad_enabled(is_trained):
+        loss, right, scored = vocabulary_loss(vectors, table, bias, labels, most, 0.1, is_scored)
+        same, _, whole = vocabulary_loss(vectors, table, bias, labels, most, 0.1)
+    wanted, wanted_right = plain(vectors[is_scored], table, bias, labels[is_scored], 0.0)
+    assert torch.equal(loss, same) and 0 < int(right) == int(wanted_right)
+    torch.testing.assert_close(scored, wanted.detach(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(whole, plain(vectors, table, bias, labels, 0.0)[0].detach(), rtol=1e-5, atol=1e-5)
+    assert not scored.requires_grad
+
+
 def test_no_positions_cost_nothing():
     vectors, table, bias, _ = drawn()
-    loss, right = vocabulary_loss(vectors[:0], table, bias, torch.zeros(0, dtype=torch.int64))
+    loss, right, _ = vocabulary_loss(vectors[:0], table, bias, torch.zeros(0, dtype=torch.int64))
     loss.backward()
     assert float(loss.detach()) == 0 and int(right) == 0 and not table.grad.any()
 
@@ -76,7 +92,7 @@ def test_scores_never_exist_whole(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_second_gradient_is_refused():
-    loss, _ = vocabulary_loss(*drawn())
+    loss, _, _ = vocabulary_loss(*drawn())
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="once"):
         loss.backward()

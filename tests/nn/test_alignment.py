@@ -39,7 +39,7 @@ def by_hand(score: str, own: Alignment, h: Tensor, c: Tensor) -> Tensor:
 
 def test_dot_products_weights_and_context_by_hand():
     own = Alignment("dot", 2)
-    context, weights = own(H.view(1, 1, 2), own.remember(C, group_of([3])))
+    context, weights = own(H.view(1, 1, 2), own.prepare(C, group_of([3])))
     total = math.exp(1) + math.exp(2) + math.exp(1)  # scores 1, 2 and 1
     expected = [math.exp(1) / total, math.exp(2) / total, math.exp(1) / total]
     assert weights.flatten().tolist() == pytest.approx(expected, abs=1e-6)
@@ -61,7 +61,7 @@ def test_the_other_scores_by_hand():
 
 
 def scored(own: Alignment) -> Tensor:
-    return own.scores(H.view(1, 1, 2), own.remember(C, group_of([3])).keys).detach().flatten()
+    return own.scores(H.view(1, 1, 2), own.prepare(C, group_of([3])).keys).detach().flatten()
 
 
 @pytest.mark.parametrize("score", SCORE_NAMES)
@@ -70,7 +70,7 @@ def scored(own: Alignment) -> Tensor:
 def test_a_score_is_its_formula_and_padding_takes_nothing(score: str, lengths: list[int], queries: int, seed: int):
     own, vectors = filled(score, 3, seed), draw(sum(lengths), 3, seed=seed)
     asking = draw(len(lengths) * queries, 3, seed=seed + 1).view(len(lengths), queries, 3)
-    context, weights = own(asking, own.remember(vectors, group_of(lengths)))
+    context, weights = own(asking, own.prepare(vectors, group_of(lengths)))
     for text, part in enumerate(vectors.split(lengths)):
         for number, h in enumerate(asking[text]):
             e = torch.stack([by_hand(score, own, h, c) for c in part])
@@ -83,5 +83,5 @@ def test_a_score_is_its_formula_and_padding_takes_nothing(score: str, lengths: l
 def test_one_layer_alone_cannot_tell_tokens_far_apart():
     own, vectors = filled("additive", 4), 50 * draw(6, 4)
     with torch.no_grad():
-        _, weights = own(draw(1, 4).view(1, 1, 4), own.remember(vectors, group_of([6])))
+        _, weights = own(draw(1, 4).view(1, 1, 4), own.prepare(vectors, group_of([6])))
     assert float(weights.max() / weights.min()) <= math.exp(2) + 1e-9

@@ -20,7 +20,7 @@ def draw(*shape, seed=0, dtype=torch.float32):
 
 
 def runs_of(lengths):
-    """A run for each sequence, neighbours of equal length joined."""
+    """A run for each sequence, neighbors of equal length joined."""
     runs, start = [], 0
     for length in lengths:
         if runs and runs[-1].length == length:

@@ -1,4 +1,4 @@
-"""Words from characters: where they begin, what filters see, and that a word knows nothing of its neighbours."""
+"""Words from characters: where they begin, what filters see, and that a word knows nothing of its neighbors."""
 
 from __future__ import annotations
 

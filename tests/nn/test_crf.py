@@ -99,7 +99,7 @@ def test_a_chain_without_words_is_left_out():
 
 def test_a_primed_crf_knows_which_tags_follow_and_begin():
     crf = LinearChainCrf(3)  # O, B, I: I follows only B
-    crf.prime(torch.tensor([0, 1, 2, 0] * 50 + [1, 2] * 20), [4] * 50 + [2] * 20)
+    crf.init_from_counts(torch.tensor([0, 1, 2, 0] * 50 + [1, 2] * 20), [4] * 50 + [2] * 20)
     assert crf.transitions[1, 2] > 0 > crf.transitions[0, 2]
     assert crf.start[2] < crf.start[1]
     emissions = torch.tensor([[0.0, -1.0, 0.5]])  # alone, I would win

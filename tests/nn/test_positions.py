@@ -9,12 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.nn.positions import (
-    binary_positions,
-    integer_positions,
-    normalised_positions,
-    sinusoidal_positions,
-)
+from maskwright.nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
 
 
 @given(st.integers(1, 400), st.integers(1, 70), st.data())
@@ -60,8 +55,8 @@ def test_the_table_is_that_of_distilbert():
 
 def test_simple_positions_are_what_their_names_say():
     assert integer_positions(4)[:, 0].tolist() == [0, 1, 2, 3]
-    assert normalised_positions(5)[:, 0].tolist() == [0, 0.25, 0.5, 0.75, 1]
-    assert normalised_positions(1).tolist() == [[0.0]] and binary_positions(1).tolist() == [[0.0]]
+    assert normalized_positions(5)[:, 0].tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert normalized_positions(1).tolist() == [[0.0]] and binary_positions(1).tolist() == [[0.0]]
     table = binary_positions(16)
     assert [int("".join(str(int(bit)) for bit in row), 2) for row in table] == list(range(16))
     assert table.diff(dim=0).abs().sum(dim=0).tolist() == [1, 3, 7, 15]

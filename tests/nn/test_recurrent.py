@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.nn.cells import CELLS, CellWeights, gru_step, lstm_step, unroll
-from maskwright.nn.reading import Reading
+from maskwright.nn.packed_recurrence import PackedRecurrence
 from maskwright.nn.recurrent import CELL_NAMES, RecurrentLayer, RecurrentStack
 from nn.packs import draw
 
@@ -19,7 +19,7 @@ LENGTHS = st.lists(st.integers(0, 7), min_size=1, max_size=6)
 
 def filled(cell: str = "lstm", num_layers: int = 1, reads: str = "both", seed: int = 3, **settings) -> RecurrentStack:
     network = RecurrentStack(cell, 4, 5, num_layers, reads=reads, **settings).eval()
-    network.initialise(torch.Generator().manual_seed(seed))
+    network.initialize(torch.Generator().manual_seed(seed))
     return network.double()
 
 
@@ -146,10 +146,10 @@ def test_from_the_right_is_from_the_left_over_the_text_turned(cell: str):
     left, right = RecurrentLayer(cell, 4, 5), RecurrentLayer(cell, 4, 5, "right")
     stack = RecurrentStack(cell, 4, 5)
     stack.layers[0] = left
-    stack.initialise(torch.Generator().manual_seed(0))
+    stack.initialize(torch.Generator().manual_seed(0))
     right.load_state_dict(left.state_dict())
     parts = [draw(length, 4, seed=length).float() for length in (3, 1, 4)]
-    found, _ = right(torch.cat(parts), Reading([3, 1, 4]))
+    found, _ = right(torch.cat(parts), PackedRecurrence([3, 1, 4]))
     turned = stack(torch.cat([part.flip(0) for part in parts]), [3, 1, 4]).layers[0]
     torch.testing.assert_close(found, torch.cat([part.flip(0) for part in turned.split([3, 1, 4])]))
 

@@ -173,7 +173,7 @@ def test_the_bias_is_that_of_mpnet():
 
 
 def test_sizes_that_cannot_be_are_refused():
-    with pytest.raises(ConfigError, match="not known"):
+    with pytest.raises(ConfigError, match="Unknown kind"):
         RelativeVectors(4, 8, "values")
     with pytest.raises(ConfigError, match="above 0"):
         RelativeVectors(0, 8)

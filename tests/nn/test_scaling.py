@@ -9,8 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.nn.attention import scaled_dot_product
-from maskwright.nn.scaling import (
+from maskwright.lessons.parts.scaling import (
     attention_weights,
     entropy,
     identities,
@@ -19,6 +18,7 @@ from maskwright.nn.scaling import (
     saturation,
     softmax_slope,
 )
+from maskwright.nn.attention import scaled_dot_product
 
 
 def test_weights_of_scores_are_those_of_attention():

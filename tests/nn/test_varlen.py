@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from maskwright.data.batch import Batch
-from maskwright.models import attending
+from maskwright.models import attention_rules as attending
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from maskwright.nn import varlen
 from maskwright.nn.attention import attend, scaled_dot_product
-from maskwright.nn.varlen import Ends
+from maskwright.nn.varlen import SequenceOffsets
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 LENGTHS = (3, 7, 7, 12)
@@ -25,7 +25,9 @@ SMALL_NETWORK = {
 }
 
 
-def by_hand(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: Ends, rate: float, causal: bool):
+def by_hand(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: SequenceOffsets, rate: float, causal: bool
+):
     """What the kernel promises, sequence by sequence."""
     assert ends.offsets.dtype == torch.int32 and ends.longest == int(ends.offsets.diff().max())
     found = []
@@ -97,7 +99,7 @@ def test_a_right_kernel_passes_the_check_and_a_wrong_one_does_not():
     assert varlen.worst_difference(by_hand, torch.bfloat16, CPU, 16) < varlen.TOLERANCE
 
     def blind_to_ends(query, key, value, ends, rate, causal):
-        everything = Ends(ends.offsets[[0, -1]], int(ends.offsets[-1]))
+        everything = SequenceOffsets(ends.offsets[[0, -1]], int(ends.offsets[-1]))
         return by_hand(query, key, value, everything, rate, causal)
 
     def without_gradient(query, key, value, ends, rate, causal):

@@ -1,4 +1,4 @@
-"""Left-to-right language modelling: which tokens are guessed, and what that costs."""
+"""Left-to-right language modeling: which tokens are guessed, and what that costs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,11 @@ def test_the_loss_is_the_mean_cross_entropy_of_the_next_token():
     shares = model.mlm_logits(model.encode(batch).hidden).log_softmax(-1)  # [tokens, vocab]
     where, right = batch.labels["clm_positions"], batch.labels["clm"]
     torch.testing.assert_close(outcome.losses["clm"], -shares[where, right].sum())
-    assert int(outcome.correct["clm"]) == int((shares[where].argmax(-1) == right).sum())
+    scored = ~torch.from_numpy(objective.recipe.masker.is_special)[right]  # the ends of texts are not
+    score = outcome.scores["clm"]
+    assert 0 < int(score.labels) == int(scored.sum()) < len(right)
+    assert int(score.correct) == int((shares[where].argmax(-1) == right)[scored].sum())
+    torch.testing.assert_close(score.loss, -shares[where, right][scored].sum())
     assert outcome.counts == {"clm": len(right)}
 
 
@@ -81,7 +85,7 @@ def test_parts_give_the_loss_and_gradients_of_the_whole(monkeypatch: pytest.Monk
         found.append((outcome, [parameter.grad for parameter in model.parameters()]))
     (whole, gradients), (parts, others) = found
     torch.testing.assert_close(parts.losses["clm"], whole.losses["clm"])
-    assert int(parts.correct["clm"]) == int(whole.correct["clm"])
+    assert int(parts.scores["clm"].correct) == int(whole.scores["clm"].correct)
     for one, other in zip(gradients, others, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
@@ -90,8 +94,14 @@ def test_the_vocabulary_is_scored_where_there_is_a_label_and_nowhere_else(monkey
     objective, batch = make("clm")
     model = model_for(objective)
     scored = []
-    original = type(model).mlm_loss
-    monkeypatch.setattr(type(model), "mlm_loss", lambda self, x, y: scored.append(len(x)) or original(self, x, y))
+    head = type(model.predictions)
+    original = head.loss
+
+    def counted(self, hidden, *others, **options):
+        scored.append(len(hidden))
+        return original(self, hidden, *others, **options)
+
+    monkeypatch.setattr(head, "loss", counted)
     objective.outcome(model, batch)
     assert scored == [len(batch.labels["clm"])]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from contracts.objectives import CLS, MASK, SEP, make, model_for
 from maskwright.core.errors import ConfigError
 from maskwright.models.config import ModelConfig
-from maskwright.objectives.denoising import Denoising, hide_spans, parted, restored, spans_of
+from maskwright.objectives.denoising import Denoising, hide_spans, random_partition, restore_spans, spans_of
 
 MARK = 3
 texts = st.lists(st.integers(5, 99), min_size=1, max_size=60)
@@ -21,7 +21,7 @@ texts = st.lists(st.integers(5, 99), min_size=1, max_size=60)
 def test_what_is_read_and_what_is_written_make_the_text_again(tokens, rate, seed):
     whole = np.array(tokens)
     seen, written = hide_spans(whole, MARK, rate, np.random.default_rng(seed))
-    assert restored(seen, written, MARK).tolist() == tokens
+    assert restore_spans(seen, written, MARK).tolist() == tokens
     marks = int((seen == MARK).sum())
     assert marks == int((written == MARK).sum()) >= 1
     assert not np.any((seen[1:] == MARK) & (seen[:-1] == MARK)), "spans touch"
@@ -43,7 +43,7 @@ def test_the_share_and_the_length_of_spans_are_as_published():
 
 def test_every_way_to_part_a_number_is_as_likely():
     rng = np.random.default_rng(0)
-    found = [tuple(parted(5, 3, rng)) for _ in range(3000)]
+    found = [tuple(random_partition(5, 3, rng)) for _ in range(3000)]
     ways = {way: found.count(way) for way in set(found)}
     assert len(ways) == 6 and all(sum(way) == 5 and min(way) >= 1 for way in ways)
     assert all(count == pytest.approx(500, rel=0.25) for count in ways.values())
@@ -57,7 +57,10 @@ def test_the_loss_is_that_of_every_token_written_given_those_before():
         shares = model.target_logits(batch).log_softmax(-1)
     right = batch.labels["denoise"]
     torch.testing.assert_close(outcome.losses["denoise"], -shares[torch.arange(len(right)), right].sum())
-    assert int(outcome.correct["denoise"]) == int((shares.argmax(-1) == right).sum())
+    hidden = (right != MASK) & (right != SEP)
+    score = outcome.scores["denoise"]
+    assert int(score.labels) == int(hidden.sum()) < len(right)
+    assert int(score.correct) == int((shares.argmax(-1) == right)[hidden].sum())
     for ids, target in zip(
         batch.input_ids.split(batch.lengths), batch.target.input_ids.split(batch.target.lengths), strict=True
     ):

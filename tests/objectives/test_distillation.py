@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.objectives.distillation import (
+    DistillationWeights,
     MaskedDistillation,
-    Mix,
     hidden_cosine_loss,
     soft_binary_loss,
     soft_target_loss,
 )
-from maskwright.objectives.pretraining import MaskedLanguageModelling
+from maskwright.objectives.pretraining import MaskedLanguageModeling
 from objectives.packing import CONFIG, batch_of, each_alone, lively, objective_of
 
 LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=4, max_size=4)
@@ -42,7 +42,7 @@ def test_the_gradient_of_soft_targets_is_t_times_the_difference_of_the_answers(
 
 
 def test_the_gradient_does_not_fade_with_the_temperature():
-    """For a large T it tends to (z - v) / classes, centred logits (Hinton et al. 2015, equation 4)."""
+    """For a large T it tends to (z - v) / classes, centered logits (Hinton et al. 2015, equation 4)."""
     student, teacher = torch.tensor([[1.0, -1.0, 0.0]], requires_grad=True), torch.tensor([[0.5, 0.5, -1.0]])
     soft_target_loss(student, teacher, 200.0).backward()
     assert student.grad is not None
@@ -75,27 +75,27 @@ def test_hidden_states_are_compared_by_direction():
     assert float(hidden_cosine_loss(student, teacher)) == pytest.approx(0 + 1 + 2)
 
 
-def distillation(mix: Mix, student_spread: float = 0.2):
+def distillation(mix: DistillationWeights, student_spread: float = 0.2):
     task = objective_of("mlm")
     teacher, student = lively(task), lively(task, student_spread)
     return MaskedDistillation(task.recipe, teacher, mix, student), student  # type: ignore[arg-type]
 
 
 def test_a_student_that_is_the_teacher_has_the_tasks_loss_alone():
-    objective, student = distillation(Mix())
+    objective, student = distillation(DistillationWeights())
     batch = batch_of(objective)
     with torch.no_grad():
         found = objective.outcome(student, batch)
-        task = MaskedLanguageModelling(objective.recipe).outcome(student, batch)
+        task = MaskedLanguageModeling(objective.recipe).outcome(student, batch)
     assert float(found.losses["mlm"]) == pytest.approx(float(task.losses["mlm"]), rel=1e-6)
     assert float(found.losses["soft"]) == pytest.approx(0, abs=1e-4)
     assert float(found.losses["hidden"]) == pytest.approx(0, abs=1e-3)
     assert found.weights == {"mlm": 2.0, "soft": 5.0, "hidden": 1.0}
-    assert int(found.correct["mlm"]) == int(task.correct["mlm"])
+    assert int(found.scores["mlm"].correct) == int(task.scores["mlm"].correct)
 
 
 def test_the_teacher_gets_no_gradient_and_the_student_all():
-    objective, student = distillation(Mix(), 0.1)
+    objective, student = distillation(DistillationWeights(), 0.1)
     torch.stack(list(objective.outcome(student, batch_of(objective)).losses.values())).sum().backward()
     assert all(parameter.grad is None for parameter in objective.teacher.parameters())
     assert all(parameter.grad is not None and bool(parameter.grad.any()) for parameter in student.parameters())
@@ -103,7 +103,7 @@ def test_the_teacher_gets_no_gradient_and_the_student_all():
 
 @pytest.mark.parametrize("hidden_weight", [0.0, 1.0])
 def test_the_losses_of_a_pack_are_the_sums_of_its_sequences(hidden_weight: float):
-    objective, student = distillation(Mix(hidden_weight=hidden_weight), 0.1)
+    objective, student = distillation(DistillationWeights(hidden_weight=hidden_weight), 0.1)
     batch = batch_of(objective)
     with torch.no_grad():
         whole, parts = objective.outcome(student, batch), [objective.outcome(student, one) for one in each_alone(batch)]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.config_tables import CHOICES
-from maskwright.models.model import build
-from maskwright.objectives.distillation import MaskedDistillation, Mix
+from maskwright.objectives.distillation import DistillationWeights, MaskedDistillation
 from objectives.packing import VOCAB, batch_of, objective_of
 
 CONFIG = ModelConfig(
@@ -43,7 +43,7 @@ def made(name, config):
         return objective, objective.network(replace(config, **settings), seed=1)
     teacher = build(replace(config, initializer_range=0.6), "mlm", seed=2)  # it has something to say
     student = build(config, "mlm", seed=1)
-    return MaskedDistillation(objective_of("mlm").recipe, teacher, Mix(), student), student
+    return MaskedDistillation(objective_of("mlm").recipe, teacher, DistillationWeights(), student), student
 
 
 @pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd", "clm", "distill"])

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.objectives.loss_explainer import explain_loss
-from maskwright.objectives.mask_demo import MASK, mask_words
+from maskwright.lessons.parts.loss_explainer import explain_loss
+from maskwright.lessons.parts.mask_demo import MASK, mask_words
 
 WORDS = ["the", "man", "went", "to", "the", "store", "to", "buy", "a", "gallon", "of", "milk"]
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from contracts.objectives import CLS, MASK, SEP, Documents
 from maskwright.core.errors import InputError
-from maskwright.objectives.carried import CarriedTokenPrediction, Carrier
-from maskwright.objectives.causal import guessed_inside
-from maskwright.objectives.lanes import LaneBatches, Lanes
+from maskwright.objectives.causal import predicted_tokens
+from maskwright.objectives.contiguous_streams import ContiguousStreams, StreamBatches
 from maskwright.objectives.masking import Masker
 from maskwright.objectives.pretraining import Recipe
+from maskwright.objectives.stateful_causal import StatefulCausalLM, StatefulLanguageModel
 from models.recurrent_models import model
 
 
@@ -32,8 +32,8 @@ def recipe(length: int = 7, **changes) -> Recipe:
     return replace(Recipe(CLS, SEP, Masker(MASK, frozenset(range(5)), 150), length), **changes)
 
 
-def lanes(length: int = 7, num_lanes: int = 3, seed: int | None = 1, **changes) -> Lanes:
-    return Lanes(Shards(), np.arange(8), recipe(length, **changes), num_lanes, seed)
+def streams(length: int = 7, num_streams: int = 3, seed: int | None = 1, **changes) -> ContiguousStreams:
+    return ContiguousStreams(Shards(), np.arange(8), recipe(length, **changes), num_streams, seed)
 
 
 def whole(frames: bool = True) -> list[int]:
@@ -42,13 +42,13 @@ def whole(frames: bool = True) -> list[int]:
 
 
 @given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 3))
-def test_an_epoch_is_the_text_cut_into_lanes_each_read_in_its_order(length: int, num_lanes: int, seed: int):
-    source, text = lanes(length, num_lanes, seed), whole()
-    parts = [source.take() for _ in range(source.stretches)]
+def test_an_epoch_is_the_text_cut_into_lanes_each_read_in_its_order(length: int, num_streams: int, seed: int):
+    source, text = streams(length, num_streams, seed), whole()
+    parts = [source.take() for _ in range(source.num_segments)]
     assert source.place.epoch == 1 and source.place.stretch == 0
     assert [begins for _, begins in parts] == [True] + [False] * (len(parts) - 1)
     rows = np.concatenate([rows[:, :-1] for rows, _ in parts] + [parts[-1][0][:, -1:]], axis=1)
-    assert rows.shape == (source.num_lanes, source.lane_tokens)
+    assert rows.shape == (source.num_streams, source.stream_tokens)
     for (before, _), (after, _) in zip(parts, parts[1:], strict=False):
         assert np.array_equal(before[:, -1], after[:, 0])  # a stretch goes on where the one before it ended
     joined = rows.flatten().tolist()
@@ -57,52 +57,52 @@ def test_an_epoch_is_the_text_cut_into_lanes_each_read_in_its_order(length: int,
 
 
 def test_without_a_seed_the_text_is_read_from_its_first_token():
-    source = lanes(50, 1, None)
+    source = streams(50, 1, None)
     assert source.take()[0][0, :20].tolist() == whole()[:20]
 
 
 def test_without_a_frame_one_token_stands_between_texts():
-    assert lanes(50, 1, None, frames=False).take()[0][0, :50].tolist() == whole(frames=False)[:50]
+    assert streams(50, 1, None, frames=False).take()[0][0, :50].tolist() == whole(frames=False)[:50]
 
 
 def test_a_place_comes_back_exactly():
-    source, again = lanes(), lanes()
-    for _ in range(source.stretches + 2):
+    source, again = streams(), streams()
+    for _ in range(source.num_segments + 2):
         source.take()
     again.restore(source.state())
-    for _ in range(source.stretches):
+    for _ in range(source.num_segments):
         (rows, begins), (others, also) = source.take(), again.take()
         assert np.array_equal(rows, others) and begins == also
 
 
 def test_a_text_too_short_for_so_many_lanes_has_fewer_and_one_token_has_none():
-    assert lanes(7, 1000).lane_tokens >= 14
+    assert streams(7, 1000).stream_tokens >= 14
 
     class One(Shards):
         def __init__(self) -> None:
             self.tokens = [np.array([], dtype=np.int64)]
 
-    with pytest.raises(InputError, match="nothing to guess"):
-        Lanes(One(), np.arange(1), recipe(frames=False), 1, 0)
+    with pytest.raises(InputError, match="no token to predict"):
+        ContiguousStreams(One(), np.arange(1), recipe(frames=False), 1, 0)
 
 
 def test_each_token_but_the_beginning_of_a_text_is_guessed_at_the_one_before_it():
-    batches = LaneBatches(lanes(), accumulation=2)
+    batches = StreamBatches(streams(), accumulation=2)
     for step in range(5):
         parts = [batches.batch(step, number) for number in range(2)]
-        assert torch.cat([part.labels["lanes"] for part in parts]).tolist() == [0, 1, 2]
+        assert torch.cat([part.labels["streams"] for part in parts]).tolist() == [0, 1, 2]
         for part in parts:
             where, right = part.labels["clm_positions"], part.labels["clm"]
             assert CLS not in right.tolist()
-            inside = guessed_inside(part)
+            inside = predicted_tokens(part)
             assert torch.equal(part.input_ids[where[inside] + 1], right[inside])
             assert set(where[~inside].tolist()) <= set(part.last_tokens.tolist())
             assert bool(part.labels["goes_on"].all()) == (step > 0)
 
 
 def carried(seed: int = 0):
-    objective = CarriedTokenPrediction(recipe())
-    return objective, Carrier(model(vocab_size=150, seed=seed)).eval()
+    objective = StatefulCausalLM(recipe())
+    return objective, StatefulLanguageModel(model(vocab_size=150, seed=seed)).eval()
 
 
 def total(objective, carrier, batches) -> float:
@@ -112,23 +112,23 @@ def total(objective, carrier, batches) -> float:
 
 def test_the_loss_of_stretches_is_that_of_the_text_read_whole():
     objective, carrier = carried()
-    source = lanes(7, 1, None)
-    stretches = [LaneBatches(source).batch(0, 0) for _ in range(source.stretches)]
-    once = LaneBatches(lanes(10_000, 1, None)).batch(0, 0)
+    source = streams(7, 1, None)
+    stretches = [StreamBatches(source).batch(0, 0) for _ in range(source.num_segments)]
+    once = StreamBatches(streams(10_000, 1, None)).batch(0, 0)
     assert total(objective, carrier, stretches) == pytest.approx(total(objective, carrier, [once]), rel=1e-5)
 
 
 def test_a_memory_that_is_carried_gives_another_loss_than_one_that_is_not():
     objective, carrier = carried()
-    source = lanes(7, 2, None)
-    stretches = [LaneBatches(source).batch(0, 0) for _ in range(3)]
+    source = streams(7, 2, None)
+    stretches = [StreamBatches(source).batch(0, 0) for _ in range(3)]
     forgotten = [one.with_labels(goes_on=torch.zeros(len(one), dtype=torch.bool)) for one in stretches]
     assert total(objective, carrier, stretches) != pytest.approx(total(objective, carrier, forgotten), rel=1e-4)
 
 
 def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_training():
     objective, carrier = carried()
-    batches = LaneBatches(lanes(7, 2))
+    batches = StreamBatches(streams(7, 2))
     first, second = batches.batch(0, 0), batches.batch(1, 0)
     carrier.train()
     objective.outcome(carrier, first)
@@ -146,9 +146,9 @@ def test_micro_batches_remember_their_own_lanes():
     objective, _ = carried()
     found = []
     for accumulation in (1, 3):
-        carrier = Carrier(model(vocab_size=150)).train()
+        carrier = StatefulLanguageModel(model(vocab_size=150)).train()
         carrier.network.eval()  # without dropout
-        batches = LaneBatches(lanes(7, 3), accumulation)
+        batches = StreamBatches(streams(7, 3), accumulation)
         losses = [
             sum(objective.outcome(carrier, batches.batch(step, n)).losses["clm"].item() for n in range(accumulation))
             for step in range(4)
@@ -161,10 +161,10 @@ def test_micro_batches_remember_their_own_lanes():
 def test_the_memory_travels_with_the_weights():
     objective, carrier = carried()
     carrier.train()
-    objective.outcome(carrier, LaneBatches(lanes(7, 2)).batch(0, 0))
-    other = Carrier(model(vocab_size=150, seed=9))
+    objective.outcome(carrier, StreamBatches(streams(7, 2)).batch(0, 0))
+    other = StatefulLanguageModel(model(vocab_size=150, seed=9))
     other.load_state_dict(carrier.state_dict())
     assert torch.equal(other.memory, carrier.memory)
-    fresh = Carrier(model(vocab_size=150))
-    fresh.load_state_dict(Carrier(model(vocab_size=150)).state_dict())
+    fresh = StatefulLanguageModel(model(vocab_size=150))
+    fresh.load_state_dict(StatefulLanguageModel(model(vocab_size=150)).state_dict())
     assert fresh.memory is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError
 from maskwright.models.presets import preset
-from maskwright.objectives.replaced import ReplacedTokenDetection, draw, play
+from maskwright.objectives.replaced import ReplacedTokenDetection, draw, replace_with_samples
 from maskwright.objectives.replaced_pair import ReplacedTokenPair, generator_config
 from maskwright.train.loop import Window
 from objectives.packing import CONFIG, MASK, batch_of, each_alone, lively, objective_of
@@ -46,7 +46,7 @@ def test_the_generator_sees_masks_alone_and_the_discriminator_none():
     right = batch.labels["mlm"].clone()
     right[::2] = (right[::2] + 1) % CONFIG.vocab_size
     logits[torch.arange(len(right)), right] = 99.0
-    played, is_replaced = play(batch, logits)
+    played, is_replaced = replace_with_samples(batch, logits)
     assert torch.equal(played.input_ids[batch.labels["mlm_positions"]], right)
     assert is_replaced.nonzero().flatten().tolist() == batch.labels["mlm_positions"][::2].tolist()
 
@@ -59,7 +59,7 @@ def test_the_loss_is_the_generators_plus_fifty_times_the_discriminators():
         outcome = objective.outcome(model, batch)
         hidden = model.generator.encode(batch).hidden[batch.labels["mlm_positions"]]
         guesses = model.generator.mlm_logits(hidden)
-        played, is_replaced = play(batch, guesses)
+        played, is_replaced = replace_with_samples(batch, guesses)
         logits = model.discriminator.logits(played)
     by_hand = sum(
         math.log1p(math.exp(-value if replaced else value))
@@ -153,7 +153,7 @@ def test_the_losses_of_a_pack_are_the_sums_of_its_sequences(name: str):
     assert len(parts) > 5
     for part, total in whole.losses.items():
         assert whole.counts[part] == sum(one.counts[part] for one in parts)
-        assert int(whole.correct[part]) == sum(int(one.correct[part]) for one in parts)
+        assert int(whole.scores[part].correct) == sum(int(one.scores[part].correct) for one in parts)
         apart = torch.stack([one.losses[part] for one in parts]).sum()
         assert float(total / whole.counts[part]) == pytest.approx(float(apart / whole.counts[part]), abs=1e-5)
 

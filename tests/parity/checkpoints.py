@@ -58,6 +58,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"embedding_size": 10, "num_hidden_groups": 2, "num_hidden_layers": 5, "hidden_act": "gelu"},
         {"embedding_size": 24, "num_hidden_groups": 1, "classifier_dropout_prob": 0.2, "type_vocab_size": 3},
         {"embedding_size": 30, "num_hidden_groups": 3, "num_hidden_layers": 3, "tie_word_embeddings": False},
+        {"embedding_size": 10, "num_hidden_groups": 2, "num_hidden_layers": 3, "inner_group_num": 2},
     ],
     "electra": [
         {"embedding_size": 10, "hidden_act": "relu", "summary_activation": "tanh", "layer_norm_eps": 1e-5},
@@ -73,6 +74,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"attention_type": "original_full", "hidden_act": "relu", "sep_token_id": 9, "classifier_dropout": 0.3},
         {"rescale_embeddings": True, "type_vocab_size": 3, "layer_norm_eps": 1e-5, "num_random_blocks": 2},
         {"tie_word_embeddings": False, "block_size": 8, "pad_token_id": 5, "num_hidden_layers": 3},
+        {"use_bias": False},
     ],
     "modernbert": [
         {"num_hidden_layers": 5, "local_attention": 8, "global_attn_every_n_layers": 2, "classifier_pooling": "mean"},

@@ -57,7 +57,7 @@ def compare_gradients(ours, theirs, name, head) -> dict[str, float]:
 
     Both sides must have moved the same parameters.
     """
-    family = family_named(name)
+    family = family_named(name).sized(ours.config)
     stored = dict(theirs.named_parameters(remove_duplicate=False))  # a tied tensor has two names
     expected = {parameter: value.grad for parameter, value in stored.items()}
     decoder = family.decoder(head)
@@ -71,7 +71,7 @@ def compare_gradients(ours, theirs, name, head) -> dict[str, float]:
             assert value.grad is None or all("position_embeddings" in one for one in names), names  # or an idle pooler
         else:
             whole = torch.cat(gradients)
-            gradient = whole.T if family.is_turned(parameter) else whole
+            gradient = whole.T if family.is_transposed(parameter) else whole
             found[f"gradient of {parameter}"] = largest(value.grad, gradient) / max(1.0, float(gradient.abs().max()))
         seen |= {id(stored[one]) for one in names}
     unseen = {one for one, value in stored.items() if id(value) not in seen and value.grad is not None}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maskwright.hub.folders import load_model
-from maskwright.models.attending import rule_of
+from maskwright.models.attention_rules import rule_of
 from parity.checkpoints import HEADS, checkpoint, labels_for, padded_rows
 from parity.comparing import compare, largest
 
@@ -27,7 +27,7 @@ class Shares:
     """Our model, with maps as transformers shows them: of a block that is listed several times, one share."""
 
     def __init__(self, model):
-        self.model, self.named_parameters = model, model.named_parameters
+        self.model, self.config, self.named_parameters = model, model.config, model.named_parameters
 
     def __call__(self, **inputs):
         out = self.model(**inputs)

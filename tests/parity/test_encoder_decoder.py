@@ -14,7 +14,7 @@ from maskwright.core.errors import ModelFolderError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.decoding.beam import Beams, search_beams
-from maskwright.models.decoding.translating import TranslatingDecoder
+from maskwright.models.decoding.translation import TranslationDecoder
 from maskwright.models.encoder_decoder import EncoderDecoder
 
 SIZES = {
@@ -136,7 +136,7 @@ def test_tables_that_are_not_shared_are_refused(tmp_path: Path):
         load_model(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     (tmp_path / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}), encoding="utf-8")
-    with pytest.raises(ModelFolderError, match="differ, and config.json says"):
+    with pytest.raises(ModelFolderError, match="differ, but config.json says"):
         load_model(tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_beams_are_theirs(tmp_path: Path, kind: str, width: int, penalty: float)
         output_scores=True,
     )
     sources = Batch.from_sequences([row[kept.bool()].tolist() for row, kept in zip(ids, mask, strict=True)])
-    decoder = TranslatingDecoder(ours, sources, 12)
+    decoder = TranslationDecoder(ours, sources, 12)
     beams = search_beams(
         decoder,
         [[config.decoder_start_token_id]] * 4,

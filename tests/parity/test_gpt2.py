@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 import transformers
 
 from maskwright.core.errors import ModelFolderError
+from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model, save_model
+from maskwright.inference.ready import place
+from maskwright.models.build import build
+from maskwright.models.decoding.causal import CausalDecoder
+from maskwright.models.decoding.rules import Rules
+from maskwright.models.decoding.search import grow
 from maskwright.models.describe import parameter_count
-from maskwright.models.model import build
 from maskwright.models.presets import preset
 from parity.checkpoints import checkpoint, labels_for, their_class
-from parity.comparing import VIEWS, compare, compare_outputs
+from parity.comparing import VIEWS, compare, compare_outputs, largest
 from parity.exact import exact
 
 FLOAT32, FLOAT64 = 5e-5, 1e-10
@@ -29,6 +35,12 @@ SETTINGS = (
         "bos_token_id": None,
         "eos_token_id": None,
     },
+)
+SCALED = {"pad_token_id": 0, "n_layer": 3, "bos_token_id": None, "eos_token_id": None}
+SCALES = (
+    {"scale_attn_by_inverse_layer_idx": True},
+    {"scale_attn_weights": False},
+    {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
 )
 # Published counts: 124.4, 354.8, 774.0 and 1557.6 million.
 COUNTS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
@@ -53,7 +65,7 @@ def loads(head, settings, folder, dtype, tolerance):
     theirs = checkpoint("gpt2", head, **settings)
     theirs.save_pretrained(folder)
     ours, report = load_model(folder)
-    assert ours.head_name == head and ours.config.family == "gpt2" and ours.config.judges_last
+    assert ours.head_name == head and ours.config.family == "gpt2" and ours.config.pools_last_token
     assert not report.new and not report.unused, report
     batch = rows(theirs.config)
     given = {
@@ -137,14 +149,59 @@ def test_old_files_without_prefix_and_with_stored_masks_load(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "setting", [{"scale_attn_by_inverse_layer_idx": True}, {"scale_attn_weights": False}, {"add_cross_attention": True}]
+    "setting", [{"scale_attn_by_inverse_layer_idx": 1}, {"scale_attn_weights": "no"}, {"add_cross_attention": True}]
 )
 def test_settings_that_are_computed_otherwise_are_refused(setting, tmp_path):
     checkpoint("gpt2", "clm", **SETTINGS[0]).save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | setting))
-    with pytest.raises(ModelFolderError, match=next(iter(setting))):
+    with pytest.raises(ModelFolderError, match="scale_attention|add_cross_attention"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("scales", SCALES, ids=["by-layer", "unscaled", "all"])
+def test_scales_of_attention_scores_are_theirs_both_ways(scales, tmp_path):
+    loads("clm", SCALED | scales, tmp_path / "theirs", torch.float32, FLOAT32)
+    ours, _ = load_model(tmp_path / "theirs")
+    save_model(ours, tmp_path / "ours")
+    again = their_class("gpt2", "clm").from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
+    assert {name: getattr(again.config, name) for name in scales} == scales
+    batch = rows(again.config)
+    with torch.no_grad():
+        found = compare_outputs(ours(**batch, **VIEWS), again(**batch, **VIEWS), batch, "clm")
+    assert max(found.values()) < FLOAT32, found
+
+
+@pytest.mark.parametrize("scales", SCALES, ids=["by-layer", "unscaled", "all"])
+def test_the_engine_and_continuations_scale_too(scales, tmp_path):
+    theirs = checkpoint("gpt2", "clm", **SCALED | scales)
+    theirs.save_pretrained(tmp_path)
+    ours, _ = load_model(tmp_path)
+    prompt = [7, 9, 11, 13, 8, 21]
+    expected = theirs.generate(torch.tensor([prompt]), max_new_tokens=8, do_sample=False)[0, 6:].tolist()
+    for _ in range(2):  # by the modules, then by the engine
+        with torch.inference_mode():
+            hidden = theirs.transformer(torch.tensor([prompt])).last_hidden_state[0]
+            assert largest(ours.encode(Batch.from_sequences([prompt])).hidden, hidden) < FLOAT32
+        (grown,) = grow(CausalDecoder(ours, [prompt], 8), [prompt], Rules(greedy=True), max_new_tokens=8, end_ids=set())
+        assert grown.ids == expected
+        place(ours, "cpu", "fp32")
+
+
+def test_upcast_attention_is_float32_attention_in_half_precision():
+    config = preset("gpt2", vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=2)
+    plain, upcast = (build(replace(config, upcast_attention=one), "clm").eval() for one in (False, True))
+    seen = []
+    for layer in upcast.encoder.layers:
+        layer.attention.out.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].dtype))
+    ids = torch.arange(1, 41)[None]
+    with torch.no_grad():
+        exact = plain(ids).logits
+        assert torch.equal(upcast(ids).logits, exact)
+        plain.compute_dtype = upcast.compute_dtype = torch.bfloat16
+        seen.clear()
+        errors = [float((model(ids).logits.float() - exact).abs().mean()) for model in (plain, upcast)]
+    assert seen == [torch.bfloat16] * 2 and errors[1] != errors[0] and errors[1] < 2 * errors[0]
 
 
 def test_what_is_added_to_hidden_states_starts_smaller():

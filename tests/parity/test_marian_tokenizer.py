@@ -18,8 +18,8 @@ pytest.importorskip("sentencepiece", reason="the library trains the models of th
 
 import maskwright as mw
 from maskwright.hub.folders import load_model
-from maskwright.inference.translate import Translating, TranslationSettings
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.inference.translate import TextTranslator, TranslationSettings
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.marian_samples import TARGETS, marian_files
 from text.tokenizer_samples import CORPUS, any_text
 
@@ -74,7 +74,11 @@ def marian_of(folder: Path, **options) -> Path:
     return folder
 
 
-KINDS = {"one table": {}, "several languages": {"codes": ("fr", "pt_br", "cmn_Hans")}, "two tables": {"two": True}}
+KINDS = {
+    "one embedding table": {},
+    "several languages": {"codes": ("fr", "pt_br", "cmn_Hans")},
+    "two tables": {"two": True},
+}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -139,7 +143,7 @@ def test_translations_are_theirs(folder: Path, both, beams: int):
     tokenizer = both[2]
     ours, report = load_model(folder)
     assert not report.new and not report.unused
-    translating = Translating(ours)
+    translating = TextTranslator(ours)
     texts = [text for text in (*CORPUS, *TARGETS) if len(tokenizer(text)["input_ids"]) < 90]
     texts = [f">>fr<< {text}" for text in texts] if ours.tokenizer.language_codes else texts
     never = [tokenizer.unk_token_id, tokenizer.pad_token_id]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskwright.tasks.qa_windows import make_windows
-from maskwright.text.squad import read_questions
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.tasks.qa.windows import make_windows
+from maskwright.text.readers.squad import read_questions
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from minilm import minilm_folder
 from tasks.questions import WORDS, ask
 from text.tokenizer_samples import CORPUS, any_text

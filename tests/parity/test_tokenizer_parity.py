@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tokenizers import models
 
 from maskwright.core.errors import InputError
-from maskwright.text.encoding import Encoding
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.encoding import Encoding
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from minilm import minilm_folder
 from text.tokenizer_samples import CORPUS, any_text, trained
 

@@ -39,7 +39,7 @@ def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path
     (only,) = tables[0]["runs"]
     assert {one["rule"] for one in only["cells"]} == {"line", "capitals", "heading"}  # nobody quotes
     assert only["cells"] != only["untrained"] and 1 < only["perplexity"] < 261
-    assert "Units that follow a rule" in (tmp_path / "out/cells.html").read_text(encoding="utf-8")
+    assert "Units by rule" in (tmp_path / "out/cells.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("given", "said"), [(["--seeds", 0], "--seeds must be 1 or more"), (["--steps", 0], "steps")])

@@ -22,7 +22,7 @@ def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     ("raised", "code", "said"),
     [
         (InputError("Set the folder."), 2, "error: Set the folder.\n"),
-        (KeyboardInterrupt(), 130, "Stopped; the same command goes on from what is finished.\n"),
+        (KeyboardInterrupt(), 130, "Stopped. Rerun the same command to resume.\n"),
     ],
 )
 def test_what_the_user_caused_ends_with_the_codes_of_the_commands(

@@ -1,4 +1,6 @@
-"""Kill training runs and compare what they end with: `python crash_harness.py pretrain --kills 50 --folder F`.
+"""Kill runs and compare what they end with: `python crash_harness.py pretrain --kills 50 --folder F`.
+
+A run is a training, or the construction of a search index.
 
 A warm parent (everything imported, no tensor touched, so that forking is safe) forks the trainer. Half of the kills
 come at a random time, half inside a random disk operation: the child then kills itself at its n-th write, sync or
@@ -26,12 +28,12 @@ from typing import Any
 import torch
 
 from maskwright.core import progress, storage
-from maskwright.train.distill import distill
-from maskwright.train.distill_config import DistillConfig
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.pretrain import pretrain
-from maskwright.train.pretrain_config import PretrainConfig
+from maskwright.train.distillation.config import DistillConfig
+from maskwright.train.distillation.distill import distill
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.config import PretrainConfig
+from maskwright.train.pretraining.pretrain import pretrain
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
 TIMES = ("tokens_per_second", "seconds", "time")
@@ -96,7 +98,7 @@ def make_corpus(path: Path) -> None:
 
 
 def make_rows(path: Path, count: int, seed: int) -> None:
-    """Labelled rows whose class can be read off their words."""
+    """Labeled rows whose class can be read off their words."""
     rng = random.Random(seed)
     lines = ["text\tlabel"]
     for _ in range(count):
@@ -127,7 +129,7 @@ def finetune_run(folder: Path) -> Callable[[Path], None]:
     make_corpus(folder / "corpus.txt")
     make_rows(folder / "train.tsv", 96, 1)
     make_rows(folder / "dev.tsv", 32, 2)
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     if not (folder / "tok").exists():
         Tokenizer.train([folder / "corpus.txt"], kind="wordpiece", vocab_size=120).save(folder / "tok")
@@ -162,6 +164,27 @@ def distill_run(folder: Path) -> Callable[[Path], None]:
     return run
 
 
+def embeddings_run(folder: Path) -> Callable[[Path], None]:
+    """A student of a sentence encoder, which is made first, in a separate process."""
+    from train.runs import sentence_teacher
+
+    corpus = folder / "corpus.txt"
+    make_corpus(corpus)
+    if not (folder / "teacher").exists() and finish(spawn(partial(sentence_teacher, corpus), folder / "teacher", None)):
+        sys.exit(f"the teacher failed: {(folder / 'error.txt').read_text()}")
+
+    def run(output: Path) -> None:
+        distill(
+            DistillConfig(
+                teacher=str(folder / "teacher"), corpus=(str(corpus),), output=output, preset="bert-tiny", model=TINY,
+                vocab_size=120, steps=14, batch_tokens=4 * 32, accumulation=2, max_length=32, checkpoint_every=3,
+                log_every=2, holdout=0.1,
+            )
+        )  # fmt: skip
+
+    return run
+
+
 def recurrent_run(folder: Path, preset: str, objective: str) -> Callable[[Path], None]:
     """Language models of recurrent cells: one whose memory goes on from step to step, or one from each end."""
     corpus = folder / "corpus.txt"
@@ -181,7 +204,7 @@ def recurrent_run(folder: Path, preset: str, objective: str) -> Callable[[Path],
 
 def translation_run(folder: Path) -> Callable[[Path], None]:
     """A translator from scratch, whose weights are the mean of those of its last epochs."""
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     rng = random.Random(3)
     for part, count in (("train", 48), ("dev", 8)):
@@ -207,18 +230,46 @@ def translation_run(folder: Path) -> Callable[[Path], None]:
     return run
 
 
+def search_run(folder: Path) -> Callable[[Path], None]:
+    """An index of several shards, and what is found in it."""
+    from maskwright.inference import search
+
+    sys.path.append(str(Path(__file__).parents[1]))  # where the tests' samples are
+    (folder / "texts").mkdir(exist_ok=True)
+    make_corpus(folder / "corpus.txt")
+    for number, document in enumerate((folder / "corpus.txt").read_text(encoding="utf-8").split("\n\n")[:6]):
+        (folder / "texts" / f"{number}.txt").write_text(document, encoding="utf-8")
+    search.SHARD_BYTES = 10  # a shard for each file
+
+    def run(output: Path) -> None:
+        from inference.samples import tiny
+        from maskwright.inference.embed import TextEncoder
+
+        torch.set_num_threads(1)
+        searcher = search.Searcher(TextEncoder(tiny(seed=1), normalize=True), passage_tokens=12)
+        hits = searcher.search(str(folder / "texts"), ["the red cat", "an old house"], 5, output / "index")
+        storage.write_json(output / "hits.json", [[hit.to_json() for hit in found] for found in hits])
+
+    return run
+
+
 RUNS = {
     "pretrain": pretrain_run,
     "finetune": finetune_run,
     "distill": distill_run,
+    "embeddings": embeddings_run,
     "translation": translation_run,
     "lstm": partial(recurrent_run, preset="lstm-small", objective="clm"),
+    "search": search_run,
     "bilm": partial(recurrent_run, preset="elmo-small", objective="bilm"),
 }
 
 
 def fingerprint(output: Path) -> dict[str, str]:
-    """SHA-256 of the final weights, and of every logged number but the times."""
+    """SHA-256 of the final weights, and of every logged number but the times; of an index, of its files and hits."""
+    if (output / "hits.json").exists():
+        files = sorted(path for path in output.rglob("*") if path.is_file() and path.name != ".lock")
+        return {path.relative_to(output).as_posix(): storage.sha256(path) for path in files}
     logs = []
     for path in sorted(output.rglob("metrics.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -271,6 +322,7 @@ def main() -> None:
     parser.add_argument("kind", choices=sorted(RUNS))
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--repeats", type=int, default=0, help="undisturbed runs that must equal the first")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     folder = arguments.folder
@@ -284,6 +336,14 @@ def main() -> None:
     rng = random.Random(arguments.seed)
     kills = identical = runs = 0
     failures: list[str] = []
+    repeated = 0
+    for number in range(arguments.repeats):
+        output = folder / f"again-{number}"
+        code = finish(spawn(run, output, None))
+        repeated += code == 0 and fingerprint(output) == wanted
+        shutil.rmtree(output, ignore_errors=True)
+    if repeated < arguments.repeats:
+        failures.append(f"{arguments.repeats - repeated} of {arguments.repeats} undisturbed runs differ from the first")
     while kills < arguments.kills:
         output = folder / f"run-{runs}"
         runs += 1
@@ -312,10 +372,12 @@ def main() -> None:
                 "kills": kills,
                 "runs": runs,
                 "identical": identical,
+                "repeats": arguments.repeats,
+                "repeated": repeated,
                 "disk_operations": calls,
                 "seconds_undisturbed": round(seconds, 2),
                 "threads": torch.get_num_threads(),
-                "weights": wanted["weights"],
+                "weights": wanted.get("weights", ""),
                 "failures": failures,
             }
         )

@@ -64,11 +64,11 @@ def test_a_page_and_a_table_show_every_layer(tmp_path, monkeypatch: pytest.Monke
     ("settings", "said"),
     [
         ({"lengths": [64, 128]}, "at least three"),
-        ({"lengths": [128, 64, 256]}, "must rise"),
+        ({"lengths": [128, 64, 256]}, "must increase"),
         ({"lengths": [64, 128, 256], "filter_width": 4}, "odd"),
         ({"lengths": [64, 128, 256], "filter_width": 65}, "at most the shortest length, 64"),
-        ({"lengths": [64, 128, 64_000_000]}, "numbers at once"),
-        ({"lengths": [64, 128, 256], "width": 10**8}, "numbers at once"),
+        ({"lengths": [64, 128, 64_000_000]}, "elements"),
+        ({"lengths": [64, 128, 256], "width": 10**8}, "elements"),
         ({"lengths": [64, 100, 256]}, "multiple"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from conventions.sources import REPOSITORY
 from maskwright.core.progress import set_quiet
 from maskwright.models.presets import preset
-from maskwright.speed.utilisation import forward_flops
+from maskwright.speed.utilization import forward_flops
 
 SCRIPT = REPOSITORY / "benchmarks" / "gpu.py"
 
@@ -30,6 +30,7 @@ def rooms(monkeypatch: pytest.MonkeyPatch):
     return importlib.import_module("gpu"), importlib.import_module("table")
 
 
+@pytest.mark.slow
 def test_every_part_is_measured_from_end_to_end(rooms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Ours alone, in one process; the network's operations are counted again."""
     flags = ["--output", str(tmp_path), "--threads", "1", "--quiet", "--only", "maskwright", *FLAGS.split()]
@@ -69,12 +70,12 @@ def test_both_contenders_see_the_same_network_and_the_page_tells_it(tmp_path: Pa
     for (part, contender), own in work.items():  # like texts, so like work, whoever is measured
         assert own == pytest.approx(work[part, "transformers"], rel=0.2), (part, contender)
     page = (tmp_path / "gpu.md").read_text()
-    assert "lowest centred cosine 1.0000" in page or "lowest centred cosine 0.99" in page
+    assert "lowest centered cosine 1.0000" in page or "lowest centered cosine 0.99" in page
 
 
 def test_utilisation_is_a_share_of_the_peak_and_empty_where_none_is_known(rooms):
     _, table = rooms
-    assert table.utilisation(494.5e12, 989e12) == 0.5 and table.utilisation(1.0, None) is None
+    assert table.utilization(494.5e12, 989e12) == 0.5 and table.utilization(1.0, None) is None
     rate = {"part": "pretrain", "size": "base", "length": 128, "kind": "auto", "name": "x", "step_seconds": 0.04,
             "tokens_of_a_step": 32768, "memory": 2e10}  # fmt: skip
     rows = [
@@ -113,14 +114,14 @@ def test_a_batch_that_does_not_fit_is_halved(rooms, monkeypatch: pytest.MonkeyPa
         def ask(self, part: str, **settings: object) -> dict:
             asked.append(settings["sequences"])
             if len(asked) < 3:
-                raise gpu.ContenderError("OutOfMemoryError: CUDA out of memory")
+                raise gpu.BackendError("OutOfMemoryError: CUDA out of memory")
             return {"fits": True}
 
         def stop(self) -> None: ...
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(gpu, "Contender", Full)
+    monkeypatch.setattr(gpu, "BackendProcess", Full)
     options = type("Options", (), {"output": Path("x"), "threads": None, "tokens": 1024})()
     contest = gpu.Contest(options, "bf16", gpu.torch.device("cpu"))
     assert contest.measure(gpu.Measurement("pretrain", "base", gpu.OURS, 128), 1.0, 60.0) == {"fits": True}
@@ -136,17 +137,17 @@ def test_a_measurement_that_hangs_is_given_up_and_its_process_begun_anew(rooms, 
 
         def ask(self, part: str, **settings: object) -> dict:
             assert stopped.wait(60)
-            raise gpu.ContenderError("maskwright ended: exit code -9")
+            raise gpu.BackendError("maskwright ended: exit code -9")
 
         def stop(self) -> None:
             stopped.set()
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(gpu, "Contender", Hanging)
+    monkeypatch.setattr(gpu, "BackendProcess", Hanging)
     contest = gpu.Contest(
         type("Options", (), {"output": Path("x"), "threads": None})(), "bf16", gpu.torch.device("cpu")
     )
-    with pytest.raises(gpu.ContenderError, match="given up after 0 seconds"):
+    with pytest.raises(gpu.BackendError, match="given up after 0 seconds"):
         contest.measure(gpu.Measurement("finetune", "base", gpu.OURS), 1.0, 0.05)
     assert not contest.children

@@ -86,6 +86,7 @@ def run(rooms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     set_quiet(False)
 
 
+@pytest.mark.slow
 def test_a_run_measures_writes_and_does_not_measure_again(run, tmp_path: Path):
     found = run("length,vocabulary", "32,64")
     for name in ("length", "vocabulary"):

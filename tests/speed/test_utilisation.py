@@ -1,4 +1,4 @@
-"""The arithmetic of utilisation, against the counts of models/flops.py and by hand; GPUs by their drivers' names."""
+"""The arithmetic of utilization, against the counts of models/flops.py and by hand; GPUs by their drivers' names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from maskwright.models import flops
 from maskwright.models.presets import preset
-from maskwright.speed.gpus import GPUS, gpu_called
-from maskwright.speed.utilisation import forward_flops, training_flops
+from maskwright.speed.gpus import GPUS, gpu_from_driver_name
+from maskwright.speed.utilization import forward_flops, training_flops
 
 
 def test_a_batch_of_one_length_is_tokens_times_the_count_of_one():
@@ -24,7 +24,7 @@ def test_lengths_count_one_by_one_and_padding_does_not():
     whole = sum(forward_flops(config, [length]) for length in (5, 70, 70, 128))
     assert forward_flops(config, [70, 5, 128, 70]) == pytest.approx(whole)
     assert forward_flops(config, [5, 128]) < forward_flops(config, [128, 128])
-    judged = training_flops(config, [9], num_judged=1) - training_flops(config, [9])
+    judged = training_flops(config, [9], num_classified=1) - training_flops(config, [9])
     assert judged == 3 * flops.sequence_head_flops(config)
 
 
@@ -54,11 +54,11 @@ def test_bert_base_at_128_by_hand():
     ],
 )
 def test_a_gpu_is_known_by_what_its_driver_calls_it(called: str, key: str):
-    assert gpu_called(called) is GPUS[key]
+    assert gpu_from_driver_name(called) is GPUS[key]
 
 
 @pytest.mark.parametrize(
     "called", ["NVIDIA H100 NVL", "NVIDIA A10G", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 Laptop GPU", ""]
 )
 def test_one_with_another_peak_is_not_taken_for_it(called: str):
-    assert gpu_called(called) is None
+    assert gpu_from_driver_name(called) is None

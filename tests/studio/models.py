@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from maskwright.hub.folders import save_model
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build
-from maskwright.models.presets import preset, written_ends
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.models.model import Model
+from maskwright.models.presets import preset, special_token_settings
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
     "the cat sat on the mat .",
@@ -105,7 +106,7 @@ def _write_pairs(folder: Path, name: str, **sizes: Any) -> Path:
         hidden_size=32,
         num_hidden_layers=1,
         **sizes,
-        **written_ends(published, own),
+        **special_token_settings(published, own),
     )
     return _save(folder, build(config, "seq2seq", seed=3), own, {"task": "translation"})
 

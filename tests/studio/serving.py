@@ -20,10 +20,11 @@ pytest.importorskip("uvicorn", reason="the extra 'studio' is not installed")
 
 import uvicorn
 
-from maskwright.studio.server import listen, server_config
-from maskwright.studio.shelf import Studio, open_shelf
-
-KEY = "the-key-of-the-test"
+from maskwright.http.limits import Limits
+from maskwright.http.listen import listen
+from maskwright.studio.guard import Keys
+from maskwright.studio.model_registry import Studio, load_models
+from maskwright.studio.server import LIMITS, server_config
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Served:
 
     studio: Studio
     port: int
+    keys: Keys = field(repr=False)
     cookie: str = field(default="", repr=False)
 
     @property
@@ -54,8 +56,8 @@ class Served:
 
     @property
     def first_address(self) -> str:
-        """The address with the key."""
-        return f"{self.origin}/?key={KEY}"
+        """An address with a key that nobody used."""
+        return f"{self.origin}/?key={self.keys.issue()}"
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -95,20 +97,21 @@ class Served:
 
 
 @contextmanager
-def serving(runs: Path, *models: str | Path) -> Iterator[Served]:
+def serving(runs: Path, *models: str | Path, limits: Limits = LIMITS) -> Iterator[Served]:
     """A studio of these model folders, listening until the block ends."""
-    studio = Studio(open_shelf([str(model) for model in models], "cpu", "fp32"), runs, "cpu", "fp32")
+    studio = Studio(load_models([str(model) for model in models], "cpu", "fp32"), runs, "cpu", "fp32")
     listening = listen(0)
     port = listening.getsockname()[1]
-    server = uvicorn.Server(server_config(studio, port, KEY))
+    keys = Keys()
+    server = uvicorn.Server(server_config(studio, port, keys, limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    served = Served(studio, port)
+    served = Served(studio, port, keys)
     try:
         deadline = time.monotonic() + 30
         while not server.started and time.monotonic() < deadline:
             time.sleep(0.01)
-        exchanged = served.request("GET", f"/?key={KEY}")
+        exchanged = served.request("GET", f"/?key={keys.issue()}")
         served.cookie = exchanged.headers["set-cookie"].partition(";")[0]
         yield served
     finally:

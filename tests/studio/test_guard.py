@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from studio.serving import KEY, Served, serving
+from studio.serving import Served, serving
 
 SECRETS = ("/", "/tokens", "/api/studio", "/static/style.css", "/static/lib/dom.js")
 
@@ -111,28 +111,54 @@ def test_without_the_cookie_nothing_is_shown(served, path, cookie):
     headers = {} if cookie is None else {"Cookie": cookie.format(name=name, value=value)}
     answer = served.request("GET", path, headers=headers)
     assert answer.status == 403
-    assert KEY.encode() not in answer.body
+    assert b"key=" not in answer.body
 
 
 def test_the_key_becomes_a_cookie_that_no_script_sees_and_leaves_the_address(served):
-    answer = served.request("GET", f"/tokens?a=b&key={KEY}&c=d")
+    key = served.keys.issue()
+    answer = served.request("GET", f"/tokens?a=b&key={key}&c=d")
     assert answer.status == 303
     assert answer.headers["location"] == "/tokens?a=b&c=d"
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie
-    assert KEY not in answer.headers["set-cookie"]
+    assert key not in answer.headers["set-cookie"]
 
 
-@pytest.mark.parametrize("key", ["", "wrong", KEY[:-1], KEY + "x", KEY.upper(), "%00", "%ff"])
-def test_a_wrong_key_is_no_key(served, key):
-    answer = served.request("GET", f"/?key={key}")
+@pytest.mark.parametrize("change", ["", "wrong", "{short}", "{key}x", "{upper}", "%00", "%ff", "{key}%00"])
+def test_a_wrong_key_is_rejected_and_spends_nothing(served, change):
+    key = served.keys.issue()
+    wrong = change.format(key=key, short=key[:-1], upper=key.upper())
+    answer = served.request("GET", f"/?key={wrong}")
     assert answer.status == 403 and "set-cookie" not in answer.headers
+    assert served.request("GET", f"/?key={key}").status == 303
+
+
+def test_a_key_is_spent_by_its_first_use(served):
+    key = served.keys.issue()
+    assert served.request("HEAD", f"/?key={key}").status == 403  # asks for nothing, so it spends nothing
+    assert served.request("GET", f"/?key={key}", headers={"Origin": "http://evil.example"}).status == 403
+    assert served.request("GET", f"/?key={key}").status == 303
+    again = served.request("GET", f"/?key={key}")
+    assert again.status == 403 and "set-cookie" not in again.headers
+    assert b"used before" in again.body
+
+
+def test_a_browser_that_is_in_opens_any_address_again_and_spends_no_key(served):
+    key = served.keys.issue()
+    assert served.get(f"/tokens?key={key}").headers["location"] == "/tokens"
+    assert served.get("/tokens?key=spent-long-ago").headers["location"] == "/tokens"
+    assert served.request("GET", f"/?key={key}").status == 303
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example", "///evil.example//"])
 def test_the_exchange_leads_nowhere_else(served, path):
-    location = served.request("GET", f"{path}?key={KEY}").headers["location"]
+    location = served.request("GET", f"{path}?key={served.keys.issue()}").headers["location"]
     assert location.startswith("/") and not location.startswith(("//", "/\\"))
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    page = served.request("GET", f"{path}?a='%22><script>&key={served.keys.issue()}", headers=followed)
+    assert page.status == 200 and page.body.count(b"<") == 4
+    assert b"<script" not in page.body
+    assert b"url=" + location.encode() in page.body
 
 
 @pytest.mark.parametrize("path", ["/tokens", "/api/studio", "/nothing", "/static/nothing.js", "/static/theme.js"])

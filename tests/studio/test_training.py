@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from maskwright.train.run import RunFolder
 from studio.models import write_masked
 from studio.serving import Served, serving
-from train.runs import labelled
+from train.runs import labeled
 
 GOOD = b"text\tlabel\n" + b"the cat sat\tanimal\nthe river rose\tplace\n" * 12
 
@@ -63,7 +64,10 @@ def watch(served: Served, name: str, until, seconds: float = 240) -> dict:
 def test_a_file_is_kept_and_described(served):
     name = upload(served, GOOD)
     assert upload(served, GOOD) == name
-    assert (served.studio.runs / ".studio" / "uploads" / name).read_bytes() == GOOD
+    path = served.studio.runs / ".studio" / "uploads" / name
+    assert path.read_bytes() == GOOD
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (path.parent, path.parent.parent)] == [0o700, 0o700]
     found = served.post("/api/train/check", {"file": name, "task": "classification"}).json()
     assert found["rows"] == 24 and found["labels"] == [["animal", 12], ["place", 12]]
     assert found["first"][0] == ["the cat sat", "", "animal"]
@@ -147,6 +151,17 @@ def test_no_address_of_a_report_leads_out_of_the_folder(served, name):
     assert b"SECRET" not in answer.body
 
 
+def test_the_recipe_of_a_training_is_private(served, monkeypatch):
+    """In a folder of an earlier version, which anyone could read."""
+    folder = served.studio.runs / ".studio"
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+    monkeypatch.setattr(served.studio.jobs, "start", lambda name, words: None)
+    begin(served, "private", upload(served, GOOD))
+    mode = (folder / "private.toml").stat().st_mode
+    assert stat.S_IMODE(mode) == 0o600 and stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 def test_links_are_not_listed(served):
     assert "link" not in [run["name"] for run in served.get("/api/runs").json()["runs"]]
 
@@ -190,7 +205,7 @@ def test_a_log_with_numbers_that_json_does_not_have_is_shown(served):
 
 @pytest.mark.slow
 def test_a_training_runs_in_its_own_process_and_its_model_is_opened(served, tmp_path):
-    file = upload(served, labelled(tmp_path / "rows.tsv", 60, 1).read_bytes())
+    file = upload(served, labeled(tmp_path / "rows.tsv", 60, 1).read_bytes())
     begin(served, "first", file, epochs=2, batch_size=8)
     job = served.studio.jobs.get("first")
     assert job is not None and job.process.pid != os.getpid()
@@ -221,7 +236,7 @@ def test_a_training_runs_in_its_own_process_and_its_model_is_opened(served, tmp_
 
 @pytest.mark.slow
 def test_a_training_stops_saves_and_goes_on_to_the_same_end(served, tmp_path):
-    file = upload(served, labelled(tmp_path / "rows.tsv", 400, 2).read_bytes())
+    file = upload(served, labeled(tmp_path / "rows.tsv", 400, 2).read_bytes())
     settings = {"epochs": 6, "batch_size": 4}
     begin(served, "stopped", file, **settings)
     watch(served, "stopped", lambda run: any(record.get("loss") for record in run["curves"].get("seed-0", [])))
@@ -259,17 +274,20 @@ def test_the_command_says_its_address_and_leaves_by_a_signal(tmp_path):
     from http.client import HTTPConnection
 
     # A shell lets what it starts behind "&" ignore Ctrl-C, and children inherit that.
-    heard = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    run = [sys.executable, "-c", heard + "runpy.run_module('maskwright', run_name='__main__', alter_sys=True)"]
+    window_logits = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    run = [sys.executable, "-c", window_logits + "runpy.run_module('maskwright', run_name='__main__', alter_sys=True)"]
     words = [*run, "studio", "--no-browser", "--port", "0", "--runs", tmp_path, "--json"]
     with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = json.loads(process.stdout.readline())["address"]
-        assert address.startswith("http://127.0.0.1:") and "key=" in address
-        host = address.split("/")[2]
-        connection = HTTPConnection(host, timeout=30)
-        connection.request("GET", address.partition(host)[2])
-        assert connection.getresponse().status == 303
+        addresses = [json.loads(process.stdout.readline())["address"]]
+        assert addresses[0].startswith("http://127.0.0.1:") and "key=" in addresses[0]
+        host = addresses[0].split("/")[2]
+        for status in (303, 403):  # a key works once
+            connection = HTTPConnection(host, timeout=30)
+            connection.request("GET", addresses[0].partition(host)[2])
+            assert connection.getresponse().status == status
+        addresses.append(json.loads(process.stdout.readline())["address"])  # for the next browser
+        assert addresses[1].startswith(f"http://{host}/?key=") and addresses[1] != addresses[0]
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=60)
     assert process.returncode == 130

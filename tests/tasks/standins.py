@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from maskwright.text.tables import Row
+from maskwright.text.readers.tables import Row
 
 
 def row(text, label=None, text_pair=None, line=1, file="rows.tsv"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.abstention import abstain, risk_coverage
+from maskwright.tasks.evaluation.abstention import abstain, risk_coverage
 
 
 def test_a_curve_by_hand():
@@ -54,7 +54,7 @@ def test_what_cannot_be_a_curve_or_a_risk():
         risk_coverage([], [])
     with pytest.raises(InputError, match="one confidence"):
         risk_coverage([0.5], [True, False])
-    with pytest.raises(InputError, match="between 0 and 1"):
+    with pytest.raises(InputError, match="from 0 to 1"):
         risk_coverage([0.5], [True]).at_risk(2)
 
 

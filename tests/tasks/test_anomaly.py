@@ -14,11 +14,11 @@ from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.autoencoder import AutoencoderHead
 from maskwright.models.config import ModelConfig
-from maskwright.models.initialisation import initialise
+from maskwright.models.initialization import initialize
 from maskwright.tasks import Anomaly, task_from_json, task_of_model
-from maskwright.tasks.anomaly import Featured, FeaturedWindows
-from maskwright.tasks.long_texts import LongTexts
-from maskwright.train.finetune import fit
+from maskwright.tasks.anomaly.task import FeaturedWindows, FeatureExamples
+from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.train.finetuning.finetune import fit
 from tasks.standins import row
 
 SIZE = 16
@@ -26,11 +26,11 @@ SIZE = 16
 
 def head(seed: int = 1) -> AutoencoderHead:
     found = AutoencoderHead(ModelConfig(vocab_size=10, hidden_size=SIZE, num_attention_heads=2))
-    initialise(found, 0.2, seed)
+    initialize(found, 0.2, seed)
     return found
 
 
-def learnt(vectors: torch.Tensor, steps: int = 300) -> AutoencoderHead:
+def learned(vectors: torch.Tensor, steps: int = 300) -> AutoencoderHead:
     found = head()
     found.fit_scale(vectors)
     optimizer = torch.optim.AdamW([p for p in found.parameters() if p.requires_grad], lr=1e-2)
@@ -71,7 +71,7 @@ def test_what_it_has_learnt_comes_through_and_what_is_shifted_does_not():
     generator = torch.Generator().manual_seed(0)
     basis = torch.randn(3, SIZE, generator=generator)
     normal = samples(200, 1, basis)
-    found = learnt(normal)
+    found = learned(normal)
     other = samples(100, 3, torch.randn(3, SIZE, generator=generator))
     with torch.no_grad():
         known, new, strange = found(normal), found(samples(100, 2, basis)), found(other)
@@ -129,9 +129,9 @@ def logits_of(*errors):
 def test_the_threshold_is_a_quantile_of_normal_errors_or_the_best_f1():
     task = Anomaly.from_rows(rows_of("n", "n", "x"))
     errors = logits_of(1.0, 2.0, 3.0, 4.0, 5.0)
-    task.settle(errors, task.examples(rows_of("n", "n", "n", "n", "n"), tokenizer(), 16))
+    task.tune_threshold(errors, task.examples(rows_of("n", "n", "n", "n", "n"), tokenizer(), 16))
     assert task.threshold.value == pytest.approx(np.quantile([1, 2, 3, 4, 5], 0.95))
-    task.settle(errors, task.examples(rows_of("n", "n", "n", "x", "x"), tokenizer(), 16))
+    task.tune_threshold(errors, task.examples(rows_of("n", "n", "n", "x", "x"), tokenizer(), 16))
     assert task.threshold.value == 3.5
     assert [answer["is_rare"] for answer in task.decode(errors)] == [False, False, False, True, True]
     assert Anomaly("n").decode(errors)[0] == {"score": 1.0, "is_rare": None, "threshold": None}
@@ -144,7 +144,7 @@ def test_rows_that_chose_the_threshold_are_scored_with_others():
     examples = task.examples(rows, tokenizer(), 16)
     errors = torch.linspace(0, 1, 40)[:, None] + torch.tensor([label == "x" for label in labels])[:, None] * 0.3
     before = task.score(errors, examples).metrics
-    task.settle(errors, examples)
+    task.tune_threshold(errors, examples)
     assert task.score(errors, examples).metrics == before
     fresh = task.examples([row(f"new {number}", label) for number, label in enumerate(labels)], tokenizer(), 16)
     own = task.score(errors, fresh).metrics
@@ -161,7 +161,7 @@ def trained(folder: Path):
     model = tiny("anomaly")
     before = {name: tensor.clone() for name, tensor in model.encoder.state_dict().items()}
     examples = task.prepare(model, task.examples(rows, tokenizer(), 24))
-    task.prime(model, examples)
+    task.init_from_counts(model, examples)
     fit(model, task, examples, epochs=20, lr=1e-2, batch_size=8, precision="fp32")
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.encoder.state_dict().items())
     return task, model, examples
@@ -169,7 +169,7 @@ def trained(folder: Path):
 
 def test_the_encoder_stays_and_known_vectors_give_the_same_errors(tmp_path: Path):
     task, model, examples = trained(tmp_path)
-    assert isinstance(examples, Featured) and examples.features is not None
+    assert isinstance(examples, FeatureExamples) and examples.features is not None
     plain = task.examples(examples.rows, tokenizer(), 24)
     assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
     assert float(task.logits(model, examples).mean()) < 0.5
@@ -177,7 +177,7 @@ def test_the_encoder_stays_and_known_vectors_give_the_same_errors(tmp_path: Path
 
 def test_a_folder_brings_errors_and_threshold_back(tmp_path: Path):
     task, model, examples = trained(tmp_path)
-    task.settle(task.logits(model, examples), examples)
+    task.tune_threshold(task.logits(model, examples), examples)
     model.save(tmp_path / "model", facts=task.to_json())
     loaded, report = load_model(tmp_path / "model")
     again = task_of_model(loaded, read_facts(tmp_path / "model"))
@@ -188,7 +188,7 @@ def test_a_folder_brings_errors_and_threshold_back(tmp_path: Path):
 
 
 def test_labels_are_not_what_its_padded_call_takes():
-    with pytest.raises(InputError, match="takes no labels"):
+    with pytest.raises(InputError, match="needs no labels"):
         tiny("anomaly")(input_ids=torch.tensor([[5, 6, 7]]), labels=torch.tensor([1]))
 
 
@@ -217,9 +217,9 @@ def test_the_error_of_a_long_text_is_pooled_from_its_windows_by_hand(pool):
         found = task.logits(model, way)
         assert torch.allclose(found.flatten(), torch.stack([alone[0, 0], by_hand]), atol=1e-5)
         answer = task.predict(model, way)[1]
-        loudest = answer["loudest"]
-        assert loudest["windows"] == len(alone) - 1 and loudest["window"] == int(alone[1:].argmax())
-        assert loudest["score"] == pytest.approx(float(alone[1:].max()), abs=1e-5)
+        top_window = answer["loudest"]
+        assert top_window["windows"] == len(alone) - 1 and top_window["window"] == int(alone[1:].argmax())
+        assert top_window["score"] == pytest.approx(float(alone[1:].max()), abs=1e-5)
         assert answer["score"] == pytest.approx(float(by_hand), abs=1e-5)
 
 
@@ -229,7 +229,7 @@ def test_a_batch_has_the_vectors_of_its_own_windows_and_counts_rows(pool):
     model = tiny("anomaly")
     examples = task.for_training(task.examples(long_rows(), tokenizer(), 12))
     known = task.prepare(model, examples)
-    task.prime(model, known)
+    task.init_from_counts(model, known)
     assert torch.allclose(model.head.center, known.features.mean(0))
     chosen = [2, 0, 3]
     plain = task.outcome(model.eval(), examples.batch(chosen))
@@ -245,7 +245,7 @@ def test_texts_that_fit_are_learnt_as_without_windows():
     for task in (Anomaly("n"), Anomaly("n", long=LongTexts())):
         model = tiny("anomaly")
         examples = task.prepare(model, task.for_training(task.examples(rows, tokenizer(), 48)))
-        task.prime(model, examples)
+        task.init_from_counts(model, examples)
         fit(model, task, examples, epochs=3, lr=1e-2, batch_size=4, precision="fp32")
         found.append(task.logits(model, examples))
     assert torch.equal(*found)
@@ -256,7 +256,7 @@ def test_windows_of_strange_words_stand_out_and_the_setting_is_kept(tmp_path: Pa
     task = Anomaly.from_rows(rows, long="windows", pool="max", stride=2)
     model = tiny("anomaly")
     examples = task.prepare(model, task.for_training(task.examples(rows, tokenizer(), 12)))
-    task.prime(model, examples)
+    task.init_from_counts(model, examples)
     fit(model, task, examples, epochs=60, lr=1e-2, batch_size=4, precision="fp32")
     strange = row(rows[0].text + "penguins flightless birds gallon milk penguins ! " + rows[0].text)
     answer = task.predict(model, task.examples([strange], tokenizer(), 12))[0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.tasks import Classification, Tagging, task_from_json
-from maskwright.tasks.calibration import (
+from maskwright.tasks.evaluation.calibration import (
     LEAST,
     MOST,
     Decisions,
@@ -20,11 +20,11 @@ from maskwright.tasks.calibration import (
     cross_entropy,
     cross_probabilities,
     fit_temperature,
-    honest_probabilities,
+    out_of_fold_probabilities,
     probabilities,
 )
-from maskwright.tasks.examples import Examples
-from maskwright.tasks.metrics import ece, ece_equal_mass
+from maskwright.tasks.evaluation.metrics import ece, ece_equal_mass
+from maskwright.tasks.rows.examples import Examples
 from tasks.standins import row
 
 
@@ -61,7 +61,7 @@ def test_rows_that_are_all_right_or_all_chance_do_not_determine_it():
     assert right.value == pytest.approx(LEAST) and right.is_at_limit
     assert chance.value == pytest.approx(MOST) and chance.is_at_limit
     assert not fit_temperature(overconfident()).is_at_limit
-    with pytest.raises(InputError, match="known labels"):
+    with pytest.raises(InputError, match="labeled rows"):
         fit_temperature(Decisions(np.zeros((0, 2)), np.zeros(0, dtype=int), []))
 
 
@@ -114,12 +114,12 @@ def test_the_order_of_rows_changes_no_error(order):
 def test_rows_that_fitted_the_temperature_are_judged_by_that_of_the_other_half():
     decisions = overconfident(num=60)
     own = fit_temperature(decisions)
-    crossed = honest_probabilities(decisions, own)
+    crossed = out_of_fold_probabilities(decisions, own)
     assert np.array_equal(crossed, cross_probabilities(decisions))
     assert not np.allclose(crossed, probabilities(decisions.logits, own.value))
     foreign = Temperature(own.value, frozenset({"another row"}))
-    assert np.array_equal(honest_probabilities(decisions, foreign), probabilities(decisions.logits, own.value))
-    assert np.array_equal(honest_probabilities(decisions, None), probabilities(decisions.logits))
+    assert np.array_equal(out_of_fold_probabilities(decisions, foreign), probabilities(decisions.logits, own.value))
+    assert np.array_equal(out_of_fold_probabilities(decisions, None), probabilities(decisions.logits))
 
 
 def test_rows_of_one_text_are_in_one_half():
@@ -154,7 +154,7 @@ def test_a_task_keeps_its_temperature_and_reports_less_error():
 def test_a_model_without_classes_is_not_calibrated():
     from maskwright.tasks import Regression
 
-    with pytest.raises(InputError, match="no probabilities"):
+    with pytest.raises(InputError, match="no class probabilities"):
         Regression().calibrate(torch.zeros(1, 1), examples_of(overconfident(num=1)))
 
 

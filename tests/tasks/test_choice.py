@@ -15,12 +15,12 @@ from inference.samples import tiny, tokenizer
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RowErrors
 from maskwright.inference.predict import Predictor
 from maskwright.tasks import Choice, task_of_model
-from maskwright.tasks.choice_examples import tokenize_choices
-from maskwright.tasks.long_texts import LongTexts
-from maskwright.text.choices import ChoiceRow, choices_of
-from maskwright.text.encoding import TextCounts
-from maskwright.train.finetune import fit
-from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.tasks.choice.examples import tokenize_choices
+from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.text.readers.choices import ChoiceRow, choices_of
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import fit
 
 
 def row(context: str, *choices: str, label: int | None = 0, question: str = "", line: int = 1) -> ChoiceRow:
@@ -108,8 +108,8 @@ def test_the_longer_side_is_cut_and_rows_with_a_cut_choice_are_counted():
     assert (found.num_truncated, counts.cut_texts, counts.texts) == (2, 3, 6)
     whole = tokenizer()("a", "cats").ids
     assert found.input_ids[1].tolist()[-2:] == whole[-2:], "the short choice stays whole; the context is cut"
-    assert "2 of 3 train rows" in Choice().remarks(found, "train", 12)[0]
-    assert not Choice().remarks(examples(), "train", 48)
+    assert "2 of 3 train rows" in Choice().notes(found, "train", 12)[0]
+    assert not Choice().notes(examples(), "train", 48)
 
 
 def test_metrics_by_hand():
@@ -141,7 +141,7 @@ def test_rows_without_a_usable_answer_are_named_or_left_out():
         Choice().examples(bad, tokenizer(), file="f.jsonl")
     assert [(fault.line, fault.reason) for fault in error.value.rows] == [
         (5, "is missing"),
-        (6, "3 is none of the 3 choices"),
+        (6, "3 is out of range for 3 choices (counted from 0)"),
     ]
     with pytest.raises(RowErrors):
         Choice.from_rows(ROWS, bad)
@@ -159,9 +159,9 @@ def test_rows_without_a_usable_answer_are_named_or_left_out():
     ("item", "words"),
     [
         ({"context": "c", "choices": ["a", " "], "label": 0}, "choice 1"),
-        ({"context": "c", "choices": ["a"], "label": 0}, "1 of at least two"),
-        ({"context": "c", "choices": ["a", "b"], "label": 2}, "none of the 2 choices"),
-        ({"context": "c", "choices": ["a", "b"], "label": -1}, "not the number of a choice"),
+        ({"context": "c", "choices": ["a"], "label": 0}, "has 1 choices"),
+        ({"context": "c", "choices": ["a", "b"], "label": 2}, "out of range for 2 choices"),
+        ({"context": "c", "choices": ["a", "b"], "label": -1}, "not the index of a choice"),
         ({"context": "c", "choices": ["a", "b"]}, "label is missing"),
         ({"context": " ", "choices": ["a", "b"], "label": 0}, "neither context nor question"),
         ({"context": "c", "choices": ["a", "b", "d"], "label": 0}, "there are 3 choices, and 2 is what most"),
@@ -177,7 +177,7 @@ def test_rows_from_memory_are_held_to_the_rules_of_a_file(item, words):
 
 def test_a_text_without_choices_is_refused_in_words():
     predictor = Predictor(tiny("choice"), Choice())
-    with pytest.raises(InputError, match="nothing to choose"):
+    with pytest.raises(InputError, match="needs choices"):
         predictor.predict(["the cat"])
 
 
@@ -185,7 +185,7 @@ def test_a_text_without_choices_is_refused_in_words():
 def test_settings_of_other_tasks_are_refused(tmp_path, settings):
     with pytest.raises(ConfigError, match=f"'{next(iter(settings))}' is for .*, not choice"):
         FinetuneConfig(train=tmp_path / "a.jsonl", output=tmp_path / "o", task="choice", model="m", **settings)
-    with pytest.raises(InputError, match="no columns"):
+    with pytest.raises(InputError, match="no column mapping"):
         Choice.read(tmp_path / "a.jsonl", columns={"text": "body"})
 
 
@@ -239,8 +239,8 @@ def test_cross_validation_runs():
         ("ab", [0], "list of"),
         (X, [0], "as many"),
         (X, "0120", "list of numbers"),
-        (X, [0, 1, 2, 7], "7 is none of the 3 choices"),
-        (X, [0, 1, 2, 0.5], "not the number of a choice"),
+        (X, [0, 1, 2, 7], "7 is out of range for 3 choices"),
+        (X, [0, 1, 2, 0.5], "not the index of a choice"),
         ([("a", ["b", "c"]), ("a", ["b", "c", "d"])], [0, 0], "there are 3 choices"),
         ([("a", ["b", ""])], [0], "choice 1"),
         ([], [], "empty"),
@@ -307,7 +307,7 @@ def test_training_reads_so_many_windows_and_no_more():
     task = Choice(LongTexts(stride=3, max_windows=2))
     found = task.for_training(task.examples(LONG_ROWS, tokenizer(), 24))
     assert found.windows.num_windows.max() == 2 and len(found) == 2
-    assert any("left out in training" in line for line in task.remarks(found, "train", 24))
+    assert any("skipped in training" in line for line in task.notes(found, "train", 24))
     assert Choice.from_json(task.to_json()).long == task.long and "long" not in Choice().to_json()
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks import Classification, task_from_json
-from maskwright.tasks.class_labels import balanced_weights, sort_labels, split_labels
-from maskwright.tasks.errors import confusion_matrix, worst_errors
+from maskwright.tasks.classification.labels import balanced_weights, sort_labels, split_labels
+from maskwright.tasks.evaluation.errors import confusion_matrix, worst_errors
 from tasks.standins import SumModel, Words, row
 
 

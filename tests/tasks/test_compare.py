@@ -8,10 +8,10 @@ import torch
 
 from maskwright.core.errors import InputError
 from maskwright.tasks import Choice, Classification, Regression, Tagging
-from maskwright.tasks.compare import compare, rate
-from maskwright.tasks.examples import Examples
-from maskwright.tasks.significance import bootstrap_scores, mcnemar, permutation_test
-from maskwright.tasks.similarity import Similarity
+from maskwright.tasks.evaluation.compare import compare, rate
+from maskwright.tasks.evaluation.significance import bootstrap_scores, mcnemar, permutation_test
+from maskwright.tasks.rows.examples import Examples
+from maskwright.tasks.similarity.task import Similarity
 from tasks.standins import row
 
 
@@ -35,7 +35,7 @@ def test_classifiers_are_compared_by_accuracy_and_mcnemar():
 
 def test_a_small_difference_is_told_as_chance_and_none_as_none():
     found = compare(classified([True] * 10 + [False] * 2), classified([True] * 9 + [False] * 3))
-    assert not found.is_significant and "do not tell which is better" in found.sentence("A", "B")
+    assert not found.is_significant and "not significant on these" in found.sentence("A", "B")
     same = compare(classified([True, False]), classified([True, False]))
     assert same.sentence("A", "B").startswith("A and B have the same accuracy") and same.permutation_p == 1.0
 
@@ -58,7 +58,7 @@ def test_numbers_and_several_labels_have_parts_that_make_their_metric():
 
 def test_taggers_are_compared_by_entities_of_whole_sentences():
     from inference.samples import tiny
-    from maskwright.text.tagged import Sentence
+    from maskwright.text.readers.tagged import Sentence
 
     task = Tagging(["O", "B-X", "I-X"])
     model = tiny("tagging", labels=task.labels)
@@ -98,8 +98,8 @@ def test_the_permutation_test_rejects_true_hypotheses_as_often_as_it_says():
 
 def test_choices_are_compared_by_accuracy():
     from inference.samples import tokenizer
-    from maskwright.tasks.choice_examples import tokenize_choices
-    from maskwright.text.choices import ChoiceRow
+    from maskwright.tasks.choice.examples import tokenize_choices
+    from maskwright.text.readers.choices import ChoiceRow
 
     rows = [ChoiceRow("she", "", ("a", "cats", "fell"), place % 3, place, "rows.jsonl") for place in range(9)]
     examples = tokenize_choices(rows, tokenizer(), None, torch.arange(9) % 3)

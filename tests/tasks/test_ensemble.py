@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.ensemble import mean_probabilities, mean_scores
+from maskwright.tasks.evaluation.ensemble import mean_probabilities, mean_scores
 
 logits = arrays.arrays(np.float64, (3, 4, 5), elements=st.floats(-20, 20))
 
@@ -66,11 +66,11 @@ def test_probabilities_of_several_labels_need_not_sum_to_one():
     [
         ([], None, "at least one"),
         ([[[0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]], None, "model 1 have the shape"),
-        ([[[np.nan, 0.5]]], None, "model 0 hold a number that is not finite"),
-        ([[[2.0, -1.0]]], None, "model 0 are no probabilities"),
+        ([[[np.nan, 0.5]]], None, "model 0 contain a number that is not finite"),
+        ([[[2.0, -1.0]]], None, "model 0 are not probabilities"),
         ([[[0.5, 0.6]]], None, "rows that sum to 1"),
         ([[0.5, 0.5]], None, "1 dimensions"),
-        ([[[0.5, 0.5]]], [1, 2], "as many weights"),
+        ([[[0.5, 0.5]]], [1, 2], "one per model"),
         ([[[0.5, 0.5]]], [0], "not all 0"),
         ([[[0.5, 0.5]]] * 2, [2, -1], "not negative"),
         ([[[0.5, 0.5]]], [np.inf], "finite"),

@@ -1,4 +1,4 @@
-"""Texts for texts: what a row becomes, what is learnt of it, what is written, and the frames of other tasks."""
+"""Texts for texts: what a row becomes, what is learned of it, what is written, and the frames of other tasks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch.nn.functional as F
 import maskwright as mw
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.hub.folders import load_model
-from maskwright.models.growing import with_tokenizer
-from maskwright.models.model import build
+from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.tasks.frames import DELIM, EXTRACT, START, framed
-from maskwright.tasks.generation import Generation
-from maskwright.text.encoding import TextCounts
-from maskwright.text.pairs import read_pairs
-from maskwright.text.tables import Row
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune
+from maskwright.models.vocabulary_growth import with_tokenizer
+from maskwright.tasks.generation.task import Generation
+from maskwright.tasks.rows.special_tokens import DELIM, EXTRACT, START, with_special_tokens
+from maskwright.text.readers.pairs import read_pairs
+from maskwright.text.readers.tables import Row
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.finetune import finetune
 
 SMALL = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 96}
 WORDS = {"one": "un", "two": "deux", "three": "trois", "red": "rouge", "cat": "chat", "sees": "voit"}
@@ -78,11 +78,11 @@ def test_a_long_source_gives_way_and_a_target_that_is_cut_does_not_end_there():
     first, second = (ids.tolist() for ids in examples.input_ids)
     assert len(first) == 12 and tok.decode(first[-2:]) == "un" and first[-1] == tok.eos_id
     assert len(second) <= 12 and second[-1] == tok.token_to_id("un")
-    assert examples.num_truncated == 2 and task.remarks(examples, "train", 12) == [
-        "2 of 2 train rows are cut to 12 tokens."
+    assert examples.num_truncated == 2 and task.notes(examples, "train", 12) == [
+        "2 of 2 train rows are truncated to 12 tokens."
     ]
     counts = TextCounts()
-    assert len(task.unlabelled([long], tok, 12, counts=counts).input_ids[0]) <= 12 and counts.cut_tokens > 30
+    assert len(task.unlabeled([long], tok, 12, counts=counts).input_ids[0]) <= 12 and counts.cut_tokens > 30
 
 
 def test_a_small_translator_is_learnt_from_pairs_kept_and_asked(tmp_path):
@@ -107,7 +107,7 @@ def test_a_small_translator_is_learnt_from_pairs_kept_and_asked(tmp_path):
     result = finetune(config)
     assert result.mean["clm_accuracy"] > 0.95 and result.mean["perplexity"] < 1.5
     report = result.report.read_text()
-    assert "Written texts" in report and "the model before training gets" in report
+    assert "Generated texts" in report and "better than the model before training: " in report
     model, loaded = load_model(result.model)
     assert (not loaded.new and model.tokenizer.token_to_id("<to-fr>") == 40 - 0) or model.config.vocab_size >= 18
     from maskwright.api import open_generator, open_predictor
@@ -146,7 +146,7 @@ def test_what_a_dump_of_articles_leaves_out_is_told_and_counted(tmp_path, capsys
     (tmp_path / "dump.txt").write_bytes(b"A lead.\nIts text.\n\nAlone.\n\nBroken \xff.\n\nB lead.\nIts text.\n")
     table = read_pairs(tmp_path / "dump.txt", skip_bad_rows=True)
     assert [row.label for row in table.rows] == ["A lead.", "B lead."] and table.num_skipped == 1
-    assert "1 document has one line and is left out" in capsys.readouterr().err
+    assert "1 one-line document was skipped" in capsys.readouterr().err
     with pytest.raises(RowErrors, match="dump.txt:6"):
         read_pairs(tmp_path / "dump.txt")
 
@@ -154,7 +154,9 @@ def test_what_a_dump_of_articles_leaves_out_is_told_and_counted(tmp_path, capsys
 @pytest.mark.parametrize("header", ["source", "target,text", "text"])
 def test_a_table_without_targets_says_so_once(header, tmp_path):
     (tmp_path / "a.csv").write_text(f"{header}\n" + ",".join(header.split(",")) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"a.csv has no column for the target: name both with --columns source=NAME"):
+    with pytest.raises(
+        InputError, match=r"a.csv has no column for the target: specify both with --columns source=NAME,target=NAME"
+    ):
         read_pairs(tmp_path / "a.csv")
 
 
@@ -177,12 +179,12 @@ def test_a_tokenizer_that_frames_nothing_gets_start_delimiter_and_extract_for_a_
     assert tok.opening_ids == [] and tok.bos_id == tok.eos_id == tok.token_to_id("<|endoftext|>")
     model = build(preset("gpt2", vocab_size=tok.vocab_size, **SMALL), "classification", labels=["a", "b"]).eval()
     model.tokenizer = tok
-    ready = framed(model)
+    ready = with_special_tokens(model)
     assert ready.tokenizer("one", "two").tokens == [START, *tok("one").tokens, DELIM, *tok("two").tokens, EXTRACT]
     batch = ready.tokenizer.batch(["one two"])
     judged = ready.first(ready.encode(batch).hidden, batch)
     assert torch.equal(judged, ready.encode(batch).hidden[-1:])
-    assert framed(ready) is ready
+    assert with_special_tokens(ready) is ready
     ready.save(tmp_path / "m")
     again, report = load_model(tmp_path / "m")
     assert not report.new and again.tokenizer("one").tokens == ready.tokenizer("one").tokens
@@ -209,7 +211,7 @@ def test_classifiers_regressions_and_choices_run_on_a_decoder(tmp_path):
 def test_both_orders_of_a_pair_are_read_and_the_answer_does_not_depend_on_which_comes_first(tmp_path):
     from maskwright.inference.predict import Predictor
     from maskwright.tasks import Regression, task_from_json
-    from maskwright.tasks.long_texts import LongTexts
+    from maskwright.tasks.rows.long_texts import LongTexts
 
     tok = tokenizer()
     model = build(preset("gpt2", vocab_size=tok.vocab_size, initializer_range=0.3, **SMALL), "regression").eval()

@@ -17,11 +17,11 @@ from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.inference.predict import Predictor
 from maskwright.tasks import Classification, Regression, task_from_json
-from maskwright.tasks.examples import tokenize_rows
-from maskwright.tasks.long_examples import TRAIN_TOKENS, window_rows
-from maskwright.tasks.long_texts import LongTexts
-from maskwright.text.encoding import TextCounts
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.tasks.rows.examples import tokenize_rows
+from maskwright.tasks.rows.long_examples import TRAIN_TOKENS, window_rows
+from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from tasks.standins import row
 
 WORDS = sorted({word for text in TEXTS for word in text.split()})
@@ -140,7 +140,7 @@ def test_the_logits_of_a_document_are_those_of_its_windows_pooled_by_hand(pool, 
     model, judge, tok = network(), task(pool, stride=3), tokenizer()
     text = LONG if pair is None else (pair, LONG)
     found = Predictor(model, judge, 16).logits(["rain fell", text])
-    windows = judge.unlabelled([row(LONG) if pair is None else row(pair, text_pair=LONG)], tok, 16, counts=TextCounts())
+    windows = judge.unlabeled([row(LONG) if pair is None else row(pair, text_pair=LONG)], tok, 16, counts=TextCounts())
     alone = torch.cat(
         [model.logits(windows.sequences.batch([index])).detach() for index in range(len(windows.input_ids))]
     )
@@ -191,13 +191,13 @@ def test_the_loudest_window_is_the_one_with_the_words_that_count(pool):
     judge = task(pool, stride=4)
     model = Listening({"milk": 2})
     rows = [row(text), row("milk"), row("the cat", text_pair=text)]
-    examples = judge.unlabelled(rows, tokenizer(), 20, counts=TextCounts())
+    examples = judge.unlabeled(rows, tokenizer(), 20, counts=TextCounts())
     answers = judge.predict(model, examples)
     for answer in (answers[0], answers[2]):
-        loudest = answer["loudest"]
-        assert answer["label"] == "l2" and "milk" in text[loudest["start"] : loudest["end"]]
-        assert loudest["windows"] > 10 and 0 < loudest["window"] < loudest["windows"]
-        assert loudest["score"] == pytest.approx(np.exp(4) / (np.exp(4) + 2))
+        top_window = answer["loudest"]
+        assert answer["label"] == "l2" and "milk" in text[top_window["start"] : top_window["end"]]
+        assert top_window["windows"] > 10 and 0 < top_window["window"] < top_window["windows"]
+        assert top_window["score"] == pytest.approx(np.exp(4) / (np.exp(4) + 2))
     assert "loudest" not in answers[1]
     assert json.loads(json.dumps(answers)) == answers
 
@@ -206,7 +206,7 @@ def test_with_several_labels_each_has_its_own_loudest_window():
     text = "milk " + "rain fell " * 60 + "cat"
     judge = task("max", multi_label=True, stride=0)
     model = Listening({"milk": 0, "cat": 2})
-    answer = judge.predict(model, judge.unlabelled([row(text)], tokenizer(), 20, counts=TextCounts()))[0]
+    answer = judge.predict(model, judge.unlabeled([row(text)], tokenizer(), 20, counts=TextCounts()))[0]
     assert answer["labels"] == ["l0", "l1", "l2"]  # a logit of 0 is a probability of one half
     assert "milk" in text[slice(*[answer["loudest"]["l0"][key] for key in ("start", "end")])]
     assert "cat" in text[slice(*[answer["loudest"]["l2"][key] for key in ("start", "end")])]
@@ -217,14 +217,14 @@ def test_a_number_names_the_window_with_the_highest():
     judge = Regression(LongTexts(stride=0))
     model = Listening({"milk": 0}, num_labels=1)
     text = "rain fell " * 30 + "milk"
-    answer = judge.predict(model, judge.unlabelled([row(text)], tokenizer(), 20, counts=TextCounts()))[0]
+    answer = judge.predict(model, judge.unlabeled([row(text)], tokenizer(), 20, counts=TextCounts()))[0]
     assert answer["loudest"]["window"] == answer["loudest"]["windows"] - 1
     assert answer["score"] == pytest.approx(4.0 / answer["loudest"]["windows"])
 
 
 def test_memory_of_answers_does_not_grow_with_the_length_of_a_row():
     judge, model = task(), Listening({"milk": 1})
-    examples = judge.unlabelled([row((LONG + " ") * 40)], tokenizer(), 32, counts=TextCounts())
+    examples = judge.unlabeled([row((LONG + " ") * 40)], tokenizer(), 32, counts=TextCounts())
     judge.predict(model, examples, batch_tokens=64)
     assert len(examples.input_ids) > 300 and model.most <= 64
 
@@ -263,18 +263,18 @@ def test_training_reads_at_most_so_many_windows_spread_over_the_row_and_tells_it
     assert thin.num_windows.tolist() == [min(3, count) for count in whole.num_windows.tolist()]
     assert thin.spans[0].tolist() == whole.spans[0].tolist()
     assert thin.spans[2].tolist() == whole.spans[whole.starts[1] - 1].tolist()
-    assert len(thin.input_ids) + thin.num_left_out == len(whole.input_ids)
-    assert thin.num_thinned == (whole.num_windows > 3).sum() > 0
+    assert len(thin.input_ids) + thin.num_dropped_windows == len(whole.input_ids)
+    assert thin.num_limited_rows == (whole.num_windows > 3).sum() > 0
     assert torch.equal(thin.targets, whole.targets)
-    told = judge.remarks(thin, "train", 16)
-    assert any(f"{thin.num_left_out} are left out (--max-windows)" in line for line in told)
+    told = judge.notes(thin, "train", 16)
+    assert any(f"{thin.num_dropped_windows} windows are skipped (--max-windows)" in line for line in told)
     assert f"4 train rows make {len(whole.input_ids)} windows" in told[0]
     assert judge.for_training(thin).num_windows.tolist() == thin.num_windows.tolist()
 
 
 @given(count=st.integers(1, 300), most=st.integers(1, 40))
 def test_windows_are_spread_evenly_and_never_twice(count, most):
-    from maskwright.tasks.long_examples import _spread
+    from maskwright.tasks.rows.long_examples import _spread
 
     kept = _spread(count, most).tolist()
     assert len(kept) == min(count, most) == len(set(kept)) and kept[0] == 0

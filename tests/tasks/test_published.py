@@ -1,4 +1,4 @@
-"""Published tables: every number is typed, sourced and labelled, and what the sources compute comes out again."""
+"""Published tables: every number is typed, sourced and labeled, and what the sources compute comes out again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.tasks import metrics
-from maskwright.tasks.published import (
+from maskwright.tasks.evaluation import metrics
+from maskwright.tasks.evaluation.published import (
     GLUE_NINE,
     PublishedTable,
     Score,
@@ -127,6 +127,26 @@ def test_the_relative_error_reduction_of_elmo_comes_out():
     share = relative_error_reduction(squad["Baseline"], squad["ELMo + baseline"])
     assert round(100 * share, 1) == squad["Relative"] == 24.9
     assert round(squad["ELMo + baseline"] - squad["Baseline"], 1) == squad["Increase"] == 4.7
+
+
+def test_every_row_of_elmo_is_whole_and_its_gains_come_out():
+    """Printed from unrounded scores, so a gain may differ by one unit of its last digit."""
+    rows = published("elmo")[0].rows
+    assert len(rows) == 6 and all(len(row.values) == 5 for row in rows)
+    for row in rows:
+        baseline, better = row.values["Baseline"], row.values["ELMo + baseline"]
+        assert better - baseline == pytest.approx(row.values["Increase"], abs=0.011), row.name
+        assert 100 * relative_error_reduction(baseline, better) == pytest.approx(row.values["Relative"], abs=0.06)
+
+
+def test_lists_say_which_rows_of_the_lectures_they_lack():
+    parsing = published_table("parsing", "published systems")
+    assert len(parsing.rows) == 18 and "not a copy" in parsing.notes[0]
+    assert published("parsing")[0].rows[0].values == parsing.rows[0].values
+    for table in published("squad2"):
+        assert table.notes and table.row("Human").values == {"EM": 86.831, "F1": 89.452}
+        scores = [row.values["F1"] for row in table.rows[1:]]
+        assert scores == sorted(scores, reverse=True)
 
 
 def test_relative_error_reduction_has_its_fixed_points():

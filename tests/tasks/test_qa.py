@@ -13,14 +13,15 @@ from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.estimators import QuestionAnswerer
 from maskwright.inference.answer import Answerer
 from maskwright.inference.predict import Predictor
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build
-from maskwright.tasks.examples import rows_of
-from maskwright.tasks.qa import QuestionAnswering
-from maskwright.tasks.qa_threshold import Threshold
-from maskwright.text.encoding import TextCounts
-from maskwright.text.squad import Question
-from maskwright.train.finetune import fit
+from maskwright.models.model import Model
+from maskwright.tasks.qa.task import QuestionAnswering
+from maskwright.tasks.qa.threshold import Threshold
+from maskwright.tasks.rows.examples import rows_of
+from maskwright.text.readers.squad import Question
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.train.finetuning.finetune import fit
 from tasks.questions import ask, tokenizer
 
 CONTEXT = "The old man told an older story. She walked along the lowest road, and the oldest of them was the finest."
@@ -62,10 +63,10 @@ def test_the_loss_is_the_mean_of_the_cross_entropies_of_start_and_end():
 
 def test_rows_are_answered_the_same_alone_and_beside_others():
     task, network = QuestionAnswering(), model()
-    together = task.unlabelled(rows(), tokenizer(), 40, counts=TextCounts())
+    together = task.unlabeled(rows(), tokenizer(), 40, counts=TextCounts())
     found = task.answers(task.logits(network, together), together)
     for row, answer in zip(rows(), found, strict=True):
-        alone = task.unlabelled([row], tokenizer(), 40, counts=TextCounts())
+        alone = task.unlabeled([row], tokenizer(), 40, counts=TextCounts())
         (own,) = task.answers(task.logits(network, alone, batch_tokens=1), alone)
         assert own["answer"] == answer["answer"] == row.context[answer["start"] : answer["end"]]
         assert own["score"] == pytest.approx(answer["score"], abs=1e-5)
@@ -74,7 +75,7 @@ def test_rows_are_answered_the_same_alone_and_beside_others():
 
 @pytest.fixture(scope="module")
 def trained() -> tuple[QuestionAnswering, Model]:
-    """A network that has learnt the rows by heart."""
+    """A network that has learned the rows by heart."""
     task, network = QuestionAnswering.from_rows(rows()), model(hidden_dropout=0.0, attention_dropout=0.0)
     fit(network, task, task.examples(rows(), tokenizer(), 64), epochs=120, lr=3e-3, batch_size=4, seed=0)
     return task, network.eval()
@@ -97,7 +98,7 @@ def test_the_threshold_is_chosen_after_training_and_travels(trained):
     windows = own.examples(rows(), tokenizer(), 64)
     logits = own.logits(network, windows)
     before = own.score(logits, windows).metrics
-    own.settle(logits, windows)
+    own.tune_threshold(logits, windows)
     assert own.threshold is not None and len(own.threshold.seen) == 4
     again = QuestionAnswering.from_json(json.loads(json.dumps(own.to_json())))
     assert again.to_json() == own.to_json() and again.answers(logits, windows) == own.answers(logits, windows)
@@ -116,7 +117,7 @@ def test_without_unanswerable_training_rows_every_question_is_answered():
     windows = task.examples(rows(), tokenizer(), 64)
     logits = task.logits(network, windows)
     assert all(answer["answer"] for answer in task.answers(logits, windows))
-    task.settle(logits, windows)
+    task.tune_threshold(logits, windows)
     assert task.threshold is None
 
 
@@ -161,7 +162,7 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path):
         QuestionAnswering().examples([ask(CONTEXT, known=False)], tokenizer(), 64, file="dev.json")
     with pytest.raises(InputError, match="no usable question"):
         QuestionAnswering().examples([ask(CONTEXT, known=False)], tokenizer(), 64, skip_bad_rows=True)
-    with pytest.raises(InputError, match="no columns"):
+    with pytest.raises(InputError, match="no column mapping"):
         QuestionAnswering.read(tmp_path / "q.json", columns={"text": "body"})
     for facts in ({"may_refuse": "yes"}, {"threshold": 3}):
         with pytest.raises(ModelFolderError):
@@ -171,8 +172,8 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path):
 def test_remarks_say_what_became_of_rows():
     task = QuestionAnswering()
     windows = task.examples([ask(CONTEXT, CONTEXT, question="old " * 80)], tokenizer(), 40)
-    text = " ".join(task.remarks(windows, "train", 40))
-    assert "windows" in text and "1 train question is cut" in text and "whole in no window" in text
+    text = " ".join(task.notes(windows, "train", 40))
+    assert "windows" in text and "1 train question is truncated" in text and "not completely in any window" in text
 
 
 def test_the_estimator_learns_answers_and_saves_them(tmp_path):

@@ -11,17 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, ModelFolderError
-from maskwright.tasks.qa_scores import Scored, normalise, score_all, score_answer, summarise
-from maskwright.tasks.qa_spans import Found, Span
-from maskwright.tasks.qa_threshold import (
-    Threshold,
-    cross_report,
-    fair_outcome,
-    halves,
-    report,
-    tune_threshold,
-)
-from maskwright.text.squad import Gold, Question
+from maskwright.tasks.qa.scores import Scored, normalize, score_all, score_answer, summarize
+from maskwright.tasks.qa.spans import AnswerCandidates, Span
+from maskwright.tasks.qa.threshold import Threshold, cross_report, halves, out_of_fold_outcome, report, tune_threshold
+from maskwright.text.readers.squad import Question, ReferenceAnswer
 from text.tokenizer_samples import any_text
 
 # -- the definition, character by character ----------------------------------------------------------------
@@ -132,7 +125,7 @@ def test_a_thousand_cases_score_as_the_definition_says():
 
 @given(answer=any_text, golds=st.lists(any_text, max_size=3))
 def test_any_text_scores_as_the_definition_says(answer, golds):
-    assert normalise(answer).split() == words_of(answer)
+    assert normalize(answer).split() == words_of(answer)
     assert score_answer(answer, golds) == pytest.approx(by_definition(answer, golds))
 
 
@@ -160,11 +153,11 @@ def test_known_cases(answer, golds, exact, f1):
 
 
 def question(name: str, golds: list[str]) -> Question:
-    return Question(name, f"Q{name}?", "context", tuple(Gold(text, 0) for text in golds), 1, "the tests")
+    return Question(name, f"Q{name}?", "context", tuple(ReferenceAnswer(text, 0) for text in golds), 1, "the tests")
 
 
-def found(answer: str, no_answer: float) -> Found:
-    return Found((Span(answer, 0, len(answer), 0.0, 0.5),) if answer else (), no_answer, 0.5)
+def found(answer: str, no_answer: float) -> AnswerCandidates:
+    return AnswerCandidates((Span(answer, 0, len(answer), 0.0, 0.5),) if answer else (), no_answer, 0.5)
 
 
 def scored_cases(count: int, seed: int = 0) -> tuple[Scored, list[str], list[list[str]], np.ndarray]:
@@ -245,17 +238,17 @@ def test_a_threshold_is_never_reported_on_rows_that_chose_it():
     tuned = tune_threshold(first)
     assert report(second, tuned)["f1"] >= 0
     for rows in (first, scored, first.take(np.array([0]))):
-        with pytest.raises(InputError, match="was chosen on"):
+        with pytest.raises(InputError, match="was tuned on"):
             report(rows, tuned)
     again = Threshold.from_json(tuned.to_json())
     assert again == tuned
-    with pytest.raises(InputError, match="was chosen on"):
+    with pytest.raises(InputError, match="was tuned on"):
         report(scored, again)
 
 
 def test_other_ids_do_not_make_other_rows():
     one = score_all([question("1", ["Denver"])], [found("Denver", 0.0)])
-    renamed = Question("another", "Q1?", "context", (Gold("Denver", 0),), 9, "another file")
+    renamed = Question("another", "Q1?", "context", (ReferenceAnswer("Denver", 0),), 9, "another file")
     with pytest.raises(InputError, match="1 of these 1"):
         report(score_all([renamed], [found("Denver", 0.0)]), tune_threshold(one))
 
@@ -290,13 +283,15 @@ def test_no_row_is_scored_by_a_threshold_that_it_chose():
     scored, *_ = scored_cases(200)
     own, other = tune_threshold(scored), Threshold(0.3, frozenset({"another"}))
     for threshold in (own, None):
-        fair = summarise(fair_outcome(scored, threshold, True), scored.has_answer)
+        fair = summarize(out_of_fold_outcome(scored, threshold, True), scored.has_answer)
         assert fair == pytest.approx(cross_report(scored)[0])
-    assert (fair_outcome(scored, other, True) == scored.outcome(0.3)).all()
-    assert (fair_outcome(scored, own, False) == scored.answered).all()
+    assert (out_of_fold_outcome(scored, other, True) == scored.outcome(0.3)).all()
+    assert (out_of_fold_outcome(scored, own, False) == scored.answered).all()
     answered = scored.take(scored.has_answer)
-    assert (fair_outcome(answered, None, None) == answered.answered).all()
-    assert (fair_outcome(scored.take(np.array([0])), None, True) == scored.take(np.array([0])).outcome(0.0)).all()
+    assert (out_of_fold_outcome(answered, None, None) == answered.answered).all()
+    assert (
+        out_of_fold_outcome(scored.take(np.array([0])), None, True) == scored.take(np.array([0])).outcome(0.0)
+    ).all()
 
 
 def test_thresholds_that_are_none_are_refused():

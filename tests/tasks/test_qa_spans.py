@@ -1,4 +1,4 @@
-"""Answers from logits: what trying every pair of tokens gives, with characters of the original context."""
+"""Answers from logits: what trying every pair of tokens gives, as whole words of the original context."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.qa_spans import find_answers, span_scores
-from maskwright.tasks.qa_windows import Windows, make_windows
-from tasks.questions import WORDS, ask, tokenizer
+from maskwright.tasks.qa.spans import find_answers, span_scores
+from maskwright.tasks.qa.windows import Windows, make_windows
+from maskwright.text.word_boundaries import word_edges
+from tasks.questions import EVERY_KIND, WORDS, ask, cuts_a_word, tokenizer
 from text.tokenizer_samples import any_text
 
 
@@ -24,8 +25,9 @@ def random_logits(windows: Windows, seed: int, coarse: bool = False) -> list[np.
 
 
 def brute_force(windows: Windows, logits: list[np.ndarray], question: int, max_answer_tokens: int):
-    """Every valid pair of tokens of every window, and the smallest score of the first token, from the definition."""
+    """Every valid pair of tokens of every window as the words it touches, and the smallest score of the first token."""
     context, scores, nulls = windows.questions[question].context, {}, []
+    edges = word_edges(context).tolist()
     for window in np.flatnonzero(windows.question == question):
         values, first = logits[window].astype(np.float64), int(windows.first[window])
         nulls.append(values[0, 0] + values[0, 1])
@@ -34,11 +36,7 @@ def brute_force(windows: Windows, logits: list[np.ndarray], question: int, max_a
                 end_start, end = windows.spans[window][j].tolist()
                 if width <= start or end <= end_start or not context[start:end].strip():
                     continue
-                a, b = start, end
-                while context[a].isspace():
-                    a += 1
-                while context[b - 1].isspace():
-                    b -= 1
+                a, b = edges[start][0], edges[end - 1][1]
                 score = values[first + i, 0] + values[first + j, 1]
                 scores[a, b] = max(score, scores.get((a, b), -np.inf))
     return sorted(scores.items(), key=lambda item: (-item[1], item[0])), min(nulls)
@@ -47,7 +45,7 @@ def brute_force(windows: Windows, logits: list[np.ndarray], question: int, max_a
 @settings(max_examples=60)
 @given(
     words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=30),
-    kind=st.sampled_from(["wordpiece", "byte-bpe", "char"]),
+    kind=st.sampled_from(EVERY_KIND),
     seed=st.integers(0, 10**6),
     coarse=st.booleans(),
     best=st.integers(1, 25),
@@ -67,16 +65,51 @@ def test_the_best_spans_are_those_of_trying_every_pair(words, kind, seed, coarse
         np.testing.assert_allclose([found.no_answer_probability, *(s.probability for s in found.spans)], shares)
 
 
-@settings(max_examples=60)
-@given(context=any_text, seed=st.integers(0, 10**6), kind=st.sampled_from(["wordpiece", "byte-bpe", "char", "word"]))
-def test_answers_are_pieces_of_the_original_context(context, seed, kind):
+@settings(max_examples=100)
+@given(context=any_text, seed=st.integers(0, 10**6), kind=st.sampled_from(EVERY_KIND))
+def test_answers_are_whole_words_of_the_original_context(context, seed, kind):
     windows = make_windows([ask(context, question="old?")], tokenizer(kind), 24, stride=2)
     (found,) = find_answers(windows, random_logits(windows, seed))
     texts = [(span.start, span.end) for span in found.spans]
     assert len(set(texts)) == len(texts)
     for span in found.spans:
         assert span.text == context[span.start : span.end] == span.text.strip() != ""
+        assert not cuts_a_word(context, span.start) and not cuts_a_word(context, span.end)
     assert found.no_answer_probability + sum(span.probability for span in found.spans) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_model_that_points_into_a_word_answers_with_the_word(kind):
+    context = "She lives near Central Park, 3.5 km from Newton's house."
+    windows = make_windows([ask(context, question="old?")], tokenizer(kind), 200)
+    spans, first = windows.spans[0].tolist(), int(windows.first[0])
+    for letters, word in (("l Park", "Central Park"), ("entr", "Central"), ("ewt", "Newton"), (".5 k", "3.5 km")):
+        begin = context.index(letters)
+        touched = [place for place, (a, b) in enumerate(spans) if a < begin + len(letters) and b > begin]
+        (found,) = find_answers(windows, [sharp(windows, 0, first + touched[0], first + touched[-1])])
+        best = found.spans[0]
+        assert (best.text, best.start) == (word, context.index(word)) and best.score == 18
+
+
+@given(
+    words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=20), kind=st.sampled_from(EVERY_KIND), data=st.data()
+)
+def test_the_training_target_is_decoded_to_the_whole_words_of_the_answer(words, kind, data):
+    """Tokens of several words (byte-level ones, and characters that are unknown) answer with all of them."""
+    context = " ".join(words)
+    start = data.draw(st.integers(0, len(context) - 1))
+    end = data.draw(st.integers(start + 1, len(context)))
+    windows = make_windows([ask(context, (start, end), question="old?")], tokenizer(kind), 300)
+    if not context[start:end].strip() or list(windows.unreachable):
+        return
+    assert windows.targets is not None
+    target = windows.targets[0].tolist()
+    (found,) = find_answers(windows, [sharp(windows, 0, *target)], max_answer_tokens=300)
+    edges = word_edges(context).tolist()
+    spans = windows.spans[0][np.array(target) - windows.first[0]]
+    best = found.spans[0]
+    assert (best.start, best.end) == (edges[spans[0, 0]][0], edges[spans[1, 1] - 1][1])
+    assert best.start <= edges[start][0] and edges[end - 1][1] <= best.end
 
 
 @given(tokens=st.integers(1, 20), longest=st.integers(1, 25), seed=st.integers(0, 10**6))

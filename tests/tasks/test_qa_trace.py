@@ -7,25 +7,31 @@ import json
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.qa_trace import trace_answer
+from maskwright.tasks.qa.trace import trace_answer
 from tasks.questions import tokenizer
 
 QUESTION = "What is the fashion capital of China?"
-CONTEXT = "Shanghai is the largest city of China, and its people call it the fashion capital of China."  # 17 words
+CONTEXT = (
+    "Shanghai is the largest city of China, and many people there call it the fashion capital of China."  # 18 words
+)
 
 
-def test_the_answer_of_the_lecture_is_its_tenth_of_27_tokens():
+def test_the_answer_is_the_tenth_of_27_tokens_and_of_28_with_the_closing_one():
     trace = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")))
-    assert (trace.splitter, len(trace.tokens)) == ("whitespace", 27)
+    assert (trace.splitter, trace.num_tokens_without_end, len(trace.tokens)) == ("whitespace", 27, 28)
+    assert trace.tokens[-1].text == "[SEP]"
     assert (trace.start, trace.end, trace.answer) == ("TK10", "TK10", "Shanghai")
     assert [token.text for token in trace.tokens[:10]] == ["[CLS]", *QUESTION.split(), "[SEP]", "Shanghai"]
-    assert str(trace).splitlines()[0] == "27 tokens (whitespace); start=TK10 end=TK10 answer: Shanghai"
+    assert (
+        str(trace).splitlines()[0]
+        == "28 tokens (whitespace), 27 without the final one; start=TK10 end=TK10 answer: Shanghai"
+    )
     assert [line for line in str(trace).splitlines() if line.startswith(">")] == ["> TK10  Shanghai"]
 
 
 def test_a_tokenizer_gives_more_tokens_and_is_named():
     trace = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")), tokenizer())
-    assert trace.splitter == "wordpiece" and len(trace.tokens) > 27
+    assert trace.splitter == "wordpiece" and len(trace.tokens) > 28
     encoding = tokenizer()(QUESTION, CONTEXT)
     assert [token.text for token in trace.tokens] == encoding.tokens
     names = [token.name for token in trace.tokens]
@@ -44,7 +50,8 @@ def test_no_answer_is_traced_too_and_json_holds_it():
     trace = trace_answer(QUESTION, CONTEXT, None)
     assert (trace.start, trace.end, trace.answer) == (None, None, "") and "no answer" in str(trace)
     facts = json.loads(json.dumps(trace.to_json()))
-    assert facts["num_tokens"] == 27 == len(facts["tokens"]) and facts["tokens"][1] == {
+    assert facts["num_tokens"] == 28 == len(facts["tokens"]) and facts["num_tokens_without_end"] == 27
+    assert facts["tokens"][1] == {
         "name": "TK2",
         "text": "What",
         "part": "question",
@@ -53,5 +60,5 @@ def test_no_answer_is_traced_too_and_json_holds_it():
 
 @pytest.mark.parametrize("span", [(-1, 3), (5, 5), (9, 4), (0, 1000), (8, 9)])
 def test_what_is_no_answer_is_refused(span):
-    with pytest.raises(InputError, match=r"no piece|No token"):
+    with pytest.raises(InputError, match=r"not in its context|No token"):
         trace_answer(QUESTION, CONTEXT, span)

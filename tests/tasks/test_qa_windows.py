@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.qa_windows import Windows, make_windows
-from maskwright.text.encoding import TextCounts
+from maskwright.tasks.qa.windows import Windows, make_windows
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.text.word_boundaries import word_edges
 from tasks.questions import WORDS, ask, tokenizer
 from text.tokenizer_samples import any_text
 
@@ -74,7 +75,8 @@ def test_a_window_points_at_the_answer_or_at_its_first_token(words, data, kind):
     windows = make_windows([question], tokenizer(kind), 40, stride=5)
     assert windows.targets is not None
     text = context[start:end]
-    first_char, last_char = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
+    edges = word_edges(context)
+    first_char, last_char = edges[start, 0], edges[end - 1, 1]  # the whole words of the answer
     found = 0
     for index, (begin, last) in enumerate(windows.targets.tolist()):
         spans = windows.spans[index]
@@ -140,7 +142,7 @@ def test_questions_on_one_context_are_as_if_alone():
 def test_contexts_are_tokenised_alike_in_blocks_of_any_size(monkeypatch, characters):
     questions = [ask(CONTEXT[n // 3 :], question=f"old {n}") for n in range(9)]
     whole = make_windows(questions, tokenizer(), 40, stride=4)
-    monkeypatch.setattr("maskwright.tasks.qa_windows.TOKENIZE_CHARACTERS", characters)
+    monkeypatch.setattr("maskwright.tasks.qa.windows.TOKENIZE_CHARACTERS", characters)
     blocks = make_windows(questions, tokenizer(), 40, stride=4)
     assert [ids.tolist() for ids in whole.input_ids] == [ids.tolist() for ids in blocks.input_ids]
     assert whole.question.tolist() == blocks.question.tolist()

@@ -12,11 +12,11 @@ from sklearn.metrics import average_precision_score, f1_score
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.core.randomness import generator
 from maskwright.tasks import Classification, task_from_json
-from maskwright.tasks import metrics as scores
-from maskwright.tasks.examples import Examples
-from maskwright.tasks.imbalance import Imbalance, draw_rows, row_chances
-from maskwright.tasks.rare import RareClass, choose_threshold, rare_metrics
-from maskwright.tasks.thresholds import Threshold, row_key
+from maskwright.tasks.evaluation import metrics as scores
+from maskwright.tasks.evaluation.rare import RareClass, choose_threshold, rare_metrics
+from maskwright.tasks.evaluation.thresholds import Threshold, row_key
+from maskwright.tasks.rows.examples import Examples
+from maskwright.tasks.rows.imbalance import Imbalance, resample_rows, row_probabilities
 from tasks.standins import Words, row
 
 RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=2, max_size=40).filter(
@@ -37,7 +37,7 @@ def test_shares_effective_numbers_and_the_constant_answer():
     assert found.shares == [0.95, 0.05] and found.constant_accuracy == 0.95
     assert found.effective_numbers[1] == pytest.approx((1 - 0.999**50) / 0.001)
     assert found.rare == ["spam"]
-    assert "spam: 50 rows, 5.0 %" in found.told() and "0.950" in found.told()
+    assert "spam: 50 rows, 5.0 %" in found.summary() and "0.950" in found.summary()
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,15 @@ def test_shares_effective_numbers_and_the_constant_answer():
 )
 def test_a_class_is_rare_below_a_tenth_and_below_half_of_its_even_share(counts, rare):
     found = Imbalance([str(place) for place in range(len(counts))], counts, sum(counts))
-    assert found.rare == rare and bool(found.told()) == bool(rare)
+    assert found.rare == rare and bool(found.summary()) == bool(rare)
 
 
 def test_training_rows_tell_of_a_rare_class_and_dev_rows_do_not():
     rows = [row("a b", "ham", line=n) for n in range(19)] + [row("a b", "spam", line=20)]
     task = Classification.from_rows(rows)
     examples = task.examples(rows, Words())
-    assert any("Rare classes" in told for told in task.remarks(examples, "train", 16))
-    assert not any("Rare classes" in told for told in task.remarks(examples, "dev", 16))
+    assert any("Rare classes" in told for told in task.notes(examples, "train", 16))
+    assert not any("Rare classes" in told for told in task.notes(examples, "dev", 16))
     assert task.main_metric == "macro_f1"
     assert Classification.from_rows(rows[10:] + rows[-1:] * 5).main_metric == "accuracy"
 
@@ -75,28 +75,28 @@ def memberships(counts):
 @pytest.mark.parametrize(("kind", "shares"), [("balanced", [1 / 2, 1 / 2]), ("sqrt", [30 / 40, 10 / 40])])
 def test_the_shares_that_are_drawn(kind, shares):
     rows = memberships([900, 100])
-    chances = row_chances(rows, kind)
+    chances = row_probabilities(rows, kind)
     assert chances.sum() == pytest.approx(1.0)
     assert (rows * chances[:, None]).sum(axis=0) == pytest.approx(shares)
-    drawn = draw_rows(chances, generator(1, "test"))
+    drawn = resample_rows(chances, generator(1, "test"))
     assert len(drawn) == 1000 and drawn.max() < 1000
     assert rows[drawn].mean(axis=0) == pytest.approx(shares, abs=0.0011)
 
 
 def test_a_row_comes_up_as_often_as_its_chance_says_to_within_one():
     chances = np.array([0.05, 0.25, 0.1, 0.6])
-    counts = np.bincount(draw_rows(chances, generator(3, "test")), minlength=4)
+    counts = np.bincount(resample_rows(chances, generator(3, "test")), minlength=4)
     assert (np.abs(counts - 4 * chances) < 1).all()
 
 
 def test_a_row_of_several_classes_is_drawn_for_its_rarest():
     rows = np.array([[1, 0], [1, 0], [1, 1], [0, 0]], dtype=bool)
-    chances = row_chances(rows, "balanced")
+    chances = row_probabilities(rows, "balanced")
     assert chances / chances[0] == pytest.approx([1, 1, 3, 3])
 
 
 def test_equal_rows_are_drawn_once_each():
-    drawn = draw_rows(np.full(50, 1 / 50), generator(0, "test"))
+    drawn = resample_rows(np.full(50, 1 / 50), generator(0, "test"))
     assert sorted(drawn.tolist()) == list(range(50)) and drawn.tolist() != list(range(50))
 
 
@@ -155,7 +155,7 @@ def test_rows_are_never_scored_with_a_threshold_that_they_chose():
     gold = np.arange(60) % 6 == 0
     values = np.where(gold, 0.6, 0.4) + rng.normal(0, 0.2, 60)
     keys = [f"row {number}" for number in range(60)]
-    cuts = RareClass("x", True).cuts(values, gold, keys)
+    cuts = RareClass("x", True).thresholds(values, gold, keys)
     assert len(set(cuts)) == 2
     for cut in set(cuts):
         own, others = cuts == cut, cuts != cut
@@ -166,26 +166,26 @@ def test_rows_are_never_scored_with_a_threshold_that_they_chose():
             == cut
         )
         assert abs(int(gold[own].sum()) - int(gold[others].sum())) <= 1
-    settled = RareClass("x", True).settled(values, gold, keys)
-    assert (settled.cuts(values, gold, keys) == cuts).all()  # these rows chose it
-    assert (settled.cuts(values, gold, [f"new {key}" for key in keys]) == settled.cut).all()
-    assert len(set(settled.cuts(values, gold, [*keys[:1], *[f"new {key}" for key in keys[1:]]]))) == 2
+    tuned = RareClass("x", True).tuned(values, gold, keys)
+    assert (tuned.thresholds(values, gold, keys) == cuts).all()  # these rows chose it
+    assert (tuned.thresholds(values, gold, [f"new {key}" for key in keys]) == tuned.cut).all()
+    assert len(set(tuned.thresholds(values, gold, [*keys[:1], *[f"new {key}" for key in keys[1:]]]))) == 2
 
 
 def test_the_same_text_is_in_one_half():
     gold, values = np.array([True, True, False, False] * 5), np.linspace(0, 1, 20)
     keys = [row_key(f"text {number // 4}", f"{number % 2}") for number in range(20)]
-    cuts = RareClass("x", True).cuts(values, gold, keys)
+    cuts = RareClass("x", True).thresholds(values, gold, keys)
     for key in set(keys):
         assert len({cut for cut, other in zip(cuts, keys, strict=True) if other == key}) == 1
 
 
 def test_a_precision_that_nothing_reaches_and_a_class_that_dev_lacks_are_told(capsys):
     gold, values, keys = np.array([True, False]), np.array([0.1, 0.9]), ["a", "b"]
-    RareClass("x", True, 0.9).settled(values, gold, keys)
+    RareClass("x", True, 0.9).tuned(values, gold, keys)
     assert "No threshold reaches a precision of 0.9" in capsys.readouterr().err
-    assert RareClass("x", True).settled(values, ~gold & False, keys).cut == 0.5
-    assert "No dev row is of the class 'x'" in capsys.readouterr().err
+    assert RareClass("x", True).tuned(values, ~gold & False, keys).cut == 0.5
+    assert "No dev example is of the class 'x'" in capsys.readouterr().err
     with pytest.raises(InputError, match="rows of the class"):
         choose_threshold(values, ~gold & False, keys)
 
@@ -214,11 +214,11 @@ def test_scores_are_about_the_named_class():
     logits = [[2.0, 0.0, 1.0], [0.0, 2.0, 0.5], [0.0, 0.0, 3.0], [0.0, 0.0, 1.0]]
     _, plain = scored(Classification(["a", "b", "c"]), logits, ["a", "b", "c", "a"])
     assert "pr_auc" not in plain.metrics
-    _, named = scored(Classification(["a", "b", "c"]).asked_for("c"), logits, ["a", "b", "c", "a"])
+    _, named = scored(Classification(["a", "b", "c"]).for_class("c"), logits, ["a", "b", "c", "a"])
     assert named.metrics["pr_auc"] == 1.0 and named.metrics["recall_at_precision_90"] == 1.0
     assert named.metrics["f1"] == pytest.approx(2 / 3)
     with pytest.raises(InputError, match="Did you mean 'c'|Known: a, b, c"):
-        Classification(["a", "b", "c"]).asked_for("cc")
+        Classification(["a", "b", "c"]).for_class("cc")
 
 
 def test_facts_bring_focal_resampling_and_threshold_back():

@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError, RowErrors
-from maskwright.tasks.rare import rare_metrics
-from maskwright.tasks.rare_parts import RARE, REST, RarePool
-from maskwright.tasks.rare_scores import METRICS, Judged, draw_counts, mean_curve, method_scores, sample_scores
-from maskwright.train.rare_lab_config import RareLabConfig
+from maskwright.experiments.rare.config import RareLabConfig
+from maskwright.tasks.evaluation.rare import rare_metrics
+from maskwright.tasks.evaluation.rare_parts import RARE, REST, MinorityClassSampler
+from maskwright.tasks.evaluation.rare_scores import (
+    METRICS,
+    SeedPredictions,
+    draw_counts,
+    mean_curve,
+    method_scores,
+    sample_scores,
+)
 from tasks.standins import row
 
 
@@ -26,7 +33,7 @@ def rows_of(rare: int, rest: int):
 
 @pytest.mark.parametrize(("rare", "rest", "rate"), [(100, 900, 0.05), (100, 900, 0.1), (100, 900, 0.25)])
 def test_every_part_has_the_rate_and_no_row_is_in_two(rare, rest, rate):
-    parts = RarePool(rows_of(rare, rest), "hate", rate).parts(0)
+    parts = MinorityClassSampler(rows_of(rare, rest), "hate", rate).parts(0)
     texts = [one.text for part in (parts.train, parts.dev, parts.test) for one in part]
     assert len(set(texts)) == len(texts)
     for part in (parts.train, parts.dev, parts.test):
@@ -39,30 +46,30 @@ def test_every_part_has_the_rate_and_no_row_is_in_two(rare, rest, rate):
 
 
 def test_test_rows_are_the_same_for_all_seeds_and_the_others_are_drawn():
-    pool = RarePool(rows_of(60, 600), "hate", 0.1, max_train_rows=100)
+    pool = MinorityClassSampler(rows_of(60, 600), "hate", 0.1, max_train_rows=100)
     first, again, second = pool.parts(0), pool.parts(0), pool.parts(1)
     assert first == again and first.test == second.test
     assert {one.text for one in first.train} != {one.text for one in second.train}
     assert [len(part) for part in (first.train, first.dev, first.test)] == [100, 100, 120]
-    other = RarePool(rows_of(60, 600), "hate", 0.1, max_train_rows=100, seed=5)
+    other = MinorityClassSampler(rows_of(60, 600), "hate", 0.1, max_train_rows=100, seed=5)
     assert {one.text for one in other.parts(0).test} != {one.text for one in first.test}
 
 
 def test_repeated_texts_count_once():
-    pool = RarePool(rows_of(60, 600) * 2, "hate", 0.1)
+    pool = MinorityClassSampler(rows_of(60, 600) * 2, "hate", 0.1)
     assert pool.num_repeated == 660
-    assert pool.parts(0) == RarePool(rows_of(60, 600), "hate", 0.1).parts(0)
+    assert pool.parts(0) == MinorityClassSampler(rows_of(60, 600), "hate", 0.1).parts(0)
 
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(InputError, match="Did you mean 'hate'"):
-        RarePool(rows_of(20, 80), "hat", 0.1)
+        MinorityClassSampler(rows_of(20, 80), "hat", 0.1)
     with pytest.raises(InputError, match="All rows are of the class 'hate'"):
-        RarePool(rows_of(20, 0), "hate", 0.1)
+        MinorityClassSampler(rows_of(20, 0), "hate", 0.1)
     with pytest.raises(InputError, match="too few"):
-        RarePool(rows_of(20, 80), "hate", 0.01)
+        MinorityClassSampler(rows_of(20, 80), "hate", 0.01)
     with pytest.raises(RowErrors, match="is missing"):
-        RarePool([*rows_of(20, 80), row("a", None)], "hate", 0.1)
+        MinorityClassSampler([*rows_of(20, 80), row("a", None)], "hate", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def test_a_sample_scores_what_its_rows_would(rows, seed):
     gold, values, given_class = (np.array(column) for column in zip(*rows, strict=True))
     drawn = np.random.default_rng(seed).integers(len(gold), size=len(gold))
     counts = np.stack([np.ones(len(gold), dtype=int), np.bincount(drawn, minlength=len(gold))])
-    found = sample_scores(gold, Judged(values.astype(float), given_class), counts)
+    found = sample_scores(gold, SeedPredictions(values.astype(float), given_class), counts)
     for line, chosen in zip(found, (np.arange(len(gold)), drawn), strict=True):
         expected = rare_metrics(gold[chosen], values[chosen].astype(float), given_class[chosen])
         assert line == pytest.approx([expected[metric] for metric in METRICS])
@@ -94,7 +101,7 @@ def test_a_sample_scores_what_its_rows_would(rows, seed):
 
 def noisy(gold, spread, seed):
     values = gold + np.random.default_rng(seed).normal(0, spread, len(gold))
-    return Judged(values, values > 0.5)
+    return SeedPredictions(values, values > 0.5)
 
 
 def test_intervals_hold_the_mean_and_a_clear_difference_is_beyond_noise():
@@ -122,11 +129,11 @@ def test_samples_depend_on_their_number_alone():
 def test_methods_with_other_rows_are_not_compared():
     gold = np.array([True, False])
     with pytest.raises(InputError, match="same test rows"):
-        method_scores(gold, [Judged(np.zeros(3), np.zeros(3, dtype=bool))], *draw_counts(2, 1, samples=2))
+        method_scores(gold, [SeedPredictions(np.zeros(3), np.zeros(3, dtype=bool))], *draw_counts(2, 1, samples=2))
 
 
 def test_the_curve_is_the_best_precision_at_a_recall_or_beyond():
     gold = np.array([1, 0, 1, 0], dtype=bool)
-    recall, precision = mean_curve(gold, [Judged(np.array([4.0, 3, 2, 1]), gold)], points=5)
+    recall, precision = mean_curve(gold, [SeedPredictions(np.array([4.0, 3, 2, 1]), gold)], points=5)
     assert recall.tolist() == [0, 0.25, 0.5, 0.75, 1]
     assert precision == pytest.approx([1, 1, 1, 2 / 3, 2 / 3])

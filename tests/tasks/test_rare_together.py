@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.tasks import Anomaly, Classification
-from maskwright.tasks.calibration import Temperature
-from maskwright.tasks.compare import compare, on_equal_terms, rate
-from maskwright.tasks.examples import Examples
-from maskwright.tasks.imbalance import draw_rows
-from maskwright.tasks.long_texts import LongTexts
-from maskwright.tasks.rare import RareClass
-from maskwright.tasks.thresholds import Threshold
-from maskwright.text.tables import Row
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.trust_report import curve_of
+from maskwright.tasks.evaluation.calibration import Temperature
+from maskwright.tasks.evaluation.compare import compare, on_equal_terms, rate
+from maskwright.tasks.evaluation.rare import RareClass
+from maskwright.tasks.evaluation.thresholds import Threshold
+from maskwright.tasks.evaluation.trust_report import curve_of
+from maskwright.tasks.rows.examples import Examples
+from maskwright.tasks.rows.imbalance import resample_rows
+from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.text.readers.tables import Row
+from maskwright.train.finetuning.config import FinetuneConfig
 from tasks.standins import Words
 
 
@@ -54,10 +54,10 @@ def test_a_threshold_chosen_after_calibration_is_the_one_chosen_before():
     logits, gold = some_logits(classes=2), ["a", "b", "a", "a"] * 10
     first, second = (Classification(["a", "b"], rare=RareClass("b", True)) for _ in range(2))
     examples = first.examples(rows_of(gold), Words())
-    first.settle(logits, examples)
+    first.tune_threshold(logits, examples)
     first.calibrate(logits, examples)
     second.calibrate(logits, examples)
-    second.settle(logits, examples)
+    second.tune_threshold(logits, examples)
     assert first.to_json() == second.to_json()
     assert first.temperature is not None and first.temperature.value != 1.0
     unlike = {"ece", "ece_equal_mass"}
@@ -74,7 +74,7 @@ def test_an_ensemble_of_one_model_twice_answers_as_it_does(temperature, cut, mul
     logits = some_logits(classes=len(labels))
     joined = task.joined([task])
     joined.temperature = None  # as inference.ensemble does: each member's logits are divided by its own
-    united = joined.unite([logits / temperature] * 2, [None, None])
+    united = joined.combine_predictions([logits / temperature] * 2, [None, None])
     name = "labels" if multi_label else "label"
     assert [answer[name] for answer in joined.decode(united)] == [answer[name] for answer in task.decode(logits)]
 
@@ -87,7 +87,7 @@ def test_an_ensemble_has_the_mean_of_the_thresholds_or_none_and_says_so(capsys):
     assert not capsys.readouterr().err
     for other in (Classification(["a", "b", "c"]), classifier(temperature=2.0)):
         alone = first.joined([other])
-        assert alone.rare == RareClass("c") and "no threshold in common" in capsys.readouterr().err
+        assert alone.rare == RareClass("c") and "no comparable thresholds" in capsys.readouterr().err
         logits = some_logits()
         assert alone.decide(logits).tolist() == logits.argmax(dim=1).tolist()
 
@@ -114,7 +114,7 @@ def test_a_model_with_a_rare_class_is_compared_by_it_with_one_without():
 def test_asking_for_a_class_keeps_windows_and_temperature():
     task = Classification(["a", "b"], long=LongTexts(stride=2))
     task.temperature = Temperature(2.0)
-    asked = task.asked_for("a")
+    asked = task.for_class("a")
     assert asked.long is task.long and asked.temperature is task.temperature and asked.main_metric == "pr_auc"
     assert task.main_metric == "accuracy"
 
@@ -138,9 +138,9 @@ def test_windows_focal_loss_and_drawn_rows_go_together():
     rows = [Row(text, None, label, number, "rows.tsv") for number, (text, label) in enumerate(texts, start=1)]
     task = Classification.from_rows(rows, focal=2.0, resample="balanced", threshold_for="b", **long)
     examples = task.for_training(task.examples(rows, tokenizer(), 6))
-    chances = task.row_chances(examples)
+    chances = task.row_probabilities(examples)
     assert len(chances) == 40 and chances[0] == pytest.approx(0.125)
-    drawn = draw_rows(chances, np.random.default_rng(0))
+    drawn = resample_rows(chances, np.random.default_rng(0))
     assert (examples.targets[drawn] == 1).sum() == 20
     batch = examples.batch(drawn[:8])
     assert batch.labels["sequence"].tolist() == examples.targets[drawn[:8]].tolist()
@@ -154,10 +154,10 @@ def test_windows_focal_loss_and_drawn_rows_go_together():
 def test_detectors_are_united_by_the_mean_of_errors_and_thresholds():
     first, second = Anomaly("a", threshold=Threshold(1.0)), Anomaly("a", threshold=Threshold(3.0))
     joined = first.joined([second])
-    united = joined.unite([torch.tensor([[0.0], [4.0]]), torch.tensor([[1.0], [2.0]])], [None, None])
+    united = joined.combine_predictions([torch.tensor([[0.0], [4.0]]), torch.tensor([[1.0], [2.0]])], [None, None])
     assert [answer["is_rare"] for answer in joined.decode(united)] == [False, True]
     assert joined.threshold.value == 2.0 and first.threshold.value == 1.0
-    with pytest.raises(InputError, match="different classes as normal"):
+    with pytest.raises(InputError, match="different normal classes"):
         first.joined([Anomaly("b")])
 
 

@@ -8,7 +8,7 @@ import torch
 from inference.samples import tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks import Regression, task_from_json
-from maskwright.tasks.errors import worst_errors
+from maskwright.tasks.evaluation.errors import worst_errors
 from tasks.standins import SumModel, Words, row
 
 
@@ -46,7 +46,7 @@ def test_loss_is_the_mean_squared_error_in_the_unit_of_the_targets():
 def test_a_new_head_starts_from_the_mean_of_the_targets():
     model = tiny("regression")
     examples = Regression().examples(rows_of("1", "2", "6"), tokenizer())
-    Regression().prime(model, examples)
+    Regression().init_from_counts(model, examples)
     assert model.head.classifier.bias.item() == 3.0
 
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.tasks.schemes import (
+from maskwright.tasks.tagging.schemes import (
     SCHEMES,
     Entity,
     agreement,
+    encode_tags,
     find_scheme,
     repair,
     scheme_tags,
     spans,
-    spell,
     split_tag,
     strict_spans,
 )
@@ -40,12 +40,12 @@ def conlleval(tags):
 
 
 def well_formed(tags, scheme):
-    """Entities of the strict mode, found by asking of every stretch whether it is spelt as the scheme has it."""
+    """Entities of the strict mode, found by asking of every stretch whether it is spelled as the scheme has it."""
     found = []
     for start in range(len(tags)):
         for end in range(start + 1, len(tags) + 1):
             type = split_tag(tags[start])[1]
-            wanted = spell([Entity(type, 0, end - start)], end - start, scheme) if type else None
+            wanted = encode_tags([Entity(type, 0, end - start)], end - start, scheme) if type else None
             goes_on = end < len(tags) and tags[end] == f"I-{type}"
             if list(tags[start:end]) == wanted and not (scheme == "BIO" and goes_on):
                 found.append(Entity(type, start, end))
@@ -73,7 +73,7 @@ def test_strict_entities_are_those_spelt_as_the_scheme_says(scheme, data):
 def test_repair_keeps_the_entities_and_is_done_once(scheme, data):
     tags = data.draw(st.one_of(map(tags_of, SCHEMES)))
     mended, changed = repair(tags, scheme)
-    if scheme != "IO":  # in which neighbours of one type are one
+    if scheme != "IO":  # in which neighbors of one type are one
         assert spans(mended) == spans(tags)
         assert strict_spans(mended, scheme) == spans(tags)
     assert repair(mended, scheme) == (mended, 0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.tasks import metrics
-from maskwright.tasks.significance import bootstrap_metric, bootstrap_scores, mcnemar
+from maskwright.tasks.evaluation import metrics
+from maskwright.tasks.evaluation.significance import bootstrap_metric, bootstrap_scores, mcnemar
 
 
 def answers(
@@ -71,7 +71,7 @@ def test_the_seed_decides_and_blocks_do_not(monkeypatch):
     a, b = random.normal(size=30), random.normal(size=30)
     one = bootstrap_scores(a, b, samples=300, seed=5)
     assert bootstrap_scores(a, b, samples=300, seed=6) != one
-    monkeypatch.setattr("maskwright.tasks.significance._INDICES_AT_ONCE", 70)
+    monkeypatch.setattr("maskwright.tasks.evaluation.significance._INDICES_AT_ONCE", 70)
     assert bootstrap_scores(a, b, samples=300, seed=5) == one
 
 
@@ -115,7 +115,7 @@ def test_false_alarms_come_as_often_as_promised():
 @pytest.mark.parametrize(
     "first, second, settings, message",
     [
-        ([1.0], [1.0, 2.0], {}, "different numbers of them: 1, 2"),
+        ([1.0], [1.0, 2.0], {}, "numbers of rows differ: 1, 2"),
         ([], [], {}, "no rows"),
         ([np.nan], [1.0], {}, "one finite number for each row"),
         ([[1.0]], [[1.0]], {}, "one finite number for each row"),
@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_refused(first, second, settings, message):
 
 
 def test_labels_of_other_rows_are_refused():
-    with pytest.raises(InputError, match="different numbers"):
+    with pytest.raises(InputError, match="numbers of rows differ"):
         mcnemar([1, 1], [1, 1], [1])
-    with pytest.raises(InputError, match="different numbers"):
+    with pytest.raises(InputError, match="numbers of rows differ"):
         bootstrap_metric(metrics.accuracy, [1, 1], [1, 1], [1])

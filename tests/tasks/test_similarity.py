@@ -11,9 +11,10 @@ from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.sentence import Declared
 from maskwright.inference.embed import TextEncoder
-from maskwright.tasks import Similarity, long_examples, task_from_json, task_of_model
-from maskwright.tasks.long_texts import LongTexts
-from maskwright.tasks.similar_rows import kind_of, read_similar
+from maskwright.tasks import Similarity, task_from_json, task_of_model
+from maskwright.tasks.rows import long_examples
+from maskwright.tasks.rows.long_texts import LongTexts
+from maskwright.tasks.similarity.rows import kind_of, read_similar
 from tasks.standins import row
 
 PAIRS = [row(TEXTS[n], str(n), TEXTS[n + 1], line=n + 2) for n in range(4)]
@@ -59,9 +60,9 @@ def test_a_file_of_lines_is_single_texts(tmp_path):
 @pytest.mark.parametrize(
     ("train", "dev", "message"),
     [
-        (scored("3", "3"), (), "one score for all"),
-        (scored("0", "0"), (), "no pair that belongs together"),
-        (scored("3"), (), "needs two"),
+        (scored("3", "3"), (), "same score for all"),
+        (scored("0", "0"), (), "no positive pair"),
+        (scored("3"), (), "needs at least two"),
         (scored("1.5", "3"), [row("a"), row("b")], "single texts"),
     ],
 )
@@ -121,7 +122,7 @@ def test_accuracy_is_the_share_of_texts_that_find_their_partner():
 def test_a_twin_of_the_partner_is_as_good():
     task = Similarity("pairs")
     examples = task.examples([row("a", None, text) for text in ("the", "cat", "the")], tokenizer())
-    assert examples.twins.tolist() == [0, 1, 0]
+    assert examples.duplicate_groups.tolist() == [0, 1, 0]
     assert examples.batch([2, 1]).labels["twins"].tolist() == [0, 1]
     logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]])
     found = task.score(logits, examples)
@@ -145,10 +146,10 @@ def test_a_single_text_is_drawn_twice_in_training_and_once_otherwise():
 
 
 def test_one_text_has_no_cosine():
-    from maskwright.text.encoding import TextCounts
+    from maskwright.text.tokenizers.encoding import TextCounts
 
     with pytest.raises(InputError, match="maskwright embed"):
-        Similarity().unlabelled([row("a")], tokenizer(), counts=TextCounts())
+        Similarity().unlabeled([row("a")], tokenizer(), counts=TextCounts())
 
 
 def test_pairs_and_single_texts_do_not_mix():
@@ -166,7 +167,7 @@ def test_a_task_survives_json_and_bad_facts_are_refused():
 
 def test_a_folder_of_sentence_vectors_is_scored_without_training():
     model = tiny()
-    with pytest.raises(InputError, match="no head"):
+    with pytest.raises(InputError, match="no task head"):
         task_of_model(model)
     model.sentence = Declared()
     assert task_of_model(model).name == "similarity"
@@ -220,7 +221,7 @@ def test_training_reads_so_many_windows_of_each_text_and_gradients_pass_through_
     whole = task.examples(LONG_PAIRS, tokenizer(), 12)
     thin = task.for_training(whole)
     assert thin.texts.num_windows.tolist() == [min(3, count) for count in whole.texts.num_windows.tolist()]
-    told = task.remarks(thin, "train", 12)
+    told = task.notes(thin, "train", 12)
     assert f"8 train texts make {len(whole.input_ids)} windows" in told[0]
     assert "train texts have more than 3 windows" in told[1] and "--max-windows" in told[1]
     model = tiny()
@@ -229,7 +230,7 @@ def test_training_reads_so_many_windows_of_each_text_and_gradients_pass_through_
     start, end = thin.texts.starts[4:6]  # the windows of the second text of row 0
     seen = torch.from_numpy(np.concatenate(thin.input_ids[start:end])).long()
     assert end - start == 3 and bool((grad[seen] > 0).all())
-    assert thin.twins.tolist() == [0, 1, 2, 3]
+    assert thin.duplicate_groups.tolist() == [0, 1, 2, 3]
 
 
 def test_scored_rows_are_trained_in_portions_that_add_up_and_rows_set_against_each_other_are_not(monkeypatch):
@@ -271,5 +272,5 @@ def test_scores_outside_a_range_are_bad_rows_and_the_range_is_the_scale(tmp_path
     assert task.scale == (0, 5)
     with pytest.raises(RowErrors, match="6 is not between 0 and 5"):
         task.examples(scored("6", "2"), tokenizer())
-    with pytest.raises(InputError, match="no scores"):
+    with pytest.raises(InputError, match="needs scores"):
         Similarity.from_rows(scored("1", "0"), score_range=(0, 5))

@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.tasks.submission import GLUE_PARTS, submission_table, write_submission
-from maskwright.text.glue import TASKS, glue_files, read_glue
+from maskwright.tasks.evaluation.submission import GLUE_PARTS, submission_table, write_submission
+from maskwright.text.readers.glue import TASKS, glue_files, read_glue
 
 ANSWERS = {part: list(TASKS[facts.task].labels) or [2.5, 0] for part, facts in GLUE_PARTS.items()}
 
@@ -56,7 +56,7 @@ def test_labels_of_another_task_are_refused(part):
     "part, ids, answers, message",
     [
         ("RTE", ["0", "1"], ["entailment"], "2 rows and 1 predictions"),
-        ("RTE", ["0", "0"], ["entailment", "entailment"], "an index twice"),
+        ("RTE", ["0", "0"], ["entailment", "entailment"], "duplicate indices"),
         ("STS-B", ["0"], [math.nan], "not a finite number"),
         ("STS-B", ["0"], ["high"], "'high' is not a finite number"),
         ("MNLI", ["0"], ["neutral"], "Did you mean 'MNLI-m"),

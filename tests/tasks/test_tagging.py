@@ -15,10 +15,10 @@ from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.folders import load_model
 from maskwright.tasks import Tagging, task_from_json
-from maskwright.tasks.errors import worst_errors
-from maskwright.tasks.tagged_examples import window_sentences
-from maskwright.text.tagged import Sentence
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.tasks.evaluation.errors import worst_errors
+from maskwright.tasks.tagging.examples import window_sentences
+from maskwright.text.readers.tagged import Sentence
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 WORDS = sorted({word for text in TEXTS for word in text.split()})
 
@@ -117,7 +117,7 @@ def test_tags_are_repaired_and_counted():
     examples = task.examples(rows, tokenizer())
     assert task.gold_of(examples) == [["O", "B-X", "I-X"], ["B-X", "O"]]
     assert examples.num_repaired == 1
-    assert "1 of 5 train tags is not spelt as BIO" in task.remarks(examples, "train", 16)[0]
+    assert "1 of 5 train tags is invalid in BIO" in task.notes(examples, "train", 16)[0]
 
 
 def test_unknown_dev_tags_are_all_named_with_their_lines():
@@ -159,7 +159,7 @@ def logits_for(task, tags):
 def test_entities_are_cut_from_the_text_as_given():
     task = Tagging(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
     text = "Albert is going to  United States\tof America."
-    examples = task.unlabelled([Sentence.of_text(text, 1, "x")], tokenizer(), 16, counts=window_counts())
+    examples = task.unlabeled([Sentence.of_text(text, 1, "x")], tokenizer(), 16, counts=window_counts())
     tags = "B-PER O O O B-LOC I-LOC I-LOC I-LOC O"
     answer = task.answers(logits_for(task, tags), examples)[0]
     found = [(entity["type"], entity["text"]) for entity in answer["entities"]]
@@ -170,7 +170,7 @@ def test_entities_are_cut_from_the_text_as_given():
 
 
 def window_counts():
-    from maskwright.text.encoding import TextCounts
+    from maskwright.text.tokenizers.encoding import TextCounts
 
     return TextCounts()
 
@@ -188,11 +188,11 @@ def test_scores_are_over_entities_and_over_words():
 
 
 def test_a_pair_of_texts_is_refused():
-    from maskwright.tasks.examples import rows_of
+    from maskwright.tasks.rows.examples import rows_of
 
     task = Tagging(["O", "B-X"])
-    with pytest.raises(InputError, match="this is a pair"):
-        task.unlabelled(rows_of([("a", "b")]), tokenizer(), 16, counts=window_counts())
+    with pytest.raises(InputError, match="a text pair cannot be tagged"):
+        task.unlabeled(rows_of([("a", "b")]), tokenizer(), 16, counts=window_counts())
 
 
 def test_a_crf_loaded_with_its_labels_in_another_order_scores_the_same(tmp_path):

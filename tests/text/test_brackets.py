@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError
-from maskwright.text.brackets import fault_of, linearised, may_become_tree
+from maskwright.text.formats.brackets import bracket_error, linearized, may_become_tree
 
 LABELS = st.sampled_from(["S", "NP", "VP", "PP"])
 WORDS = st.sampled_from(["dogs", "chase", "cats", "an", "elephant"])
@@ -25,62 +25,62 @@ TREES = st.recursive(
 def test_the_tree_of_the_lecture():
     tree = "(S (NP (NNS dogs)) (VP (VBP chase) (NP (NNS cats))))"
     wanted = "(S (NP dogs )NP (VP chase (NP cats )NP )VP )S"
-    assert linearised(tree) == wanted
-    assert linearised(f"( {tree} )") == wanted, "an empty label at the root"
-    assert fault_of(wanted, "dogs chase cats") is None
+    assert linearized(tree) == wanted
+    assert linearized(f"( {tree} )") == wanted, "an empty label at the root"
+    assert bracket_error(wanted, "dogs chase cats") is None
 
 
 @given(TREES)
 def test_what_is_made_of_a_tree_is_well_formed_and_has_its_words(tree):
     words = " ".join(piece.rstrip(")") for piece in tree.split() if not piece.startswith("("))
-    assert fault_of(linearised(f"(ROOT {tree} {tree})"), f"{words} {words}") is None
+    assert bracket_error(linearized(f"(ROOT {tree} {tree})"), f"{words} {words}") is None
 
 
 @given(TREES, st.integers(0, 99))
 def test_a_string_that_lost_a_bracket_is_flagged(tree, place):
-    pieces = linearised(f"(ROOT {tree} {tree})").split()
+    pieces = linearized(f"(ROOT {tree} {tree})").split()
     brackets = [number for number, piece in enumerate(pieces) if piece[0] in "()"]
     del pieces[brackets[place % len(brackets)]]
-    assert fault_of(" ".join(pieces)) is not None
+    assert bracket_error(" ".join(pieces)) is not None
 
 
 @pytest.mark.parametrize(
     "written, said",
     [
-        ("(S dogs )NP", r"\)NP closes no \(NP"),
+        ("(S dogs )NP", r"\)NP has no matching open \(NP"),
         ("(S (NP dogs )NP", r"\(S is never closed"),
         ("(S dogs )S (S cats )S", "2 trees"),
         ("dogs", "outside"),
-        ("(S )S", "nothing but brackets"),
+        ("(S )S", "a bracket without words"),
         ("", "no tree"),
-        (")S", "is open"),
+        (")S", "no matching open"),
     ],
 )
 def test_every_fault_is_said(written, said):
-    fault = fault_of(written)
+    fault = bracket_error(written)
     assert fault is not None
     assert re.search(said, fault)
 
 
 def test_other_words_than_those_of_the_sentence_are_a_fault():
-    assert fault_of("(S (NP dogs )NP )S", "cats") == "its words are not those of the sentence"
+    assert bracket_error("(S (NP dogs )NP )S", "cats") == "its words differ from the sentence"
 
 
 @pytest.mark.parametrize("tree", ["(S (NP dogs)", "(S (NP dogs)) )", "dogs", "", "(S ())", "(S dogs) cats"])
 def test_brackets_that_do_not_match_are_refused(tree):
     with pytest.raises(InputError):
-        linearised(tree)
+        linearized(tree)
 
 
 def test_a_deep_tree_is_read_without_recursion():
     depth = 20_000
-    written = linearised("(A " * depth + "(N x)" + ")" * depth)
+    written = linearized("(A " * depth + "(N x)" + ")" * depth)
     assert written.startswith("(A (A") and written.count("x") == 1
 
 
 @given(TREES, st.data())
 def test_every_beginning_of_a_tree_may_become_one_and_what_it_lacks_makes_it_one(tree, data):
-    written = linearised(f"(ROOT {tree} {tree})")
+    written = linearized(f"(ROOT {tree} {tree})")
     words = [piece for piece in written.split() if piece[0] not in "()"]
     assert may_become_tree(written, words) and may_become_tree(written, words, is_whole=True)
     assert may_become_tree(written[: data.draw(st.integers(0, len(written)))], words)
@@ -106,7 +106,7 @@ def test_what_may_become_a_tree_is_exactly_what_some_tree_begins_with(pieces, wo
         written.append("(S")
         stack.append("S")
     whole = " ".join([*written, *rest, *(f"){label}" for label in reversed(stack))])
-    assert may_become_tree(" ".join(pieces), words, is_whole=True) == (fault_of(whole, " ".join(words)) is None)
+    assert may_become_tree(" ".join(pieces), words, is_whole=True) == (bracket_error(whole, " ".join(words)) is None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maskwright.core.errors import InputError, RowErrors
-from maskwright.text.choices import ChoiceRow, read_choices
+from maskwright.text.readers.choices import ChoiceRow, read_choices
 
 SWAG_HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
 SWAG_ROW = (
@@ -89,15 +89,15 @@ def test_question_or_context_may_be_missing_and_not_both(tmp_path):
 @pytest.mark.parametrize(
     "change, column, reason",
     [
-        ({"label": 2}, "label", "2 is none of the 2 choices"),
-        ({"label": -1}, "label", "'-1' is not the number of a choice"),
-        ({"label": "B"}, "label", "'B' is not the number"),
+        ({"label": 2}, "label", "2 is out of range for 2 choices"),
+        ({"label": -1}, "label", "'-1' is not the index of a choice"),
+        ({"label": "B"}, "label", "'B' is not the index"),
         ({"label": True}, "label", "is true or false"),
-        ({"label": 1.0}, "label", "is a number, not the number of a choice"),
+        ({"label": 1.0}, "label", "is a number, not the index of a choice"),
         ({"label": None}, "label", "is missing"),
-        ({"label": "9" * 5000}, "label", "is none of the 2"),
-        ({"choices": ["a"]}, "choices", "has 1 of at least two"),
-        ({"choices": []}, "choices", "has 0 of at least two"),
+        ({"label": "9" * 5000}, "label", "is out of range for 2"),
+        ({"choices": ["a"]}, "choices", "has 1 choices"),
+        ({"choices": []}, "choices", "has 0 choices"),
         ({"choices": "ab"}, "choices", "is text, not a list"),
         ({"choices": None}, "choices", "is missing"),
         ({"choices": ["a", " "]}, "choices", "choice 1: the text is empty"),
@@ -151,11 +151,11 @@ def test_faults_of_form_are_reported_with_the_others_in_order(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.csv", "text,label\na,b\n", "not laid out as SWAG"),
+        ("a.csv", "text,label\na,b\n", "does not have the SWAG columns"),
         ("a.csv", "", "is empty"),
-        ("a.jsonl", "\n", "holds no rows"),
-        ("a.jsonl", "{}\n", "holds no good rows"),
-        ("a.tsv", "x", "multiple choice is read from"),
+        ("a.jsonl", "\n", "contains no rows"),
+        ("a.jsonl", "{}\n", "contains no valid rows"),
+        ("a.tsv", "x", "multiple-choice examples are read from"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path, name, content, message):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.text.compare import KINDS, compare, measure
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.compare import KINDS, compare, measure
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS
 
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
-from maskwright.text import corpus
-from maskwright.text.corpus import CorpusFacts, read_documents
+from maskwright.text.readers import corpus
+from maskwright.text.readers.corpus import CorpusFacts, read_documents
 
 PLAIN = "One.\nTwo three. Four.\n\n\n  \n Five. \n\nSix 🙂\n"
 
@@ -136,17 +136,17 @@ def test_documents_come_before_the_bad_rows_are_raised(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "\n \n\t\n", "\ufeff"])
 def test_an_empty_corpus_is_refused(tmp_path, content):
-    with pytest.raises(InputError, match=r"The corpus \(.*a\.txt\) holds no text"):
+    with pytest.raises(InputError, match=r"The corpus \(.*a\.txt\) contains no text"):
         sentences(write(tmp_path, "a.txt", content))
     for name in ("a.jsonl", "a.csv"):
-        with pytest.raises(InputError, match="holds no text"):
+        with pytest.raises(InputError, match="contains no text"):
             sentences(write(tmp_path, name, content))
 
 
 def test_a_corpus_that_cannot_be_read_is_refused_before_anything_else(tmp_path):
     with pytest.raises(MissingFileError):
         read_documents([write(tmp_path, "a.txt", "x"), tmp_path / "nowhere.txt"])
-    with pytest.raises(InputError, match="unpack it first"):
+    with pytest.raises(InputError, match="decompress it first"):
         read_documents(write(tmp_path, "a.zip", "x"))
 
 
@@ -228,7 +228,7 @@ def test_a_hub_data_set_that_cannot_be_had_is_refused_in_words(monkeypatch):
         sentences("hub:other")
     with pytest.raises(InputError, match="no column 'body': the columns are text, label"):
         sentences("hub:plain", text_field="body")
-    with pytest.raises(InputError, match="names no data set"):
+    with pytest.raises(InputError, match="is not a data set name"):
         sentences("hub:a/b/c/d")
 
     def offline(*_: object, **__: object) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.text.cutting import MOST_CHARACTERS, Cutter
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.segmentation_trace import MAX_CHARACTERS, SegmentationTracer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
     "the taaaasty lantern is transformerified and the older lanterns are transformed",
@@ -21,8 +21,10 @@ KINDS = ["wordpiece", "wordpiece-score", "bpe", "byte-bpe"]
 
 
 @cache
-def cutter(kind: str) -> Cutter:
-    return Cutter(Tokenizer.train_from_iterator(iter(TEXTS), kind=kind, vocab_size=320 if kind == "byte-bpe" else 110))
+def cutter(kind: str) -> SegmentationTracer:
+    return SegmentationTracer(
+        Tokenizer.train_from_iterator(iter(TEXTS), kind=kind, vocab_size=320 if kind == "byte-bpe" else 110)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,11 +47,11 @@ def test_any_text_is_cut(kind, text):
     cutter(kind).cut(text)
 
 
-def wordpiece(*pieces: str) -> Cutter:
-    from maskwright.text.trainers import pipelines
+def wordpiece(*pieces: str) -> SegmentationTracer:
+    from maskwright.text.tokenizers.trainers import pipelines
 
     vocab = [*pipelines.SPECIAL_TOKENS, *pieces]
-    return Cutter(Tokenizer(*pipelines.wordpiece(vocab, "wordpiece", True, {})))
+    return SegmentationTracer(Tokenizer(*pipelines.wordpiece(vocab, "wordpiece", True, {})))
 
 
 def test_wordpiece_looks_for_the_longest_piece_first():
@@ -70,7 +72,7 @@ def test_merges_apply_in_the_order_in_which_they_were_learnt():
     tokenizer = Tokenizer.train_from_iterator(
         iter(["old " * 7 + "older " * 3 + "finest " * 9 + "lowest " * 4]), kind="bpe", vocab_size=200, num_merges=5
     )
-    word = Cutter(tokenizer).cut("oldest").words[0]
+    word = SegmentationTracer(tokenizer).cut("oldest").words[0]
     assert [step.taken for step in word.steps] == [None, "es", "est", "est</w>", "ol", "old"]
     assert [step.rank for step in word.steps] == [None, 1, 2, 3, 4, 5]
     assert word.steps[-1].pieces == ["old", "est</w>"]
@@ -78,6 +80,6 @@ def test_merges_apply_in_the_order_in_which_they_were_learnt():
 
 def test_kinds_without_steps_say_so_and_long_text_is_bounded():
     tokenizer = Tokenizer.train_from_iterator(iter(TEXTS), kind="char", vocab_size=60)
-    cut = Cutter(tokenizer).cut("the " * 1000)
-    assert cut.rule == "none" and len(cut.words) == MOST_CHARACTERS
+    cut = SegmentationTracer(tokenizer).cut("the " * 1000)
+    assert cut.rule == "none" and len(cut.words) == MAX_CHARACTERS
     json.dumps(cut.to_json())

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.text.explain import encode_steps, explain, parse_words, render
-from maskwright.text.notation import join_pieces, pieces_of_words, show_pieces
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.text.trainers import bpe
+from maskwright.text.tokenizers.explain import encode_steps, explain, parse_words, render
+from maskwright.text.tokenizers.notation import format_subwords, join_subwords, subwords_by_word
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.text.tokenizers.trainers import bpe
 from text.tokenizer_samples import LECTURE, trained
 
 
@@ -114,22 +114,22 @@ def test_what_cannot_be_explained_is_refused():
         explain(LECTURE, "word")
     with pytest.raises(ConfigError, match="tie_break"):
         explain(LECTURE, "wordpiece-score", tie_break="last")
-    with pytest.raises(ConfigError, match="not known"):
+    with pytest.raises(ConfigError, match="not valid"):
         explain(LECTURE, tie_break="random")
 
 
 def test_pieces_are_shown_with_marks_on_either_side():
-    assert join_pieces(["taa", "aaa", "sty"], "left") == "taa## aaa## sty"
-    assert join_pieces(["taa", "aaa", "sty"]) == "taa ##aaa ##sty"
+    assert join_subwords(["taa", "aaa", "sty"], "left") == "taa## aaa## sty"
+    assert join_subwords(["taa", "aaa", "sty"]) == "taa ##aaa ##sty"
     tokenizer = Tokenizer.train_from_iterator(["la laern transformer ify ern ern la la transformer"], "wordpiece", 70)
     ids = tokenizer.encode_plain(["laern [MASK] Transformer"])[0]
-    assert show_pieces(tokenizer, ids, "left").replace("## ", "").split() == ["laern", "[MASK]", "transformer"]
-    assert show_pieces(tokenizer, ids).replace(" ##", "") == "laern [MASK] transformer"
+    assert format_subwords(tokenizer, ids, "left").replace("## ", "").split() == ["laern", "[MASK]", "transformer"]
+    assert format_subwords(tokenizer, ids).replace(" ##", "") == "laern [MASK] transformer"
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte-bpe"])
 def test_every_kind_shows_its_pieces_without_marks(kind):
     tokenizer = trained(kind)
-    words = pieces_of_words(tokenizer, tokenizer.encode_plain(["the oldest learners unlearned"])[0])
+    words = subwords_by_word(tokenizer, tokenizer.encode_plain(["the oldest learners unlearned"])[0])
     assert ["".join(pieces) for pieces in words] == ["the", "oldest", "learners", "unlearned"]
     assert any(len(pieces) > 1 for pieces in words)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError, MissingFileError, RowErrors
-from maskwright.text.glue import TASKS, glue_files, glue_task, read_glue
+from maskwright.text.readers.glue import TASKS, glue_files, glue_task, read_glue
 
 MNLI_TEST = (
     "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse "
@@ -127,7 +127,7 @@ def test_test_files_have_an_index_and_no_labels(tmp_path, name):
     assert part.ids == ["1", "0"]
     assert (part.rows[1].text, part.rows[1].text_pair) == texts
     assert all(row.label is None for row in part.rows)
-    with pytest.raises(InputError, match="can be predicted, not scored"):
+    with pytest.raises(InputError, match="rows can only be predicted"):
         read_glue(path, task)
 
 
@@ -209,16 +209,16 @@ def test_mnli_without_agreement_is_left_out_and_counted(tmp_path):
 
 def test_an_index_that_stands_twice_in_a_test_file_is_a_bad_row(tmp_path):
     path = write(tmp_path, "test.tsv", ["index\tsentence", "0\ta", "1\tb", "0\tc"])
-    with pytest.raises(RowErrors, match="test.tsv:4: column 'index': '0' stood before, in line 2"):
+    with pytest.raises(RowErrors, match="test.tsv:4: column 'index': duplicate '0', first in line 2"):
         read_glue(path, "SST-2", with_labels=False)
     assert len(read_glue(path, "SST-2", with_labels=False, skip_bad_rows=True)) == 2
 
 
 def test_the_file_of_another_task_is_refused(tmp_path):
     path = write(tmp_path, "train.tsv", ["sentence\tlabel", "a\t1"])
-    with pytest.raises(InputError, match="not laid out as QNLI: its first row is 'sentence', 'label'"):
+    with pytest.raises(InputError, match="does not have the columns of QNLI: its first row is 'sentence', 'label'"):
         read_glue(path, "QNLI")
-    with pytest.raises(InputError, match="not laid out as CoLA"):
+    with pytest.raises(InputError, match="does not have the columns of CoLA"):
         read_glue(write(tmp_path, "b.tsv", ["gj04\t1\tthree columns"]), "CoLA")
 
 
@@ -234,7 +234,7 @@ def test_bytes_that_are_no_text_are_a_bad_row(tmp_path):
 
 @pytest.mark.parametrize(
     "content, message",
-    [("", "is empty"), ("sentence\tlabel\n", "holds no rows"), ("sentence\tlabel\n\t1\n", "holds no good rows")],
+    [("", "is empty"), ("sentence\tlabel\n", "contains no rows"), ("sentence\tlabel\n\t1\n", "contains no valid rows")],
 )
 def test_nothing_to_read_is_said(tmp_path, content, message):
     path = tmp_path / "dev.tsv"
@@ -276,7 +276,7 @@ def test_missing_folders_and_files_are_named(tmp_path):
     with pytest.raises(MissingFileError, match="has no folder for RTE"):
         glue_files(tmp_path, "RTE")
     (tmp_path / "RTE").mkdir()
-    with pytest.raises(MissingFileError, match="holds no file of RTE"):
+    with pytest.raises(MissingFileError, match="contains no file of RTE"):
         glue_files(tmp_path, "RTE")
     with pytest.raises(ConfigError, match="Did you mean 'QNLI'"):
         glue_task("QNL")

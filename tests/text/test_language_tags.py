@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from maskwright.core.errors import InputError
-from maskwright.text.language_tags import check_languages, language_of, languages_of, tag
-from maskwright.text.tables import Row
+from maskwright.text.formats.language_tags import check_languages, language_of, languages_of, tag
+from maskwright.text.readers.tables import Row
 
 
 def rows(*texts: str) -> list[Row]:
@@ -28,9 +28,9 @@ def test_training_knows_its_languages_or_says_which_line_has_none():
 def test_an_unknown_or_a_missing_language_is_said():
     check_languages(rows("<to-xx> a"), ())
     check_languages(rows("<to-fr> a"), ("de", "fr"))
-    with pytest.raises(InputError, match="does not write 'xx'; it writes de, fr"):
+    with pytest.raises(InputError, match="cannot translate to 'xx', only to de, fr"):
         check_languages(rows("<to-xx> a"), ("de", "fr"))
-    with pytest.raises(InputError, match="line 2: the source does not say"):
+    with pytest.raises(InputError, match="line 2: the source has no target language"):
         check_languages(rows("a"), ("de", "fr"))
-    with pytest.raises(InputError, match="names no language"):
+    with pytest.raises(InputError, match="is not a language code"):
         tag("f r")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from maskwright.core.errors import InputError, RowErrors
-from maskwright.text.parallel import read_parallel
+from maskwright.text.readers.parallel import read_parallel
 
 
 def files(folder: Path, source: str, target: str) -> tuple[Path, Path]:
@@ -66,7 +66,7 @@ def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_told(
     source, _ = files(tmp_path, "ein Hund\nzwei Hunde\n", "\n")
     rows = read_parallel(source, source).rows
     assert [(row.text, row.label) for row in rows] == [("ein Hund", "ein Hund"), ("zwei Hunde", "zwei Hunde")]
-    assert "is source and target" in capsys.readouterr().err
+    assert "is both source and target" in capsys.readouterr().err
 
 
 def test_nothing_at_all_is_refused(tmp_path: Path):

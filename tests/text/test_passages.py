@@ -1,4 +1,4 @@
-"""Passages are stretches of their source: every character but white space, in order, within the limit."""
+"""Passages are stretches of their source: every character but whitespace, in order, within the limit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.samples import TEXTS, tokenizer
-from maskwright.text.passages import MAX_PARAGRAPH, bad_rows_of, cut, read_passages
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.readers.passages import MAX_PARAGRAPH, bad_rows_of, cut, read_passages
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 WORST = (
     "\ufeffÜber naïve cafés: e\u0301toile. 🙂 👩‍👩‍👧 are here!\r\n"

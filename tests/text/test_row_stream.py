@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingFileError, RowErrors
-from maskwright.text.row_stream import RowStream
-from maskwright.text.tables import read_texts
+from maskwright.text.readers.row_stream import RowStream
+from maskwright.text.readers.tables import read_texts
 
 WORDS = ["one text", "another, longer text", "third"]
 
@@ -89,7 +89,7 @@ def test_what_is_not_there_is_said_at_once(tmp_path: Path):
     (tmp_path / "empty.txt").write_text("")
     with pytest.raises(MissingFileError):
         RowStream(tmp_path / "missing.txt")
-    with pytest.raises(InputError, match="holds no text"):
+    with pytest.raises(InputError, match="contains no text"):
         RowStream(tmp_path / "empty.txt")
 
 

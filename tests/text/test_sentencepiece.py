@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import CorruptFileError, MaskwrightError, ModelFolderError
-from maskwright.text.sentencepiece_model import read_pieces
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.sentencepiece_model import read_pieces
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.sentencepiece_samples import FILES, SPELT, block, number, piece, trained
 from text.tokenizer_samples import CORPUS, any_text
 
@@ -170,7 +170,7 @@ def test_a_model_folder_with_the_model_alone_has_its_tokenizer(tmp_path):
     model, _ = load_model(tmp_path / "m")
     assert model.tokenizer("the cat").ids == [2, 5, 6, 3]
     (tmp_path / "m/spiece.model").write_bytes(SPELT + b"".join(piece(f"p{index}") for index in range(61)))
-    with pytest.raises(ModelFolderError, match="71 tokens, the model has vectors for 61"):
+    with pytest.raises(ModelFolderError, match="71 tokens, but the model has embeddings for 61"):
         load_model(tmp_path / "m")
 
 
@@ -186,7 +186,7 @@ def test_another_family_is_named(config, tmp_path):
     folder = folder_of("albert", tmp_path, SPELT, config)
     (folder / "config.json").write_text('{"model_type": "t5"}')
     with pytest.raises(
-        ModelFolderError, match="read for AlbertTokenizer, .* not for (T5Tokenizer|a model of type 't5')"
+        ModelFolderError, match="supported for AlbertTokenizer, .* not for (T5Tokenizer|a model of type 't5')"
     ):
         Tokenizer.load(folder)
 
@@ -195,18 +195,18 @@ def test_another_family_is_named(config, tmp_path):
     "data, said",
     [
         (b"", "no pieces"),
-        (b"not a model", "no SentencePiece model"),
+        (b"not a model", "not a SentencePiece model"),
         (block(3, b""), "no pieces"),
-        (SPELT[:-3], "cut off"),
-        (SPELT + b"\x0a\xff\xff\xff\xff\x0f", "cut off"),
-        (SPELT + b"\xff" * 20, "a number without end"),
-        (SPELT + b"\x0b", "a field of kind 3"),
-        (SPELT + piece("x", float("nan")), "the score of piece 10 is no number"),
+        (SPELT[:-3], "truncated"),
+        (SPELT + b"\x0a\xff\xff\xff\xff\x0f", "truncated"),
+        (SPELT + b"\xff" * 20, "unterminated varint"),
+        (SPELT + b"\x0b", "unsupported wire type 3"),
+        (SPELT + piece("x", float("nan")), "the score of piece 10 is not a number"),
         (SPELT + block(1, block(1, b"\xff\xfe")), "utf-8"),
-        (SPELT + block(1, b"\x08\x05"), "no SentencePiece model"),
-        (SPELT + block(3, block(2, b"junk")), "no usable vocabulary"),
-        (piece("<unk>"), "no usable vocabulary"),
-        (SPELT + block(2, b"\x18\x02"), "another kind than Unigram"),
+        (SPELT + block(1, b"\x08\x05"), "not a SentencePiece model"),
+        (SPELT + block(3, block(2, b"junk")), "not a usable vocabulary"),
+        (piece("<unk>"), "not a usable vocabulary"),
+        (SPELT + block(2, b"\x18\x02"), "a type other than Unigram"),
     ],
 )
 def test_another_file_is_refused_in_one_sentence(data, said, tmp_path):
@@ -233,7 +233,7 @@ def test_random_damage_is_refused_in_words_or_gives_a_tokenizer(tmp_path):
 
 
 def test_a_number_is_written_as_it_is_read():
-    from maskwright.text.sentencepiece_model import _varint
+    from maskwright.text.tokenizers.sentencepiece_model import _varint
 
     for value in (0, 1, 127, 128, 300, 1 << 31, (1 << 63) - 1):
         assert _varint(memoryview(number(value)), 0) == (value, len(number(value)))

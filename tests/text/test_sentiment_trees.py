@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError, RowErrors
-from maskwright.tasks.classification import Classification
-from maskwright.text.sentiment_trees import (
+from maskwright.tasks.classification.task import Classification
+from maskwright.text.readers.sentiment_trees import (
     is_treebank,
     phrase_rows,
     read_sentiment_trees,
@@ -87,7 +87,7 @@ def test_files_may_be_packed(tmp_path):
 
 def test_a_very_deep_tree_is_read():
     depth = 50_000
-    from maskwright.text.sentiment_trees import _parse
+    from maskwright.text.readers.sentiment_trees import _parse
 
     words, nodes = _parse("(2 (2 a) " * depth + "(2 b)" + ")" * depth)
     assert len(words) == depth + 1 and nodes[-1] == (2, 0, depth + 1)
@@ -127,16 +127,16 @@ def test_any_tree_comes_back(tmp_path_factory, tree):
     "line, reason",
     [
         ("(3 (2 The) (2 film)", "1 brackets are not closed"),
-        ("(3 (2 The) (2 film)))", "text follows the end of the tree at character 21"),
-        (FILM + FLAT, "text follows the end"),
+        ("(3 (2 The) (2 film)))", "text after the end of the tree at character 21"),
+        (FILM + FLAT, "text after the end"),
         ("The film", "does not begin with a bracket"),
         ("(5 film)", "has no label from 0 to 4"),
         ("(film)", "has no label"),
         ("(", "has no label"),
         ("(3 )", "has no word"),
         ("(3 (2 ) (2 film))", "has no word"),
-        ("(3 The film)", "'film' at character 8 stands beside"),
-        ("(3 (2 The) film)", "stands beside"),
+        ("(3 The film)", "'film' at character 8 is next to"),
+        ("(3 (2 The) film)", "is next to"),
         ("(3 The (2 film))", "has a word and a node below it"),
     ],
 )
@@ -150,9 +150,9 @@ def test_what_is_no_tree_is_named(tmp_path, line, reason):
 
 
 def test_no_tree_at_all_is_said(tmp_path):
-    with pytest.raises(InputError, match="holds no trees"):
+    with pytest.raises(InputError, match="contains no trees"):
         read_sentiment_trees(write(tmp_path, ""))
-    with pytest.raises(InputError, match="holds no good trees"):
+    with pytest.raises(InputError, match="contains no valid trees"):
         read_sentiment_trees(write(tmp_path, "("), skip_bad_rows=True)
 
 
@@ -177,15 +177,15 @@ def test_a_tree_whose_label_the_model_does_not_have_is_bad(tmp_path):
     table = known.read_known(path, skip_bad_rows=True)
     assert [row.line for row in table.rows] == [1, 2] and table.num_skipped == 1
     assert [row.label for row in Classification(["0", "1"]).read_known(path).rows] == ["1", "0"]
-    with pytest.raises(InputError, match="no tree that is not neutral"):
+    with pytest.raises(InputError, match="no non-neutral tree"):
         read_treebank(write(tmp_path, FLAT), columns={"label": "two"})
 
 
 def test_columns_of_trees_are_named_when_they_are_others(tmp_path):
     path = write(tmp_path, FILM)
-    with pytest.raises(ConfigError, match="holds trees.*'phrases'.*phrase"):
+    with pytest.raises(ConfigError, match="contains trees.*'phrases'.*phrase"):
         read_treebank(path, columns={"text": "phrases"})
-    with pytest.raises(ConfigError, match="holds trees.*text_pair"):
+    with pytest.raises(ConfigError, match="contains trees.*text_pair"):
         read_treebank(path, columns={"text_pair": "phrase"})
 
 

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingFileError, RowError, RowErrors
-from maskwright.text.json_array import read_array
-from maskwright.text.squad import Gold, Question, read_questions, scan_questions
+from maskwright.text.formats.json_array import read_array
+from maskwright.text.readers.answer_positions import find_answer
+from maskwright.text.readers.squad import Question, ReferenceAnswer, read_questions, scan_questions
 
 CONTEXT = "Shanghai is the fashion capital of China, and Beijing is its political capital."
 
@@ -73,8 +74,8 @@ def test_squad_files_are_read_plain_and_packed(tmp_path, name, indent):
     path = write_json(tmp_path / name, squad((CONTEXT, GOOD[:2]), (CONTEXT + " ", GOOD[2:])), indent)
     rows = read_questions(path).rows
     assert content(rows) == [
-        ("a", GOOD[0]["question"], CONTEXT, (Gold("Shanghai", 0),)),
-        ("b", GOOD[1]["question"], CONTEXT, (Gold("Beijing", 46), Gold("and Beijing", 42))),
+        ("a", GOOD[0]["question"], CONTEXT, (ReferenceAnswer("Shanghai", 0),)),
+        ("b", GOOD[1]["question"], CONTEXT, (ReferenceAnswer("Beijing", 46), ReferenceAnswer("and Beijing", 42))),
         ("c", GOOD[2]["question"], CONTEXT + " ", ()),
     ]
     assert [row.line for row in rows] == [1, 2, 3] and [row.is_impossible for row in rows] == [False, False, True]
@@ -108,7 +109,22 @@ def test_lines_and_parquet_hold_the_same_questions(tmp_path):
 def test_an_answer_without_a_place_is_looked_for(tmp_path, answers):
     path = write_lines(tmp_path / "q.jsonl", [{"question": "Which?", "context": CONTEXT, "answers": answers}])
     (row,) = read_questions(path).rows
-    assert row.answers == (Gold("Beijing", 46),) and row.id == "1"
+    assert row.answers == (ReferenceAnswer("Beijing", 46),) and row.id == "1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "context", "start"),
+    [
+        ("art", "The party shows art, and an artist.", 16),  # not inside of "party"
+        ("Newton", "Newtonian physics is Newton's.", 21),
+        ("tist", "An artist.", 5),  # the only place there is
+        ("art ", "The part is art and art.", 12),
+        ("京", "東京は首都", 1),
+    ],
+)
+def test_whole_words_come_first_where_an_answer_is_looked_for(answer, context, start):
+    assert find_answer(answer, context) == (start, None)
+    assert context[start:].startswith(answer)
 
 
 def test_questions_without_answers_are_read_only_when_none_are_needed(tmp_path):
@@ -162,7 +178,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "not there": (
         entry("x", "Q?", ("42", 0)),
         "answers",
-        r"'42' is not in its context at character 0; nothing is like it",
+        r"'42' is not in its context at character 0; no similar text",
     ),
     "beyond the end": (
         entry("x", "Q?", ("Beijing", 900)),
@@ -178,7 +194,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "wrong end": (
         entry("x", "Q?", answers=[{"text": "China", "answer_start": 35, "answer_end": 60}]),
         "answers",
-        r"5 characters, but goes from character 35 to 60",
+        r"5 characters, but spans character 35 to 60",
     ),
     "empty answer": (entry("x", "Q?", (" ", 8)), "answers", r"text of an answer is empty"),
     "number": (entry("x", "Q?", answers=[5]), "answers", r"an answer is a number"),
@@ -191,7 +207,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "uneven lists": (
         entry("x", "Q?", answers={"text": ["a"], "answer_start": []}),
         "answers",
-        r"two lists of one length",
+        r"two lists of equal length",
     ),
     "impossible with answers": (entry("x", "Q?", ("China", 35), is_impossible=True), "answers", r"is true, but"),
     "possible without": (entry("x", "Q?", is_impossible=False), "answers", r"is false, but"),
@@ -200,7 +216,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "empty question": (entry("x", " ", ("China", 35)), "question", r"the question is empty"),
     "no question": ({"id": "x", "answers": []}, "question", r"the question is missing"),
     "odd question": (entry("x", "half \ud800", ("China", 35)), "question", r"surrogate"),
-    "used id": (entry("a", "Q?", ("China", 35)), "id", r"id a was used before, at line 1"),
+    "used id": (entry("a", "Q?", ("China", 35)), "id", r"id a is a duplicate of line 1"),
 }
 
 
@@ -267,22 +283,22 @@ def test_a_missing_answer_in_a_long_context_is_found_in_time(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "ends too early"),
-        ("[1, 2]", "no JSON object"),
+        ("", "unexpected end of file"),
+        ("[1, 2]", "does not contain a JSON object"),
         ('{"version": 1}', "has no 'data'"),
-        ('{"data": 5}', "'data' is no list"),
-        ('{"data": []', "ends too early"),
+        ('{"data": 5}', "'data' is not a list"),
+        ('{"data": []', "unexpected end of file"),
         ('{"data": [}', "column 11: expecting value"),
-        ('{"data": [1 2]}', "column 13: a comma or ']'"),
+        ('{"data": [1 2]}', "column 13: expected a comma or ']'"),
         ('{"data": [] "x": 1}', "a comma or '}'"),
         ('{"data" []}', "a colon"),
         ("{data: []}", "double quotes"),
-        ('{"data": []} x', "follows the end"),
-        ('{"data": [], "data": []}', "stands twice"),
-        ('{"data": [{"a": 1, "a": 2}]}', "'a' stands twice"),
+        ('{"data": []} x', "after the end"),
+        ('{"data": [], "data": []}', "duplicate key"),
+        ('{"data": [{"a": 1, "a": 2}]}', "duplicate key 'a'"),
         ('{"data":\n [\n  {"a": tru}]}', "line 3, column 9"),
         ('{"data": [' + "[" * 100_000, "nested too deeply"),
-        ('{"data": []}', "holds no question"),
+        ('{"data": []}', "contains no question"),
     ],
 )
 def test_a_file_of_another_layout_is_refused_in_words(tmp_path, text, reason):
@@ -302,7 +318,7 @@ def test_other_faults_of_files_are_refused_in_words(tmp_path):
     with pytest.raises(InputError, match="0xe9 is not valid UTF-8"):
         read_questions(tmp_path / "latin.json")
     (tmp_path / "cut.json.xz").write_bytes(lzma.compress(b'{"data": []}' * 50)[:60])
-    with pytest.raises(InputError, match="cut off or damaged"):
+    with pytest.raises(InputError, match="truncated or damaged"):
         read_questions(tmp_path / "cut.json.xz")
 
 

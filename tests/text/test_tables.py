@@ -1,4 +1,4 @@
-"""Labelled text: the same rows from every format, columns found by their names, refusals in words."""
+"""Labeled text: the same rows from every format, columns found by their names, refusals in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, MissingExtraError, MissingFileError, RowErrors
-from maskwright.text.tables import read_table, read_texts
+from maskwright.text.readers.tables import read_table, read_texts
 
 Table = list[dict[str, str]]
 
@@ -162,7 +162,7 @@ def test_well_known_names_are_recognised(tmp_path, header, roles):
 
 def test_a_pair_on_which_the_annotators_did_not_agree_has_no_label(tmp_path):
     path = write(tmp_path, "a.tsv", "gold_label\tsentence1\tsentence2\n-\ta man\ta cat\nneutral\ta man\ta dog\n")
-    with pytest.raises(RowErrors, match="a.tsv:2: column 'gold_label': '-' is no label"):
+    with pytest.raises(RowErrors, match="a.tsv:2: column 'gold_label': '-' is not a label"):
         read_table(path)
     assert [row.label for row in read_table(path, skip_bad_rows=True).rows] == ["neutral"]
 
@@ -197,9 +197,9 @@ def test_positions_name_columns_where_there_is_no_header(tmp_path):
 
 def test_a_header_with_unknown_names_is_not_taken_for_a_row(tmp_path):
     path = write(tmp_path, "a.csv", "review,sentiment\nfine film,pos\nbad film,neg\ngood,pos\n")
-    with pytest.raises(InputError, match="--columns text=review,label=sentiment if it is one") as caught:
+    with pytest.raises(InputError, match="--columns text=review,label=sentiment if it is a header") as caught:
         read_table(path)
-    assert "--columns text=0,label=1 if it is a row" in str(caught.value)
+    assert "--columns text=0,label=1 if it is data" in str(caught.value)
     assert len(read_table(path, columns={"text": "0", "label": "1"})) == 4
     assert len(read_table(path, columns={"text": "review", "label": "sentiment"})) == 3
 
@@ -212,13 +212,13 @@ def test_a_header_with_unknown_names_is_not_taken_for_a_row(tmp_path):
         ("text,text,label\na,b,c\n", None, r"column 'text' more than once \(columns 1 and 2\)"),
         ("text,label,Label\na,b,c\n", {"label": "LABEL"}, r"more than once"),
         ("text,label\na,b\n", {"text": "body"}, r"no column 'body'"),
-        ("text,label\na,b\n", {"body": "text"}, r"no column role 'body'"),
-        ("text,label\na,b\n", {"text": "label", "label": "label"}, r"for two roles"),
+        ("text,label\na,b\n", {"body": "text"}, r"Unknown column role 'body'"),
+        ("text,label\na,b\n", {"text": "label", "label": "label"}, r"to two roles"),
         ("text;label\na;b\n", None, r"a.csv are separated by semicolons"),
         ("text\tlabel\na\tb\n", None, r"a.csv are separated by tabs"),
         ("", None, r"is empty"),
         ("\n\n", None, r"is empty"),
-        ("text,label\n", None, r"holds no rows"),
+        ("text,label\n", None, r"contains no rows"),
     ],
 )
 def test_a_table_without_the_needed_columns_is_refused_in_one_sentence(tmp_path, content, mapping, words):
@@ -244,7 +244,7 @@ def test_rows_are_chosen_by_another_column(tmp_path):
     for ending, to_bytes in WRITERS.items():
         path = write(tmp_path, f"a{ending}", to_bytes(rows))
         assert [row.text for row in read_table(path, where={"split": "train"}).rows] == ["t1", "t2", "t4", "t5"]
-        with pytest.raises(InputError, match="holds no rows with split = dev"):
+        with pytest.raises(InputError, match="contains no rows with split = dev"):
             read_table(path, where={"split": "dev"})
         with pytest.raises(InputError, match="no column 'part'"):
             read_table(path, where={"part": "train"})
@@ -258,8 +258,8 @@ def test_rows_are_chosen_by_another_column(tmp_path):
 def test_labels_that_are_not_needed_may_be_missing(tmp_path):
     path = write(tmp_path, "a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n{"text": "c", "label": null}\n')
     assert [row.label for row in read_table(path, need_label=False).rows] == ["x", None, None]
-    unlabelled = read_table(write(tmp_path, "b.csv", "text,other\na,1\n"), need_label=False)
-    assert not unlabelled.has_label and unlabelled.rows[0].label is None
+    unlabeled = read_table(write(tmp_path, "b.csv", "text,other\na,1\n"), need_label=False)
+    assert not unlabeled.has_label and unlabeled.rows[0].label is None
 
 
 def test_json_labels_become_text(tmp_path):
@@ -352,7 +352,7 @@ def test_texts_come_from_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"eins\nzwei\n")))
     assert [row.text for row in read_texts("-").rows] == ["eins", "zwei"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
-    with pytest.raises(InputError, match="standard input holds no text"):
+    with pytest.raises(InputError, match="standard input contains no text"):
         read_texts("-")
 
 

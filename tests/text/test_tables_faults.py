@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import MAX_ROWS_SHOWN, InputError, RowErrors
-from maskwright.text import files
-from maskwright.text.tables import read_table
+from maskwright.text.formats import files
+from maskwright.text.readers.tables import read_table
 
 LONG = 2000
 
@@ -73,19 +73,19 @@ good_jsonl = st.builds(
 bad_jsonl = st.one_of(
     st.sampled_from(
         [
-            bad("[1, 2]", None, "a JSON object is needed, not a list"),
-            bad('"text"', None, "a JSON object is needed, not text"),
+            bad("[1, 2]", None, "expected a JSON object, not a list"),
+            bad('"text"', None, "expected a JSON object, not text"),
             bad('{"text": "a", "label": "b"', None, "not valid JSON"),
             bad("text,label", None, "not valid JSON"),
             bad("[" * 900, None, "JSON"),
-            bad('{"text": "a", "text": "b", "label": "c"}', None, "the key 'text' stands twice"),
+            bad('{"text": "a", "text": "b", "label": "c"}', None, "duplicate key 'text'"),
             bad('{"label": "c"}', "text", "the text is missing"),
             bad('{"text": null, "label": "c"}', "text", "the text is missing"),
             bad('{"text": 5, "label": "c"}', "text", "is a number, not text"),
             bad('{"text": ["a"], "label": "c"}', "text", "is a list, not text"),
             bad('{"text": "a\\u0000b", "label": "c"}', "text", "NUL"),
-            bad('{"text": "a\\ud800b", "label": "c"}', "text", "half of a surrogate pair"),
-            bad('{"text": "a", "label": "\\udc00"}', "label", "half of a surrogate pair"),
+            bad('{"text": "a\\ud800b", "label": "c"}', "text", "a lone surrogate"),
+            bad('{"text": "a", "label": "\\udc00"}', "label", "a lone surrogate"),
             bad('{"text": "a", "label": {"b": 1}}', "label", "is an object, not a label"),
             bad('{"text": "a", "label": null}', "label", "the label is missing"),
             bad('{"text": "a"}', "label", "the label is missing"),
@@ -220,14 +220,34 @@ def test_a_first_row_that_cannot_be_read_is_reported_even_when_bad_rows_are_skip
 def test_a_file_of_only_bad_rows_leaves_nothing_to_go_on_with(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n,x\ny,\n")
-    with pytest.raises(InputError, match="holds no good rows"):
+    with pytest.raises(InputError, match="contains no valid rows"):
         read_table(path, skip_bad_rows=True)
 
 
 def test_the_message_counts_all_rows_and_shows_the_first(tmp_path):
     path = tmp_path / "a.tsv"
-    path.write_text("text\tlabel\n" + "a\n" * (MAX_ROWS_SHOWN + 7))
+    path.write_text("text\tlabel\na\tb\n" + "".join("a\t" * (2 + row) + "\n" for row in range(MAX_ROWS_SHOWN + 7)))
     with pytest.raises(RowErrors) as caught:
         read_table(path)
-    assert str(caught.value).startswith(f"{MAX_ROWS_SHOWN + 7} bad rows; mend the file, or go on without them")
+    assert str(caught.value).startswith(f"{MAX_ROWS_SHOWN + 7} bad rows; fix the file, or skip invalid rows with")
     assert str(caught.value).endswith("and 7 more")
+
+
+def test_equal_faults_are_counted_and_not_repeated(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\na\tb\n" + "a\n" * 99_999 + "\tb\n")
+    with pytest.raises(RowErrors) as caught:
+        read_table(path)
+    assert len(caught.value.rows) == 100_000
+    head, first, second = str(caught.value).split("\n")
+    assert head.startswith("100,000 bad rows; ")
+    assert first == f"  {path}:3: has 1 column, not 2 (99,999 rows: lines 3, 4, 5, 6, 7, …)"
+    assert second == f"  {path}:100002: column 'text': the text is empty"
+
+
+def test_skipping_is_not_advised_where_no_row_is_good(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\n" + "a\n" * 9)
+    with pytest.raises(RowErrors) as caught:
+        read_table(path)
+    assert "no valid one" in str(caught.value) and "--skip-bad-rows" not in str(caught.value)

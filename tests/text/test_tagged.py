@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import InputError, RowErrors
-from maskwright.text.tagged import Sentence, is_tagged, read_tagged
+from maskwright.text.readers.tagged import Sentence, is_tagged, read_tagged
 
 CONLL = "-DOCSTART-\t-X-\tO\n\n# a comment\nAlbert\tNNP\tB-PER\n#\tX\tO\n\n\nRome\tNNP\tB-LOC\n"
 
@@ -57,10 +57,10 @@ def test_every_bad_line_is_named_and_its_sentence_can_be_left_out(tmp_path):
     with pytest.raises(RowErrors) as caught:
         read_tagged(write(tmp_path / "bad.conll", text))
     assert [(row.line, row.reason) for row in caught.value.rows] == [
-        (2, "has 1 column, not 2 as the first line"),
+        (2, "has 1 column, not 2 like the first line"),
         (6, "the token is empty"),
         (7, "the tag is empty"),
-        (9, "has 3 columns, not 2 as the first line"),
+        (9, "has 3 columns, not 2 like the first line"),
     ]
     table = read_tagged(tmp_path / "bad.conll", skip_bad_rows=True)
     assert ([row.words for row in table.rows], table.num_skipped) == ([("c",)], 3)
@@ -75,7 +75,7 @@ def test_every_bad_line_is_named_and_its_sentence_can_be_left_out(tmp_path):
         ({"tokens": ["a"], "tags": [0]}, "tag 1 is a number, not text"),
         ({"tokens": "a b", "tags": ["O"]}, "is text, not a list"),
         ({"tokens": ["a"]}, "is missing"),
-        ({"tokens": ["a\ud800"], "tags": ["O"]}, "token 1: character 2 is half of a surrogate pair, which is no text"),
+        ({"tokens": ["a\ud800"], "tags": ["O"]}, "token 1: character 2 is a lone surrogate, which is not valid text"),
     ],
 )
 def test_a_bad_object_says_why(tmp_path, value, reason):
@@ -89,10 +89,10 @@ def test_a_bad_object_says_why(tmp_path, value, reason):
 @pytest.mark.parametrize(
     ("name", "text", "columns", "message"),
     [
-        ("a.conll", "# only\n\n", {}, "holds no sentences"),
-        ("a.conll", "a b\n", {"tag": "7"}, "none at 7"),
-        ("a.conll", "a b\n", {"tag": "ner"}, "named by position"),
-        ("a.conll", "a b\n", {"label": "1"}, "no column role 'label'"),
+        ("a.conll", "# only\n\n", {}, "contains no sentences"),
+        ("a.conll", "a b\n", {"tag": "7"}, "no column 7"),
+        ("a.conll", "a b\n", {"tag": "ner"}, "by position"),
+        ("a.conll", "a b\n", {"label": "1"}, "Unknown column role 'label'"),
         ("a.csv", "a,b\n", {}, "is a table"),
     ],
 )

@@ -20,8 +20,8 @@ from maskwright.core.errors import (
     ModelFolderError,
     RunError,
 )
-from maskwright.text.encoding import TextCounts
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS, KINDS, any_text, trained
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -102,7 +102,7 @@ def test_a_fresh_process_trains_the_same_files_and_encodes_the_same_ids(tmp_path
         trained(kind).save(tmp_path / kind)
     code = (
         "import sys, json; sys.path.insert(0, 'tests'); from text.tokenizer_samples import CORPUS, KINDS, trained\n"
-        "from maskwright.text.tokenizer import Tokenizer\n"
+        "from maskwright.text.tokenizers.tokenizer import Tokenizer\n"
         "for kind in KINDS:\n"
         f"    loaded, again = Tokenizer.load({str(tmp_path)!r} + '/' + kind), trained(kind)\n"
         "    print(json.dumps([loaded.files() == again.files(), [e.ids for e in loaded.encode_batch(CORPUS)]]))"
@@ -142,7 +142,12 @@ def test_texts_may_come_in_any_container():
     for container in (np.array(texts), pd.Series(texts, index=[7, 9]), tuple(texts), iter(texts)):
         assert tokenizer.encode_ids(container) == expected
     pairs = [("the old", "man"), ("a", "story")]
-    assert tokenizer.encode_ids(np.array(pairs)) == tokenizer.encode_ids(pairs)
+    expected = tokenizer.encode_ids(pairs)
+    assert tokenizer.encode_ids(pd.DataFrame(pairs, columns=["text", "text_pair"])) == expected
+    assert tokenizer.encode_ids(np.array(texts)[:, None]) == tokenizer.encode_ids(texts)
+    for table in (np.array(pairs), pd.DataFrame(pairs, columns=["a", "b"])):  # which text is the first is not said
+        with pytest.raises(InputError, match="neither texts nor text pairs. Rename the columns to 'text'"):
+            tokenizer.encode_ids(table)
 
 
 def test_cut_and_unknown_tokens_are_counted_and_said():
@@ -153,20 +158,20 @@ def test_cut_and_unknown_tokens_are_counted_and_said():
     counts = TextCounts()
     tokenizer.batch(["the old man zzz yyy", "zzz"], max_length=5, counts=counts)
     assert counts == TextCounts(texts=2, tokens=8, cut_texts=1, cut_tokens=2, unknown_tokens=1, special_tokens=4)
-    assert "1 of 2 texts was cut (2 tokens left out)" in counts.note() and "1 of 8 tokens" in counts.note()
+    assert "1 of 2 texts was truncated (2 tokens removed)" in counts.note() and "1 of 8 tokens" in counts.note()
     assert TextCounts(texts=3, tokens=9).note() == ""
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"max_length": 2}, "leaves no room"),
-        ({"max_length": 4, "truncation": "middle"}, "not known"),
-        ({"max_length": 8, "truncation": "only_first"}, "second text alone"),
+        ({"max_length": 2}, "is too small"),
+        ({"max_length": 4, "truncation": "middle"}, "not valid"),
+        ({"max_length": 8, "truncation": "only_first"}, "second text by itself"),
         ({"max_length": 8, "stride": 3}, "stride"),
         ({"padding": "max_length"}, "needs max_length"),
-        ({"padding": "yes"}, "not known"),
-        ({"padding_side": "top"}, "not known"),
+        ({"padding": "yes"}, "not valid"),
+        ({"padding_side": "top"}, "not valid"),
     ],
 )
 def test_impossible_wishes_are_refused_in_words(options, error):
@@ -237,7 +242,7 @@ def test_saving_never_overwrites(tmp_path):
 def test_unknown_kinds_and_options_name_what_there_is():
     with pytest.raises(ConfigError, match="Did you mean 'wordpiece'"):
         Tokenizer.train_from_iterator(CORPUS, "wordpeice", 100)
-    with pytest.raises(ConfigError, match="takes no num_merges; it takes lowercase"):
+    with pytest.raises(ConfigError, match="does not support num_merges; it supports lowercase"):
         Tokenizer.train_from_iterator(CORPUS, "char", 100, num_merges=3)
 
 
@@ -259,7 +264,7 @@ def test_continuing_pieces_are_those_with_the_prefix():
     assert tokenizer.continues_word().tolist() == expected and any(expected)
     assert not trained("word").continues_word().any()
     for kind in ("bpe", "char"):
-        with pytest.raises(InputError, match="does not tell"):
+        with pytest.raises(InputError, match="does not show"):
             trained(kind).continues_word()
 
 

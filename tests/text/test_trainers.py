@@ -16,9 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.text.trainers import bpe, pipelines, score, words
-from maskwright.text.trainers.segmentation import Segmentation, apply_merges
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.text.tokenizers.trainers import bpe, pipelines, score, words
+from maskwright.text.tokenizers.trainers.segmentation import Segmentation, apply_merges
 from text.tokenizer_samples import CORPUS, LECTURE, any_text, lecture_corpus, trained
 
 few_letters = st.text(st.sampled_from("abc"), min_size=1, max_size=9)
@@ -123,7 +123,7 @@ def test_bpe_stops_exactly_at_the_merge_limit(num_merges):
 @pytest.mark.parametrize("vocab_size", [17, 18, 22, 25])
 def test_bpe_stops_exactly_at_the_vocabulary_limit(vocab_size):
     assert lecture_tokenizer(vocab_size=vocab_size).vocab_size == vocab_size
-    with pytest.raises(ConfigError, match="Give at least 17"):
+    with pytest.raises(ConfigError, match="Use at least 17"):
         lecture_tokenizer(vocab_size=16)
 
 
@@ -325,8 +325,21 @@ def test_the_table_of_words_stays_bounded(monkeypatch):
     texts = (f"often{number % 7} rare{number}" for number in range(5000))
     counted = words.count_words(texts, pipelines.normalizer(True), None)
     assert counted.num_dropped > 0
-    assert len(counted.counts) < 100 + 2 * 1024
+    assert len(counted.counts) <= 101
     assert all(counted.counts[f"often{number}"] > 700 for number in range(7))
+
+
+def test_the_table_of_words_stays_bounded_though_no_word_is_seen_once(monkeypatch):
+    monkeypatch.setattr(words, "MAX_DISTINCT", 100)
+    texts = (f"twice{number // 2} twice{number // 2} often" for number in range(5000))
+    counted = words.count_words(texts, pipelines.normalizer(True), None)
+    assert len(counted.counts) <= 101 and counted.counts["often"] == 5000
+
+
+@given(counts=st.dictionaries(st.text(max_size=3), st.integers(1, 5)), limit=st.integers(1, 8))
+def test_the_most_common_words_keep_their_order(counts: dict[str, int], limit: int):
+    wanted = set(sorted(counts, key=lambda word: (-counts[word], list(counts).index(word)))[:limit])
+    assert list(words.most_common(counts, limit)) == [word for word in counts if word in wanted]
 
 
 @pytest.mark.slow
@@ -336,7 +349,7 @@ def test_thirty_thousand_tokens_from_fifty_megabytes_in_two_minutes_and_two_giga
     with lzma.open(data_folder / "pretraining_text/wikipedia.txt.xz", "rb") as handle:
         path.write_bytes(handle.read(50_000_000))
     code = (
-        "import re, resource, pathlib\nfrom maskwright.text.tokenizer import Tokenizer\n"
+        "import re, resource, pathlib\nfrom maskwright.text.tokenizers.tokenizer import Tokenizer\n"
         f"lines = open({str(path)!r}, encoding='utf-8', errors='ignore')\n"
         f"print(Tokenizer.train_from_iterator(lines, {kind!r}, 30_000).vocab_size)\n"
         # ru_maxrss begins at the size of the process that started this one; VmHWM, where there is one, does not.

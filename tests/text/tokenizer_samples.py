@@ -6,7 +6,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 KINDS = ("wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char")
 LECTURE = {"old": 7, "older": 3, "finest": 9, "lowest": 4}
@@ -21,7 +21,7 @@ CORPUS = [
 ]
 
 # One character of every plane and of the kinds that go wrong: combining, joined emoji, right to left, controls,
-# NUL, private use, non-characters, white space of all sorts, full-width forms, ligatures, Hangul, CJK extensions.
+# NUL, private use, non-characters, whitespace of all sorts, full-width forms, ligatures, Hangul, CJK extensions.
 _ODD = (
     "\u0301\u0308\u200d\ufe0f\u202e\u200b\u00ad\x00\x07\x0b\x0c\x1c\x1f\x7f\x85\u00a0\u2028\u2029\u3000\ufeff\ufffd"
     "\ue000\ufdd0\uffff\U0001fffe\U000f0000\U0010fffd\U0001f468\U0001f469\U0001f9d1\U0001f3fd\u0130\u0131\u1e9e\ufb01"

@@ -1,4 +1,4 @@
-"""Labelled rows with a rare class that can be read off one word, and a tiny encoder to start from."""
+"""Labeled rows with a rare class that can be read off one word, and a tiny encoder to start from."""
 
 from __future__ import annotations
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.pretrain_config import PretrainConfig
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.pretraining.config import PretrainConfig
 
 TINY = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
 
@@ -44,7 +45,22 @@ def pretraining(folder: Path, **changes: Any) -> PretrainConfig:
     return PretrainConfig(**{**settings, **changes})
 
 
-def labelled(path: Path, rows: int, seed: int) -> Path:
+def sentence_teacher(text: Path, folder: Path) -> Path:
+    """A sentence encoder with random weights, whose embeddings (32 dimensions) differ much from text to text."""
+    from maskwright.hub.sentence import Declared
+    from maskwright.models.build import build
+    from maskwright.models.presets import preset
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.train([text], kind="wordpiece", vocab_size=100)
+    network = preset("bert-tiny", vocab_size=tokenizer.vocab_size, initializer_range=0.2, **TINY)
+    model = build(replace(network, num_hidden_layers=2), None, seed=3)
+    model.tokenizer, model.sentence = tokenizer, Declared("mean", True, 64)
+    model.save(folder)
+    return folder
+
+
+def labeled(path: Path, rows: int, seed: int) -> Path:
     """Rows whose class can be read off one word."""
     rng = random.Random(seed)
     lines = ["text\tlabel"]
@@ -58,13 +74,13 @@ def labelled(path: Path, rows: int, seed: int) -> Path:
 
 def finetuning(folder: Path, **changes: Any) -> FinetuneConfig:
     """A fine-tuning run from scratch of some seconds; the tokenizer is that of `folder / "tok"`."""
-    from maskwright.text.tokenizer import Tokenizer
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     if not (folder / "tok").exists():
         Tokenizer.train([corpus(folder)], kind="wordpiece", vocab_size=80).save(folder / "tok")
     settings: dict[str, Any] = {
-        "train": labelled(folder / "train.tsv", 64, 1),
-        "dev": labelled(folder / "dev.tsv", 24, 2),
+        "train": labeled(folder / "train.tsv", 64, 1),
+        "dev": labeled(folder / "dev.tsv", 24, 2),
         "output": folder / "tuned",
         "preset": "bert-tiny",
         "tokenizer": folder / "tok",

@@ -12,14 +12,14 @@ import pytest
 from maskwright.api import open_predictor
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, MissingFileError, RowErrors, RunError
+from maskwright.experiments.benchmark import suite
+from maskwright.experiments.benchmark.config import BenchmarkConfig
+from maskwright.experiments.benchmark.plan import plan_benchmark
+from maskwright.experiments.benchmark.results import Results
+from maskwright.experiments.benchmark.suite import run_benchmark
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.benchmark import suite
-from maskwright.train.benchmark.config import BenchmarkConfig
-from maskwright.train.benchmark.plan import plan_benchmark
-from maskwright.train.benchmark.results import Results
-from maskwright.train.benchmark.suite import run_benchmark
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from train import benchmark_data as files
 
 
@@ -100,7 +100,7 @@ def test_results_table_and_page_say_what_is_ours_and_what_is_published(glue):
     assert storage.read_json(root / "run" / "results.json") == result.to_json()
     table = (root / "run" / "table.md").read_text()
     ours, published = table.split("## Published, not measured here", 1)
-    assert "| CoLA | matthews |" in ours and "Average of the nine numbers" in ours
+    assert "| CoLA | matthews |" in ours and "Average of the nine scores" in ours
     assert "79.6" not in ours and "BERT-Base" not in ours
     assert published.count("| BERT-Base |") == 2 and "first version" in published and "second version" in published
     page = (root / "run" / "report.html").read_text()
@@ -189,7 +189,7 @@ def test_missing_parts_are_named_and_there_is_no_average(tmp_path: Path, model: 
     assert set(result.missing) == {"QQP", "CoLA", "MNLI-mm"} and result.average is None
     assert {"QQP", "CoLA", "MNLI-mm"} < set(result.lacking)
     table = (tmp_path / "run" / "table.md").read_text()
-    assert "Average: not all nine numbers" in table and "CoLA is not measured: its dev file is not there" in table
+    assert "Average: not available" in table and "CoLA is not measured: its dev file is missing" in table
 
 
 def test_bad_rows_of_all_files_are_told_at_once_and_leave_nothing(tmp_path: Path, model: Path):
@@ -242,7 +242,7 @@ def test_squad_in_its_original_files(tmp_path: Path, model: Path):
     assert set(result.numbers["SQuAD 2.0"].metrics) == {"f1", "exact_match", "has_answer_f1", "no_answer_f1"}
     table = (tmp_path / "run" / "table.md").read_text()
     assert "BERT-Large (ensemble+TriviaQA)" in table and "SA-Net on Albert" in table
-    assert "SQuAD 1.1 beside published systems" in (tmp_path / "run" / "report.html").read_text()
+    assert "SQuAD 1.1 compared with published systems" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_conll_in_its_original_files_is_respelt_and_tested(tmp_path: Path, model: Path):
@@ -316,7 +316,7 @@ def test_settings_that_mean_nothing_are_refused(tmp_path: Path, model: Path, cha
 
 def test_folders_without_a_benchmark_are_refused(tmp_path: Path, model: Path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(MissingFileError, match="holds no part of the benchmark"):
+    with pytest.raises(MissingFileError, match="does not contain any part of the benchmark"):
         run_benchmark(bench("conll", tmp_path / "empty", model, tmp_path / "run"))
     with pytest.raises(MissingFileError, match="is not a folder"):
         run_benchmark(bench("glue", tmp_path / "absent", model, tmp_path / "run"))

@@ -8,8 +8,8 @@ import torch
 from maskwright.core.errors import ConfigError
 from maskwright.data.batch import Batch
 from maskwright.models import transformer
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import build
 from maskwright.train import compiled
 from maskwright.train.compiled import choose_compiling, compile_layers
 from small_network import SMALL

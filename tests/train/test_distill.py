@@ -14,12 +14,12 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError, RunError
 from maskwright.hub.folders import load_model, read_facts
 from maskwright.train import loop
-from maskwright.train.distill import distill
-from maskwright.train.distill_config import DistillConfig
-from maskwright.train.finetune import finetune
-from maskwright.train.interrupt import Interrupted, StopRequest
-from maskwright.train.pretrain import pretrain
-from train.runs import TINY, corpus, finetuning, labelled, pretraining
+from maskwright.train.distillation.config import DistillConfig
+from maskwright.train.distillation.distill import distill
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.pretrain import pretrain
+from maskwright.train.signals import Interrupted, StopRequest
+from train.runs import TINY, corpus, finetuning, labeled, pretraining
 
 DEEP = TINY | {"num_hidden_layers": 2}
 
@@ -75,8 +75,8 @@ def on_rows(folder: Path, teacher: Path, **changes: Any) -> DistillConfig:
     settings: dict[str, Any] = {
         "teacher": str(teacher),
         "output": folder / "run",
-        "train": labelled(folder / "train.tsv", 64, 1),
-        "dev": labelled(folder / "dev.tsv", 24, 2),
+        "train": labeled(folder / "train.tsv", 64, 1),
+        "dev": labeled(folder / "dev.tsv", 24, 2),
         "epochs": 2,
         "lr": 1e-3,
         "batch_size": 16,
@@ -94,14 +94,14 @@ def records(run: Path) -> list[dict[str, float]]:
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> Any:
     """Ask the loop to stop after so many steps, once. Returns what it replaced."""
-    original, asked = loop._leave_if_asked, {"left": after}
+    original, asked = loop._stop_if_requested, {"left": after}
 
     def ask(request: StopRequest, run: object, step: int, steps: int) -> None:
         asked["left"] -= 1
-        request.asked = asked["left"] == 0
+        request.requested = asked["left"] == 0
         original(request, run, step, steps)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(loop, "_leave_if_asked", ask)
+    monkeypatch.setattr(loop, "_stop_if_requested", ask)
     return original
 
 
@@ -122,7 +122,7 @@ def test_the_distance_to_a_pre_trained_teacher_falls(tmp_path: Path, opinionated
     assert (student.head_name, student.config.num_hidden_layers) == ("mlm", 1)
     assert student.num_parameters < teacher.num_parameters
     assert mw.FillMask(result.model).fill(["the [MASK] was here"])
-    assert storage.verify_folder(result.model)
+    storage.verify_folder(result.model)
 
 
 def test_a_student_that_was_not_trained_is_the_teachers_layers(tmp_path: Path, pretrained: Path):
@@ -135,14 +135,19 @@ def test_a_student_that_was_not_trained_is_the_teachers_layers(tmp_path: Path, p
 
 def test_the_report_compares_teacher_student_and_what_pruning_leaves(tmp_path: Path, pretrained: Path):
     result = distill(on_text(tmp_path, pretrained, prune_heads=0.5))
-    assert [row.name.partition(",")[0] for row in result.rows] == ["teacher", "student", "teacher", "teacher"]
-    teacher, student, fewer_heads, fewer_layers = result.rows
+    teacher, student, fewer_heads, fewer_layers, int8, factorized, shared = result.rows
+    assert [teacher.name, student.name, int8.name] == ["teacher", "student", "teacher in int8"]
+    assert "word table of rank" in factorized.name and "share" in shared.name
+    assert int8.parameters == teacher.parameters and int8.size_bytes < teacher.size_bytes
+    assert factorized.parameters < teacher.parameters and shared.parameters < teacher.parameters
+    assert shared.layers == teacher.layers == factorized.layers
     assert fewer_heads.heads == teacher.heads // 2 and fewer_heads.parameters < teacher.parameters
     assert fewer_layers.layers == student.layers == 1
     assert result.score_kept == pytest.approx(student.scores["mlm_accuracy"] / teacher.scores["mlm_accuracy"])
-    assert all(row.texts_per_second > 0 and row.size_bytes == 4 * row.parameters for row in result.rows)
+    assert all(row.texts_per_second > 0 and row.size_bytes == 4 * row.parameters for row in result.rows if row != int8)
+    assert int8.texts_per_second > 0
     page = result.report.read_text(encoding="utf-8")
-    for words in ("Score kept", "least important heads taken away", "highest layer taken away", "texts/s"):
+    for words in ("Score kept", "least important heads pruned", "top 1 layer removed", "texts/s"):
         assert words in page, words
     again = distill(on_text(tmp_path, pretrained, prune_heads=0.5))
     assert again.already_finished and again.rows == result.rows
@@ -155,7 +160,7 @@ def test_an_interrupted_run_on_text_ends_with_the_same_bits(
     original = interrupt(monkeypatch, after=3)
     with pytest.raises(Interrupted):
         distill(on_text(tmp_path, pretrained))
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     distill(on_text(tmp_path, pretrained))
     one, other = (storage.sha256(tmp_path / run / "model" / "model.safetensors") for run in ("run", "whole"))
     assert one == other
@@ -175,7 +180,7 @@ def test_a_fine_tuned_teacher_teaches_its_task_and_the_run_continues_exactly(
     original = interrupt(monkeypatch, after=5)
     with pytest.raises(Interrupted):
         distill(on_rows(tmp_path, finetuned))
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     distill(on_rows(tmp_path, finetuned))
     one, other = (storage.sha256(tmp_path / run / "model" / "model.safetensors") for run in ("run", "whole"))
     assert one == other
@@ -188,7 +193,7 @@ def test_a_run_does_not_go_on_with_another_teacher(tmp_path: Path, finetuned: Pa
     original = interrupt(monkeypatch, after=5)
     with pytest.raises(Interrupted):
         distill(on_rows(tmp_path, teacher))
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     with torch.no_grad():
         model.word_embeddings.add_(0.01)
     model.save(teacher, facts=read_facts(finetuned), replace=True)
@@ -213,7 +218,7 @@ def test_a_teacher_that_does_not_fit_the_data_is_refused_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"corpus": ()}, "Give either text"),
+        ({"corpus": ()}, "Pass either CORPUS"),
         ({"temperature": 0.0}, "temperature"),
         ({"soft_weight": 0.0}, "soft_weight"),
         ({"hidden_weight": -1.0}, "hidden_weight"),

@@ -10,11 +10,12 @@ import torch
 
 from maskwright.core.errors import InputError
 from maskwright.data.batch import Batch
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.presets import preset
-from maskwright.train.distill_student import chosen_layers, make_student, student_config
-from maskwright.train.prune import drop_top_layers, head_importance, least_important, prune_heads
+from maskwright.train.distillation.pruning import drop_top_layers, head_importance, least_important, prune_heads
+from maskwright.train.distillation.student import chosen_layers, make_student, student_config
 
 SMALL = {
     "vocab_size": 60,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from maskwright.core.errors import RunError
 from maskwright.train import loop
-from maskwright.train.events import NAME, EventFile, crc32c, scalars
-from maskwright.train.finetune import finetune
-from maskwright.train.interrupt import Interrupted, StopRequest
-from maskwright.train.pretrain import pretrain
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.pretrain import pretrain
 from maskwright.train.run import open_run
+from maskwright.train.signals import Interrupted, StopRequest
+from maskwright.train.tensorboard import NAME, EventFile, crc32c, scalars
 from train.event_reading import bitwise_crc32c, events
 from train.runs import finetuning, pretraining
 
@@ -96,7 +96,7 @@ def test_a_run_that_goes_on_repeats_no_step(tmp_path: Path, monkeypatch: pytest.
         if step == 6:
             raise Interrupted
 
-    monkeypatch.setattr(loop, "_leave_if_asked", stop_after_six)
+    monkeypatch.setattr(loop, "_stop_if_requested", stop_after_six)
     with pytest.raises(Interrupted):
         finetune(config)
     monkeypatch.undo()

@@ -11,8 +11,8 @@ import torch
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
-from maskwright.train.finetune import finetune
-from train.runs import finetuning, labelled
+from maskwright.train.finetuning.finetune import finetune
+from train.runs import finetuning, labeled
 
 
 def test_it_learns_and_leaves_a_model_that_says_the_same(tmp_path: Path):
@@ -135,7 +135,7 @@ def test_several_labels_a_row(tmp_path: Path):
     [
         (["a cat\tanimal"] * 20, "only the label 'animal'"),
         (["a cat\tanimal", "\tplace", "a tree\t"] * 7, "bad rows"),
-        (["\N{GRINNING FACE}\tglad", "\N{CRYING FACE}\tsad"] * 7, "has no token of the texts"),
+        (["\N{GRINNING FACE}\tglad", "\N{CRYING FACE}\tsad"] * 7, "are unknown to the model's tokenizer"),
     ],
 )
 def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path: Path, rows: list[str], message: str):
@@ -151,11 +151,11 @@ def test_dev_rows_of_one_class_are_told(tmp_path: Path, capsys: pytest.CaptureFi
     config = finetuning(tmp_path, epochs=1)
     path.write_text("text\tlabel\n" + "the old cat was here\tanimal\n" * 4)
     finetune(config)
-    assert "All dev rows have the label 'animal'" in capsys.readouterr().err
+    assert "All dev examples have the label 'animal'" in capsys.readouterr().err
 
 
 def test_a_tokenizer_beside_a_model_is_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match="--tokenizer goes with --preset"):
+    with pytest.raises(ConfigError, match="--tokenizer requires --preset"):
         finetuning(tmp_path, preset=None, model="some/model")
 
 
@@ -172,7 +172,7 @@ def test_a_dev_label_that_training_does_not_know_is_left_out_when_told(tmp_path:
     with (tmp_path / "dev.tsv").open("a") as handle:
         handle.write("the car was here\tvehicle\n\tplace\n")
     result = finetune(config)
-    assert sum(line.count("left out") for line in capsys.readouterr().err.splitlines()) == 2
+    assert sum(line.count("skipped") for line in capsys.readouterr().err.splitlines()) == 2
     assert "vehicle" not in mw.load(result.model).labels
 
 
@@ -184,6 +184,6 @@ def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path):
 
 
 def test_more_tokens_than_positions_is_a_sentence(tmp_path: Path):
-    labelled(tmp_path / "train.tsv", 64, 1)
+    labeled(tmp_path / "train.tsv", 64, 1)
     with pytest.raises(InputError, match="'max_length' is 600; the model has 512 positions"):
         finetune(finetuning(tmp_path, max_length=600))

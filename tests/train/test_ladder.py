@@ -9,17 +9,17 @@ import pytest
 
 from looked_at import translator
 from maskwright.core.errors import ConfigError, InputError, MaskwrightError, MissingExtraError, RunError
-from maskwright.train import ladder as module
-from maskwright.train.ladder import ladder
-from maskwright.train.ladder_config import RUNGS, LadderConfig
-from maskwright.train.ladder_measure import measured_apart, times_of
-from maskwright.train.ladder_report import headline
-from maskwright.train.ladder_rungs import rungs_of
-from train.runs import labelled
+from maskwright.experiments.ladder import run as module
+from maskwright.experiments.ladder.config import LADDER_MODELS, LadderConfig
+from maskwright.experiments.ladder.ladder_models import ladder_models
+from maskwright.experiments.ladder.measure import measured_apart, times_of
+from maskwright.experiments.ladder.report import headline
+from maskwright.experiments.ladder.run import ladder
+from train.runs import labeled
 
 
 def recipe(folder: Path, **changes) -> LadderConfig:
-    settings = {"data": labelled(folder / "train.tsv", 48, 1), "dev": labelled(folder / "dev.tsv", 24, 2)}
+    settings = {"data": labeled(folder / "train.tsv", 48, 1), "dev": labeled(folder / "dev.tsv", 24, 2)}
     settings |= {"output": folder / "run", "epochs": 2, "seeds": 2, "pretrain_steps": 3, "pretrain_tokens": 128}
     settings |= {"max_length": 16, "hidden_size": 32, "num_layers": 1, "vocab_size": 60, "precision": "fp32"}
     return LadderConfig(**{**settings, **changes})
@@ -40,15 +40,15 @@ def without_vectors(*others, **more):
 def test_every_rung_is_scored_on_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "train_static_vectors", without_vectors)
     result = ladder(recipe(tmp_path))
-    assert [row["name"] for row in result.rows] == [name for name in RUNGS if name != "static"]
-    assert "vectors" in result.left_out["static vectors"]
+    assert [row["name"] for row in result.rows] == [name for name in LADDER_MODELS if name != "static"]
+    assert "vectors" in result.left_out["static embeddings"]
     for row in result.rows:
         assert 0 <= row["score"] <= 1 and row["deviation"] >= 0 and row["parameters"] > 0 and row["disk_mb"] > 0
         assert (row["pretrain_seconds"] > 0) == (row["name"] in ("elmo", "gpt", "bert"))
     words = result.rows[0]
     assert words["score"] == 1.0  # its class can be read off one word
     page = result.report.read_text()
-    assert all(rung.title in page for rung in rungs_of(recipe(tmp_path)))
+    assert all(rung.title in page for rung in ladder_models(recipe(tmp_path)))
     again = ladder(recipe(tmp_path))
     assert again.already_finished and again.rows == result.rows
 
@@ -77,7 +77,7 @@ def test_a_given_model_is_a_rung_of_its_own(tmp_path: Path):
     first = ladder(recipe(tmp_path, only=("lstm",), seeds=1))
     model = str(first.output / "finetuned" / "lstm" / "model")
     result = ladder(recipe(tmp_path, only=("words",), models=(model,), seeds=1, output=tmp_path / "other"))
-    assert [row["title"] for row in result.rows] == ["counted words", "lstm"]
+    assert [row["title"] for row in result.rows] == ["bag of words", "lstm"]
     assert result.rows[1]["about"] == f"{model}, fine-tuned"
     with pytest.raises(MaskwrightError):
         ladder(recipe(tmp_path, models=("nowhere-to-be-found",), output=tmp_path / "third"))
@@ -85,7 +85,7 @@ def test_a_given_model_is_a_rung_of_its_own(tmp_path: Path):
 
 def test_a_translator_is_refused_before_any_rung(tmp_path: Path):
     translator().save(tmp_path / "translator")
-    with pytest.raises(InputError, match="writes texts"):
+    with pytest.raises(InputError, match="cannot classify texts"):
         ladder(recipe(tmp_path, models=(str(tmp_path / "translator"),)))
     assert not (tmp_path / "run").exists()
 
@@ -112,12 +112,12 @@ def test_the_headline_names_the_lowest_rung_that_is_as_good():
     ]
     assert "middle" in headline(rows, "accuracy") and "low," not in headline(rows, "accuracy")
     rows[1]["deviation"] = rows[2]["deviation"] = 0.001
-    assert "No lower rung" in headline(rows, "accuracy")
+    assert "No simpler model" in headline(rows, "accuracy")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"only": ("bret",)}, "bert"), ({"hidden_size": 33}, "even"), ({"pretrain_tokens": 8}, "must hold")],
+    [({"only": ("bret",)}, "bert"), ({"hidden_size": 33}, "even"), ({"pretrain_tokens": 8}, "must fit")],
 )
 def test_wrong_settings_are_named(tmp_path: Path, changes, said: str):
     with pytest.raises(ConfigError, match=said):

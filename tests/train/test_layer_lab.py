@@ -13,19 +13,20 @@ import torch
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
+from maskwright.experiments.layers import run as lab_module
+from maskwright.experiments.layers.config import LayerLabConfig
+from maskwright.experiments.layers.probe import MIX, FeatureProbe, combinations, feature_scale, word_examples
+from maskwright.experiments.layers.run import LabRow, LayerLabResult, layer_lab, published_order
 from maskwright.hub.folders import load_model
+from maskwright.inference.layer_features import Features, feature_blocks, feature_bytes, make_features
 from maskwright.inference.layers import NAMED_LAYERS, choose_layers
+from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
-from maskwright.models.model import Model, build
+from maskwright.models.model import Model
 from maskwright.models.probes import TokenProbe
-from maskwright.tasks.published import published_table
-from maskwright.tasks.tagging import Tagging
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train import layer_lab as lab_module
-from maskwright.train.layer_lab import LabRow, LayerLabResult, layer_lab, published_order
-from maskwright.train.layer_lab_config import LayerLabConfig
-from maskwright.train.layer_lab_features import Features, feature_blocks, feature_bytes, make_features
-from maskwright.train.layer_lab_probe import MIX, FeatureProbe, combinations, feature_scale, word_examples
+from maskwright.tasks.evaluation.published import published_table
+from maskwright.tasks.tagging.task import Tagging
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from train.test_tagging import tagged
 
 
@@ -129,12 +130,12 @@ def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path, dtype:
     files = sorted((tmp_path / "features").glob("*.bin"))
     size = feature_bytes(encoder, examples.num_words, memory.layers[0].dtype)
     assert sum(file.stat().st_size for file in files) == size
-    assert f"{examples.num_words} words in 5 layers of 32 numbers ({dtype})" in capsys.readouterr().err
+    assert f"{examples.num_words} words, 5 layers, 32 dimensions ({dtype})" in capsys.readouterr().err
 
     def fail(*_: Any) -> None:
         raise AssertionError("whole features are not computed again")
 
-    monkeypatch.setattr("maskwright.train.layer_lab_features.feature_blocks", fail)
+    monkeypatch.setattr("maskwright.inference.layer_features.feature_blocks", fail)
     again = make_features(encoder, [examples], tmp_path / "features", dtype, 100)
     assert torch.equal(again.layers[-1], memory.layers[-1])
 
@@ -216,10 +217,15 @@ def test_it_compares_all_choices_and_leaves_the_encoder_as_it_was(tmp_path: Path
     assert len(mix["shares"]) == 5 and sum(mix["shares"]) == pytest.approx(1.0, abs=1e-5)
     assert max(mix["shares"]) > 0.21, "the mix learns"
     assert result.published["concat-last-4"] == pytest.approx(0.961)
-    assert "take" in told and "in memory" in told
+    assert "Features: " in told and "kB, in memory" in told
     assert storage.sha256(model / "model.safetensors") == before
     page = result.report.read_text(encoding="utf-8")
-    for part in ("Frozen and fine-tuned", "What the learned mix takes", "The published order", "Published elsewhere"):
+    for part in (
+        "Frozen and fine-tuned",
+        "Scalar mix weights by layer",
+        "Does the published order hold?",
+        "Published: Devlin et al. 2019",
+    ):
         assert part in page, part
 
 
@@ -300,7 +306,7 @@ def test_tags_that_are_no_entities_are_scored_by_accuracy_without_published_rows
     assert result.left_out == ("sum-last-4", "concat-last-4")
     assert result.rows[0].mean["accuracy"] > 0.9
     page = result.report.read_text(encoding="utf-8")
-    assert "Published elsewhere" not in page and "Left out" in page
+    assert "Published: Devlin" not in page and "Skipped, because the model has too few layers" in page
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------
@@ -311,7 +317,7 @@ def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):
     strange.write_text("Anna\tB-PER\nin\tO\nRome\tB-RIVER\n", encoding="utf-8")
     with pytest.raises(RowErrors, match=r"strange.conll:3: column 'tag'.*B-RIVER"):
         layer_lab(lab(tmp_path, model, dev=strange))
-    with pytest.raises(InputError, match="3 columns, so none at 7"):
+    with pytest.raises(InputError, match="3 columns, so there is no column 7"):
         layer_lab(lab(tmp_path, model, columns={"tag": "7"}))
     with pytest.raises(InputError, match="role 'label'"):
         layer_lab(lab(tmp_path, model, columns={"label": "1"}))
@@ -334,5 +340,5 @@ def test_a_folder_of_another_run_is_called_so(tmp_path: Path, model: Path):
     layer_lab(config)
     with pytest.raises(RunError, match="epochs"):
         layer_lab(lab(tmp_path, model, epochs=2, seeds=1))
-    with pytest.raises(RunError, match="a layer lab, not a fine-tuning run"):
+    with pytest.raises(RunError, match="a layer-wise probing experiment, not a fine-tuning run"):
         mw.finetune(mw.FinetuneConfig(train=config.train, output=config.output, model=str(model), task="tagging"))

@@ -18,10 +18,10 @@ from maskwright.core.errors import ConfigError, InputError, RowErrors, RunError
 from maskwright.inference.predict import Predictor
 from maskwright.tasks import task_of_model
 from maskwright.train import loop
-from maskwright.train.finetune import finetune
-from maskwright.train.interrupt import Interrupted
-from maskwright.train.multi_task import MultiTaskBench, finetune_tasks
-from maskwright.train.multi_task_config import MultiTaskConfig, names
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.finetuning.multi_task.config import MultiTaskConfig, names
+from maskwright.train.finetuning.multi_task.train import MultiTaskSetup, finetune_tasks
+from maskwright.train.signals import Interrupted
 from train.runs import finetuning
 
 
@@ -98,7 +98,7 @@ def test_the_encoders_of_all_folders_are_one(finished):
 def test_the_report_shows_every_task(finished):
     _, result = finished
     page = result.report.read_text(encoding="utf-8")
-    for words in ("The tasks", "scores", "pearson", "accuracy", "Dev scores", "--multi-task", "Where it confuses"):
+    for words in ("The tasks", "scores", "pearson", "accuracy", "Dev scores", "--multi-task", "Confusion matrix"):
         assert words in page, words
     assert not (result.output / "model").exists()
 
@@ -121,13 +121,13 @@ def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(finished
     assert finetune_tasks(multi(folder)).already_finished
     with pytest.raises(RunError, match="epochs"):
         finetune_tasks(multi(folder, epochs=5))
-    with pytest.raises(RunError, match="holds a multi-task run"):
+    with pytest.raises(RunError, match="contains a multi-task run"):
         finetune(finetuning(folder, output=result.output))
 
 
 def test_tasks_take_turns_in_proportion_to_their_size_and_each_row_comes_once(tmp_path: Path):
     config = multi(tmp_path, batch_size=8)
-    bench = MultiTaskBench(config, torch.device("cpu"))
+    bench = MultiTaskSetup(config, torch.device("cpu"))
     job = bench.job(3, _folder(tmp_path))
     assert job.steps_by_part == [8, 5] and job.steps_per_epoch == 13
     plans = [job.plan(epoch) for epoch in (0, 1)]
@@ -145,7 +145,7 @@ def test_tasks_take_turns_in_proportion_to_their_size_and_each_row_comes_once(tm
 
 
 def test_a_step_moves_the_encoder_and_its_own_head_only(tmp_path: Path):
-    job = MultiTaskBench(multi(tmp_path), torch.device("cpu")).job(0, _folder(tmp_path))
+    job = MultiTaskSetup(multi(tmp_path), torch.device("cpu")).job(0, _folder(tmp_path))
     job.model.train()
     for step in range(3):
         (batch,) = job.micro_batches(step)
@@ -182,7 +182,7 @@ def test_a_task_without_pooler_shares_the_rest(tmp_path: Path):
 
 def test_a_frozen_encoder_stays_as_it_was_without_dropout(tmp_path: Path):
     config = multi(tmp_path, freeze_encoder=True, epochs=1)
-    bench = MultiTaskBench(config, torch.device("cpu"))
+    bench = MultiTaskSetup(config, torch.device("cpu"))
     start = bench.job(0, _folder(tmp_path)).model.encoder.layers.state_dict()
     result = finetune_tasks(config)
     for folder in result.models.values():
@@ -220,7 +220,7 @@ def test_seeds_and_their_average(tmp_path: Path):
     rows = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     texts, labels = zip(*rows, strict=True)
     assert classifier.score(texts, labels) == pytest.approx(result.average["train"]["accuracy"])
-    assert "the mean of the seeds" in result.report.read_text(encoding="utf-8")
+    assert "average the seeds" in result.report.read_text(encoding="utf-8")
 
 
 def test_files_are_named_apart():
@@ -259,7 +259,7 @@ def test_files_of_one_name_become_folders_and_figures_of_their_own(tmp_path: Pat
         ({"multi_task": ("a.tsv", "x/../a.tsv"), "dev": ()}, "twice"),
         ({"multi_task": ("a.tsv", "b.tsv"), "dev": ("c.tsv",)}, "1 file for 2 tasks"),
         ({"multi_task": ("a.tsv", "regresion:b.tsv"), "dev": ()}, "Did you mean 'regression'"),
-        ({"crf": True}, "no task is of that kind"),
+        ({"crf": True}, "no task has that type"),
         ({"model": "m"}, "either --model"),
         ({"epochs": 0}, "epochs"),
         ({"average_seeds": True}, "average"),

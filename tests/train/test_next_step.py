@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from maskwright.train.next_step import NextStep
+from maskwright.train.prefetch import Prefetcher
 
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_every_step_gets_its_own(ahead: bool):
-    steps = NextStep(lambda step: step * 10, ahead)
+    steps = Prefetcher(lambda step: step * 10, ahead)
     assert [steps.take(step) for step in (0, 1, 2, 5, 6, 3)] == [0, 10, 20, 50, 60, 30]
 
 
@@ -23,13 +23,13 @@ def test_the_next_one_is_made_while_this_one_is_used():
             made.set()
         return step
 
-    NextStep(make, ahead=True).take(0)
+    Prefetcher(make, ahead=True).take(0)
     assert made.wait(10)
 
 
 def test_nothing_is_made_ahead_on_a_processor():
     made: list[int] = []
-    steps = NextStep(made.append, ahead=False)
+    steps = Prefetcher(made.append, ahead=False)
     steps.take(0)
     assert made == [0]
 
@@ -40,7 +40,7 @@ def test_an_error_is_raised_when_its_step_is_asked_for():
             raise ValueError("step 1")
         return step
 
-    steps = NextStep(make, ahead=True)
+    steps = Prefetcher(make, ahead=True)
     assert steps.take(0) == 0
     with pytest.raises(ValueError, match="step 1"):
         steps.take(1)
@@ -50,7 +50,7 @@ def test_an_error_is_raised_when_its_step_is_asked_for():
 
 def test_what_is_forgotten_is_made_again():
     drawn: list[int] = []
-    steps = NextStep(lambda step: drawn.append(step) or len(drawn), ahead=True)
+    steps = Prefetcher(lambda step: drawn.append(step) or len(drawn), ahead=True)
     steps.take(0)
     steps.forget()
     assert steps.take(1) == 3 and drawn[:3] == [0, 1, 1]

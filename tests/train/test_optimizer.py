@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskwright.train.optimizer import adamw, learning_rate, warmup_steps
+from maskwright.train.optimizer import adamw
+from maskwright.train.schedules import learning_rate, warmup_steps
 
 SCHEDULES = st.sampled_from(["linear", "cosine", "constant"])
 

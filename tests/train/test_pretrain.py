@@ -13,11 +13,12 @@ import torch
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import CorruptFileError, InputError, RowErrors, RunError, StorageError, TrainingError
-from maskwright.train import loop, pretrain_report
-from maskwright.train.finetune import finetune
-from maskwright.train.interrupt import Interrupted, StopRequest
-from maskwright.train.pretrain import first_batch, pretrain
-from maskwright.train.report import Facts, MaskExample
+from maskwright.report import Facts, MaskExample
+from maskwright.train import loop
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining import report as pretrain_report
+from maskwright.train.pretraining.pretrain import first_batch, pretrain
+from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import corpus, finetuning, pretraining
 
 
@@ -35,7 +36,7 @@ def test_a_run_leaves_what_the_interface_promises(tmp_path: Path):
     assert set(result.scores) >= {"mlm_accuracy", "nsp_accuracy", "mlm_loss", "nsp_loss"}
     model = mw.load(result.model)
     assert model.head_name == "pretraining"
-    assert storage.verify_folder(result.model)
+    storage.verify_folder(result.model)
 
 
 def test_the_total_loss_is_the_sum_of_its_parts(tmp_path: Path):
@@ -70,7 +71,7 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("precious")
     for restart in (False, True):
-        with pytest.raises(RunError, match="holds no run"):
+        with pytest.raises(RunError, match="does not contain a run"):
             pretrain(pretraining(tmp_path), restart=restart)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.txt"]
 
@@ -90,15 +91,15 @@ def test_an_interrupted_run_saves_and_goes_on_to_the_same_bits(tmp_path: Path, m
 
     def ask_at_the_third_step(request: StopRequest, run: object, step: int, steps: int) -> None:
         asked["left"] -= 1
-        request.asked = asked["left"] == 0
+        request.requested = asked["left"] == 0
         original(request, run, step, steps)
 
-    original = loop._leave_if_asked
-    monkeypatch.setattr(loop, "_leave_if_asked", ask_at_the_third_step)
+    original = loop._stop_if_requested
+    monkeypatch.setattr(loop, "_stop_if_requested", ask_at_the_third_step)
     config = pretraining(tmp_path)
     with pytest.raises(Interrupted):
         pretrain(config)
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     resumed = pretrain(config)
     assert storage.sha256(resumed.model / "model.safetensors") == storage.sha256(whole.model / "model.safetensors")
     times = ("tokens_per_second", "seconds", "time")
@@ -136,7 +137,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path: 
     with pytest.raises(TrainingError, match="not finite at step 4"):
         pretrain(pretraining(tmp_path))
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-2"]
-    assert storage.verify_folder(tmp_path / "run" / "checkpoints" / "step-2")
+    storage.verify_folder(tmp_path / "run" / "checkpoints" / "step-2")
 
 
 def test_a_full_disk_stops_with_a_sentence_and_keeps_the_last_checkpoint(
@@ -169,7 +170,11 @@ def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_pat
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "empty|holds no"), (b"\n\n \n", "empty|holds no"), (b"\x00\x01\x02" * 50, "binary|NUL|text")],
+    [
+        (b"", "contains no text"),
+        (b"\n\n \n", "contains no text"),
+        (b"\x00\x01\x02" * 50, "binary|NUL|text"),
+    ],
 )
 def test_a_corpus_without_text_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, message: str):
     bad = tmp_path / "bad.txt"
@@ -211,7 +216,7 @@ def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path: Path):
     config = pretraining(
         tmp_path, corpus=str(path), tokenizer=tmp_path / "run" / "tokenizer", output=tmp_path / "faces"
     )
-    with pytest.raises(InputError, match="knows no token of the corpus"):
+    with pytest.raises(InputError, match="All tokens of the corpus are unknown"):
         pretrain(config)
     assert not (tmp_path / "faces").exists()
 
@@ -226,7 +231,7 @@ def test_the_page_hides_whole_words_of_one_text(tmp_path: Path, monkeypatch: pyt
         assert example.answer in words
         assert not {"[CLS]", "[SEP]", "[MASK]"} & set(f"{example.before} {example.after}".split())
         assert example.rank is not None
-        assert len(example.guesses) == 5
+        assert len(example.predictions) == 5
 
 
 def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
@@ -240,7 +245,7 @@ def test_a_restart_that_would_discard_its_own_input_is_refused(tmp_path: Path):
 
 def test_a_run_of_another_kind_is_called_so(tmp_path: Path):
     first_batch(pretraining(tmp_path))
-    with pytest.raises(RunError, match="holds a pre-training run, not a fine-tuning run"):
+    with pytest.raises(RunError, match="contains a pre-training run, not a fine-tuning run"):
         finetune(finetuning(tmp_path, output=tmp_path / "run"))
 
 
@@ -276,9 +281,9 @@ def test_a_prepared_corpus_serves_another_run(tmp_path: Path):
 
 
 def test_a_labelled_file_is_scored_by_a_probe_at_every_evaluation(tmp_path: Path):
-    from train.runs import labelled
+    from train.runs import labeled
 
-    rows = labelled(tmp_path / "rows.tsv", 60, 3)
+    rows = labeled(tmp_path / "rows.tsv", 60, 3)
     result = pretrain(pretraining(tmp_path, eval=(str(rows),)))
     assert 0 <= result.scores["probe_accuracy"] <= 1
     assert sum("eval_probe_accuracy" in record for record in records(tmp_path / "run")) == 3

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from contracts.objectives import make, model_for
-from maskwright.train.next_step import NextStep
-from maskwright.train.pretrain_job import PretrainJob
+from maskwright.train.prefetch import Prefetcher
+from maskwright.train.pretraining.job import PretrainJob
 
 
 class Shards:
@@ -38,7 +38,7 @@ def job(ahead: bool) -> PretrainJob:
         seed=4,
         device=torch.device("cpu"),
     )
-    made._next = NextStep(made._make, ahead)
+    made._next = Prefetcher(made._make, ahead)
     return made
 
 

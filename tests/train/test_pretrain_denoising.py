@@ -10,9 +10,9 @@ from maskwright.core import storage
 from maskwright.core.errors import InputError
 from maskwright.hub.folders import load_model
 from maskwright.models.encoder_decoder import EncoderDecoder
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.pretrain import PretrainResult, first_batch, pretrain
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.pretrain import PretrainResult, first_batch, pretrain
 from train.runs import pretraining
 
 NETWORK = {"hidden_size": 32, "num_hidden_layers": 1, "num_decoder_layers": 1, "num_attention_heads": 2}
@@ -24,13 +24,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
     return pretrain(pretraining(tmp_path_factory.mktemp("denoise"), steps=60, lr=5e-3, checkpoint_every=20, **WRITES))
 
 
-def test_it_learns_and_its_report_shows_what_it_writes(run: PretrainResult):
-    assert set(run.scores) == {"loss", "denoise_loss", "denoise_accuracy"}
-    assert run.scores["denoise_loss"] < run.baseline.mlm_loss
-    assert "hidden tokens right" in " ".join(run.verdict.reasons)
+def test_what_it_learns_is_compared_with_its_baseline_and_shown(run: PretrainResult):
+    names = ("loss", "scored_loss", "baseline_loss", "accuracy", "baseline")
+    assert set(run.scores) == {"loss", *(f"denoise_{name}" for name in names)}
+    # It has learned where marks stand, and no word of the text: the loss over both must not make it healthy.
+    assert run.scores["denoise_loss"] < run.scores["denoise_baseline_loss"] == run.baseline.mlm_loss
+    assert run.scores["denoise_scored_loss"] > run.baseline.mlm_loss and run.verdict.level == "bad"
+    assert "of the hidden tokens correct" in " ".join(run.verdict.reasons)
     report = run.report.read_text()
-    assert "Hidden tokens written right" in report and "finetune translation" in report
-    assert "One word hidden at a time" in report
+    assert "Hidden tokens correct" in report and "finetune translation" in report
+    assert "One masked word per sequence of " in report
 
 
 def test_its_folder_is_a_marian_that_a_translator_begins_with(run: PretrainResult, tmp_path: Path):
@@ -57,7 +60,7 @@ def test_the_first_batch_shows_spans_at_their_marks(tmp_path: Path):
 
 
 def test_networks_of_another_kind_are_refused_in_words(tmp_path: Path):
-    with pytest.raises(InputError, match="Objective denoise trains an encoder-decoder, and bert-mini is none"):
+    with pytest.raises(InputError, match="Objective denoise needs an encoder-decoder, which bert-mini is not"):
         pretrain(pretraining(tmp_path, **(WRITES | {"preset": "bert-mini", "model": {}})))
     with pytest.raises(
         InputError, match="transformer-mini is an encoder-decoder: pre-train it with --objective denoise"

@@ -10,8 +10,8 @@ import pytest
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.train import loop
-from maskwright.train.interrupt import Interrupted, StopRequest
-from maskwright.train.pretrain import pretrain
+from maskwright.train.pretraining.pretrain import pretrain
+from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import TINY, pretraining
 
 SPARSE = {"attention": "big_bird", "block_size": 4, "random_blocks": 1, "positions": "relative_key_value"}
@@ -33,7 +33,7 @@ def test_the_folder_keeps_the_network(objective: str, tmp_path: Path):
     config = mw.load(result.model).config
     assert {name: getattr(config, name) for name in RUNS[objective]} == RUNS[objective]
     page = result.report.read_text(encoding="utf-8")
-    assert ("Who sees whom" in page) == ("attention" in RUNS[objective])
+    assert ("Attention pattern" in page) == ("attention" in RUNS[objective])
     assert all(f"{name}={str(value).lower()}" in page for name, value in RUNS[objective].items())
 
 
@@ -43,17 +43,17 @@ def test_random_blocks_are_draws_of_the_run_and_an_interruption_changes_no_bit(
     whole = pretrain(configured(tmp_path, "mlm", seed=5, output=tmp_path / "whole"))
     assert mw.load(whole.model).config.attention_seed == 5
     asked = {"left": 2}
-    original = loop._leave_if_asked
+    original = loop._stop_if_requested
 
     def ask_at_the_second_step(request: StopRequest, run: object, step: int, steps: int) -> None:
         asked["left"] -= 1
-        request.asked = asked["left"] == 0
+        request.requested = asked["left"] == 0
         original(request, run, step, steps)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(loop, "_leave_if_asked", ask_at_the_second_step)
+    monkeypatch.setattr(loop, "_stop_if_requested", ask_at_the_second_step)
     with pytest.raises(Interrupted):
         pretrain(configured(tmp_path, "mlm", seed=5))
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     again = pretrain(configured(tmp_path, "mlm", seed=5))
     assert storage.sha256(again.model / "model.safetensors") == storage.sha256(whole.model / "model.safetensors")
     given = configured(tmp_path, "mlm", output=tmp_path / "given")

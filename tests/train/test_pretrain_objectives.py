@@ -14,9 +14,9 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.folders import load_model
 from maskwright.inference.held_out_text import score_text
 from maskwright.train import loop
-from maskwright.train.interrupt import Interrupted, StopRequest
-from maskwright.train.plan import pretraining_plan
-from maskwright.train.pretrain import first_batch, pretrain
+from maskwright.train.pretraining.dry_run import pretraining_plan
+from maskwright.train.pretraining.pretrain import first_batch, pretrain
+from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import corpus, pretraining
 
 FAMILY = {"mlm+sop": "albert-base", "rtd": "electra-small"}
@@ -43,17 +43,17 @@ def configured(folder: Path, objective: str, **changes: object):  # type: ignore
 def test_an_interrupted_run_ends_with_the_same_bits(objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pretrain(configured(tmp_path, objective, output=tmp_path / "whole"))
     asked = {"left": 3}
-    original = loop._leave_if_asked
+    original = loop._stop_if_requested
 
     def ask_at_the_third_step(request: StopRequest, run: object, step: int, steps: int) -> None:
         asked["left"] -= 1
-        request.asked = asked["left"] == 0
+        request.requested = asked["left"] == 0
         original(request, run, step, steps)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(loop, "_leave_if_asked", ask_at_the_third_step)
+    monkeypatch.setattr(loop, "_stop_if_requested", ask_at_the_third_step)
     with pytest.raises(Interrupted):
         pretrain(configured(tmp_path, objective))
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     pretrain(configured(tmp_path, objective))
     for name in WEIGHTS[objective]:
         one, other = (storage.sha256(tmp_path / run / name / "model.safetensors") for run in ("run", "whole"))
@@ -63,11 +63,14 @@ def test_an_interrupted_run_ends_with_the_same_bits(objective: str, tmp_path: Pa
 
 def test_a_run_with_sentence_order_leaves_a_model_that_judges_it(tmp_path: Path):
     result = pretrain(configured(tmp_path, "mlm+sop"))
-    assert set(result.scores) == {"loss", "mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy"}
+    assert set(result.scores) == {
+        *("loss", "mlm_loss", "mlm_scored_loss", "mlm_baseline_loss", "mlm_accuracy", "mlm_baseline"),
+        *("sop_loss", "sop_accuracy", "sop_baseline"),
+    }
     model = mw.load(result.model)
     assert (model.head_name, model.config.pair_objective, model.config.family) == ("pretraining", "sop", "albert")
     found = score_text(model, corpus(tmp_path), max_length=32).metrics
-    assert set(found) == {"mlm_accuracy", "perplexity", "sop_accuracy"}
+    assert set(found) == {"mlm_accuracy", "mlm_baseline", "perplexity", "sop_accuracy", "sop_baseline"}
     assert "Sentence orders" in result.report.read_text(encoding="utf-8")
 
 
@@ -79,14 +82,15 @@ def test_a_run_with_replaced_tokens_leaves_the_discriminator_and_its_generator(t
     assert (model.head_name, generator.head_name) == ("rtd", "mlm")
     assert generator.config.hidden_size == 8
     assert torch.equal(model.word_embeddings, generator.word_embeddings)
-    assert storage.verify_folder(result.model) and storage.verify_folder(result.model / "generator")
+    storage.verify_folder(result.model)
+    storage.verify_folder(result.model / "generator")
     with pytest.raises(InputError, match="generator"):
         score_text(model, corpus(tmp_path))
     found = score_text(model, corpus(tmp_path), generator=generator, max_length=32).metrics
-    assert set(found) == {"mlm_accuracy", "perplexity", "rtd_accuracy", "rtd_baseline"}
+    assert set(found) == {"mlm_accuracy", "mlm_baseline", "perplexity", "rtd_accuracy", "rtd_baseline"}
     assert mw.FillMask(result.model / "generator").fill(["the [MASK] was here"])
     page = result.report.read_text(encoding="utf-8")
-    assert "Tokens judged right" in page and "model/generator" in page
+    assert "Tokens classified correctly" in page and "model/generator" in page
 
 
 def test_the_folder_scores_as_the_run_did(tmp_path: Path):
@@ -98,13 +102,13 @@ def test_the_folder_scores_as_the_run_did(tmp_path: Path):
     model, generator = (load_model(folder)[0] for folder in (result.model, result.model / "generator"))
     from maskwright.core.config import to_dict
     from maskwright.objectives.replaced_pair import ReplacedTokenPair
-    from maskwright.train.pretrain import Workshop
+    from maskwright.train.pretraining.pretrain import PretrainingSetup
     from maskwright.train.run import RunFolder
 
     resolved = config.resolved("cpu", "fp32")
-    workshop = Workshop(resolved, RunFolder(tmp_path / "run", to_dict(resolved)), torch.device("cpu"))
+    workshop = PretrainingSetup(resolved, RunFolder(tmp_path / "run", to_dict(resolved)), torch.device("cpu"))
     assert workshop.held_out is not None
-    found = workshop.held_out.score(ReplacedTokenPair.apart(model, generator), torch.device("cpu"))
+    found = workshop.held_out.score(ReplacedTokenPair.from_separate_networks(model, generator), torch.device("cpu"))
     assert found == pytest.approx({key: result.scores[key] for key in found}, rel=1e-6)
 
 

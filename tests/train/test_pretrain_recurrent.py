@@ -13,13 +13,13 @@ from maskwright.core import registry
 from maskwright.hub.folders import load_model
 from maskwright.inference.held_out_text import score_text
 from maskwright.models.presets import preset
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train import loop
-from maskwright.train.finetune import finetune
-from maskwright.train.interrupt import Interrupted, StopRequest
-from maskwright.train.pretrain import PretrainResult, first_batch, pretrain
-from maskwright.train.pretrain_config import PretrainConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.config import PretrainConfig
+from maskwright.train.pretraining.pretrain import PretrainResult, first_batch, pretrain
 from maskwright.train.run import RunFolder
+from maskwright.train.signals import Interrupted, StopRequest
 from train.runs import corpus, finetuning, pretraining
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "hidden_dropout": 0.1}
@@ -36,29 +36,29 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
 
 
 def test_it_learns_and_its_report_says_so(run: PretrainResult):
-    assert run.scores["clm_loss"] < run.baseline.mlm_loss
+    assert run.scores["clm_scored_loss"] < run.baseline.mlm_loss
     lines = [json.loads(line) for line in (run.output / "metrics.jsonl").read_text().splitlines()]
     assert lines[0]["clm_loss"] > run.scores["clm_loss"] and "eval_clm_accuracy" in lines[-1]
     report = run.report.read_text()
-    assert "Perplexity" in report and "maskwright generate" in report and "Guessed next words" in report
+    assert "Perplexity" in report and "maskwright generate" in report and "Next-token predictions" in report
 
 
 def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(
     tmp_path: Path, run: PretrainResult, monkeypatch: pytest.MonkeyPatch
 ):
     recipe = recurrent(tmp_path)
-    original = loop._leave_if_asked
+    original = loop._stop_if_requested
 
     def ask_some_steps_after_a_checkpoint(
         request: StopRequest, folder: RunFolder | None, step: int, steps: int
     ) -> None:
-        request.asked = request.asked or step == 33
+        request.requested = request.requested or step == 33
         original(request, folder, step, steps)
 
-    monkeypatch.setattr(loop, "_leave_if_asked", ask_some_steps_after_a_checkpoint)
+    monkeypatch.setattr(loop, "_stop_if_requested", ask_some_steps_after_a_checkpoint)
     with pytest.raises(Interrupted):
         pretrain(recipe)
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     again = pretrain(recipe)
     one, other = (load_model(result.model)[0].state_dict() for result in (run, again))
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -84,7 +84,7 @@ def test_its_folder_writes_and_is_scored(run: PretrainResult, tmp_path: Path):
     text = corpus(tmp_path, 6)
     model = load_model(run.model)[0]
     remembered, anew = score_text(model, text), score_text(model, text, max_length=8, carries=False)
-    assert set(remembered.metrics) == {"clm_accuracy", "perplexity"}
+    assert set(remembered.metrics) == {"clm_accuracy", "clm_baseline", "perplexity"}
     assert remembered.metrics["perplexity"] < anew.metrics["perplexity"]
 
 
@@ -92,7 +92,7 @@ def test_its_folder_writes_and_is_scored(run: PretrainResult, tmp_path: Path):
 def test_it_reads_characters_words_and_bytes(kind: str, tmp_path: Path):
     Tokenizer.train([corpus(tmp_path)], kind=kind, vocab_size=300).save(tmp_path / "tok")
     result = pretrain(recurrent(tmp_path, tokenizer=tmp_path / "tok", steps=30, preset="gru-small"))
-    assert result.scores["clm_loss"] < result.baseline.mlm_loss + 0.5
+    assert result.scores["clm_scored_loss"] < result.baseline.mlm_loss + 0.5
     assert mw.Generator(result.model, max_new_tokens=5).predict(["the"])[0] is not None
 
 
@@ -100,7 +100,7 @@ def test_a_text_of_one_repeated_character_is_learnt(tmp_path: Path):
     (tmp_path / "a.txt").write_text("a" * 2000 + "\n")
     Tokenizer.train([tmp_path / "a.txt"], kind="char", vocab_size=16).save(tmp_path / "tok")
     changes = {"corpus": (str(tmp_path / "a.txt"),), "tokenizer": tmp_path / "tok", "steps": 40, "lr": 2e-2}
-    assert pretrain(recurrent(tmp_path, **changes)).scores["clm_loss"] < 0.3
+    assert pretrain(recurrent(tmp_path, **changes)).scores["clm_scored_loss"] < 0.3
 
 
 def test_the_first_batch_is_shown_without_what_stands_behind_it(tmp_path: Path):
@@ -116,9 +116,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
 
 
 def test_both_directions_learn_and_are_scored(both: PretrainResult, tmp_path: Path):
-    assert both.scores["clm_loss"] < both.baseline.mlm_loss > both.scores["backward_loss"]
+    assert both.scores["clm_scored_loss"] < both.baseline.mlm_loss > both.scores["backward_scored_loss"]
     found = score_text(load_model(both.model)[0], corpus(tmp_path, 6))
-    assert set(found.metrics) == {"clm_accuracy", "perplexity", "backward_accuracy"}
+    assert set(found.metrics) == {
+        *("clm_accuracy", "clm_baseline", "perplexity", "backward_accuracy", "backward_baseline"),
+    }
     assert found.tokens > found.examples
 
 

@@ -1,4 +1,4 @@
-"""rare-lab from data to table and page, tiny, and what fine-tuning does for a rare class."""
+"""`experiment rare` from data to table and page, tiny, and what fine-tuning does for a rare class."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 from cli.conftest import maskwright
 from maskwright.core.errors import InputError, RunError
 from maskwright.core.randomness import generator
+from maskwright.experiments.rare import run as lab_module
+from maskwright.experiments.rare.config import RareLabConfig
+from maskwright.experiments.rare.methods import METHODS
+from maskwright.experiments.rare.run import rare_lab
 from maskwright.hub.folders import read_facts
-from maskwright.tasks.imbalance import draw_rows
-from maskwright.tasks.rare_scores import METRICS
-from maskwright.tasks.thresholds import row_key
-from maskwright.text.tables import read_table
-from maskwright.train import rare_lab as lab_module
-from maskwright.train.distill import distill
-from maskwright.train.distill_config import DistillConfig
-from maskwright.train.finetune import Bench, finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.rare_lab import rare_lab
-from maskwright.train.rare_lab_config import RareLabConfig
-from maskwright.train.rare_methods import METHODS
+from maskwright.tasks.evaluation.rare_scores import METRICS
+from maskwright.tasks.evaluation.thresholds import row_key
+from maskwright.tasks.rows.imbalance import resample_rows
+from maskwright.text.readers.tables import read_table
+from maskwright.train.distillation.config import DistillConfig
+from maskwright.train.distillation.distill import distill
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import FinetuningSetup, finetune
 from train.rare_rows import encoder, rare_file
 
 __all__ = ["maskwright"]
@@ -72,8 +72,8 @@ def test_the_page_has_the_table_the_curves_and_the_errors_by_class(done):
 def test_finished_parts_are_kept_and_a_finished_run_is_not_run_again(done, monkeypatch):
     folder, result = done
     runs: list[str] = []
-    judge = lab_module.Workshop.judge
-    monkeypatch.setattr(lab_module.Workshop, "judge", lambda shop, name: runs.append(name) or judge(shop, name))
+    judge = lab_module.MethodRunner.judge
+    monkeypatch.setattr(lab_module.MethodRunner, "judge", lambda runner, name: runs.append(name) or judge(runner, name))
     assert rare_lab(recipe(folder)).already_finished and not runs
     (folder / "lab" / "result.json").unlink()
     (folder / "lab" / "parts" / "tfidf-1.json").unlink()
@@ -106,9 +106,11 @@ def test_the_command_prints_json_and_names_a_class_that_is_not_there(done, maskw
     config = recipe(folder)
     words = ["--data", config.data, "--model", config.model, "--rate", "0.1", "--seeds", "2", "--max-train-rows", "60"]
     words += ["--epochs", "1", "--lr", "0.003", "--batch-size", "16", "--max-length", "16", "--precision", "fp32"]
-    code, out, _ = maskwright("rare-lab", *words, "--rare-class", "spam", "-o", config.output, "--json", "--quiet")
+    code, out, _ = maskwright(
+        "experiment", "rare", *words, "--rare-class", "spam", "-o", config.output, "--json", "--quiet"
+    )
     assert code == 0 and [row["method"] for row in json.loads(out)["rows"]] == list(METHODS)
-    code, out, err = maskwright("rare-lab", *words, "--rare-class", "eggs", "-o", folder / "other")
+    code, out, err = maskwright("experiment", "rare", *words, "--rare-class", "eggs", "-o", folder / "other")
     assert code == 2 and "Unknown class 'eggs'" in err and not out
 
 
@@ -130,7 +132,7 @@ def test_a_threshold_is_chosen_on_dev_kept_and_used(tmp_path, maskwright):
     rare = facts["rare"]
     assert rare["label"] == "spam" and len(rare["threshold"]["tuned_on"]) == 100 and facts["focal"] == 1.0
     page = result.report.read_text(encoding="utf-8")
-    assert "chosen on the dev rows" in page and "Rare classes" in page and "drawing lots" in page
+    assert "chosen on the dev examples" in page and "Rare classes" in page and "random order" in page
     _, out, _ = maskwright("evaluate", result.model, tmp_path / "dev.tsv", "--json")
     assert json.loads(out)["metrics"]["f1"] == pytest.approx(result.mean["f1"])  # dev rows chose it: cross-fitted
     _, out, _ = maskwright("predict", result.model, "--input", tmp_path / "test.tsv", "--json")
@@ -149,12 +151,12 @@ def test_a_student_chooses_a_threshold_of_its_own(tmp_path):
 
 def test_resampling_draws_by_seed_and_epoch_alone(tmp_path):
     config = tuning(tmp_path, resample="sqrt").resolved("cpu", "fp32")
-    bench = Bench(config, torch.device("cpu"))
-    chances = bench.task.row_chances(bench.train)
+    bench = FinetuningSetup(config, torch.device("cpu"))
+    chances = bench.task.row_probabilities(bench.train)
     job = bench.job(3, lab_module.RunFolder(tmp_path / "seed", {}))
     steps = job.steps_per_epoch
     rows = [batch.labels["example"].tolist() for step in range(steps) for batch in job.micro_batches(step)]
-    expected = draw_rows(chances, generator(3, "resample", 0)).tolist()
+    expected = resample_rows(chances, generator(3, "resample", 0)).tolist()
     assert sorted(number for step in rows for number in step) == sorted(expected)
     again = [batch.labels["example"].tolist() for batch in job.micro_batches(2)]  # as a run that goes on asks
     assert again == [rows[2]]

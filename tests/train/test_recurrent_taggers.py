@@ -9,9 +9,9 @@ import pytest
 
 import maskwright as mw
 from maskwright.core.errors import InputError
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "hidden_dropout": 0.1}
 

@@ -30,10 +30,10 @@ class Small(nn.Module):
 
 
 def train(model, with_rows):
-    """Three steps of two micro-batches each. Returns the gradients that the optimiser saw."""
+    """Three steps of two micro-batches each. Returns the gradients that the optimizer saw."""
     optimizer, seen = adamw(model, 0.1, 0.01), []
     with RowGradients.of(model) as rows:
-        model.table.gives_rows &= with_rows
+        model.table.sparse_gradient &= with_rows
         for ids in STEPS:
             for part in (ids, ids[:1]):
                 model.loss(part).backward()

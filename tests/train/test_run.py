@@ -1,4 +1,4 @@
-"""A run that fails leaves nothing behind, unless something was learnt: that is never removed."""
+"""A run that fails leaves nothing behind, unless something was learned: that is never removed."""
 
 from __future__ import annotations
 

@@ -13,18 +13,18 @@ from maskwright.core.errors import ConfigError, InputError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.inference.embed import TextEncoder
-from maskwright.inference.translate import Translating, TranslationSettings
+from maskwright.inference.translate import TextTranslator, TranslationSettings
 from maskwright.inspect.lengths import by_length, groups_by_length
 from maskwright.models.model import Model
 from maskwright.models.pooling import state_of
-from maskwright.tasks.alignments import alignments, words_of
-from maskwright.tasks.examples import rows_of
-from maskwright.tasks.translation import Translation
-from maskwright.text.encoding import TextCounts
-from maskwright.text.tables import Row
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.tasks.rows.examples import rows_of
+from maskwright.tasks.translation.alignments import alignments, words_of
+from maskwright.tasks.translation.task import Translation
+from maskwright.text.readers.tables import Row
+from maskwright.text.tokenizers.encoding import TextCounts
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
 from train.test_translation import WORDS, recipe, sentences, write
 
 SMALL = {"hidden_size": 48, "num_hidden_layers": 1, "num_decoder_layers": 1, "hidden_dropout": 0.0}
@@ -68,13 +68,13 @@ def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turne
     result = finetune(replace(config, train=train[0], train_target=train[1]))
     assert result.mean["token_accuracy"] > 0.995
     unseen = sentences(100, 3)
-    found = Translating(load_model(result.model)[0]).translate([" ".join(row) for row in unseen], GREEDY)
+    found = TextTranslator(load_model(result.model)[0]).translate([" ".join(row) for row in unseen], GREEDY)
     wanted = [" ".join(row[::-1] if turned else row) for row in unseen]
     assert np.mean([one[0].text == text for one, text in zip(found, wanted, strict=True)]) > 0.97
 
 
 def test_a_source_asks_for_a_language_as_its_model_knows_it(translator: Model):
-    own = Translating(translator)
+    own = TextTranslator(translator)
     assert own.source_of("w1 w2", None) == "w1 w2"
     with pytest.raises(InputError, match="without language tags"):
         own.source_of("w1 w2", "fr")
@@ -93,7 +93,7 @@ def test_attention_looks_at_the_word_that_is_copied(tmp_path: Path, tokenizer: P
     words = [place for place, word in enumerate(found.source) if word.startswith("w")]
     strongest = found.weights[:5].argmax(axis=1)
     near = np.abs(strongest - np.array(words[::-1]))
-    assert near.mean() <= 1.0 and strongest[0] > strongest[-1]  # a state knows its neighbours too
+    assert near.mean() <= 1.0 and strongest[0] > strongest[-1]  # a state knows its neighbors too
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_an_autoencoder_rebuilds_texts_from_one_vector_that_tells_them_apart(tmp
     train = write(tmp_path, "train", sentences(3000, 1, 1, 4), False)
     model = load_model(finetune(replace(config, train=train[0], train_target=train[1])).model)[0]
     unseen = [" ".join(row) for row in sentences(100, 3, 1, 4)]
-    found = Translating(model).translate(unseen, GREEDY)
+    found = TextTranslator(model).translate(unseen, GREEDY)
     assert np.mean([one[0].text == text for one, text in zip(found, unseen, strict=True)]) > 0.8
     vectors = TextEncoder(model, pooling="state").vectors(["w1 w2 w3", "w1 w2 w4", "w9 w8"])
     one, two, other = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -112,7 +112,7 @@ def test_an_autoencoder_rebuilds_texts_from_one_vector_that_tells_them_apart(tmp
 def test_the_sentence_vector_is_the_state_with_which_the_decoder_begins(translator: Model):
     texts = ["w1 w2 w3", "w4", "w5 w6 w7 w8"]
     found = TextEncoder(translator, pooling="state").vectors(texts)
-    examples = Translation().unlabelled(list(rows_of(texts)), translator.tokenizer, counts=TextCounts())
+    examples = Translation().unlabeled(list(rows_of(texts)), translator.tokenizer, counts=TextCounts())
     batch = Batch.from_sequences(examples.input_ids)
     with torch.no_grad():
         expected = state_of(translator.encode(batch).hidden, batch, both_ends=True)
@@ -120,18 +120,18 @@ def test_the_sentence_vector_is_the_state_with_which_the_decoder_begins(translat
 
 
 def test_a_state_is_asked_of_recurrent_networks_and_of_one_layer(translator: Model):
-    with pytest.raises(ConfigError, match="that of one layer"):
+    with pytest.raises(ConfigError, match="requires a single layer"):
         TextEncoder(translator, layers=[0, 1], pooling="state")
 
 
 def test_an_empty_text_changes_nothing_for_the_others_and_long_ones_are_cut_and_counted(translator: Model):
     texts = ["w1 w2 w3", "w4 w5"]
     for settings in (GREEDY, TranslationSettings(beams=3)):
-        alone = [one[0] for one in Translating(translator).translate(texts, settings)]
-        beside = [one[0] for one in Translating(translator).translate([texts[0], "", texts[1]], settings)]
+        alone = [one[0] for one in TextTranslator(translator).translate(texts, settings)]
+        beside = [one[0] for one in TextTranslator(translator).translate([texts[0], "", texts[1]], settings)]
         assert [beside[0].text, beside[2].text] == [one.text for one in alone]
         assert beside[2].score == pytest.approx(alone[1].score, abs=1e-5)
-    limited = Translating(translator, max_length=6)
+    limited = TextTranslator(translator, max_length=6)
     limited.translate([" ".join(WORDS), "w1"], GREEDY)
     assert limited.counts.cut_texts == 1
 
@@ -146,7 +146,7 @@ def test_one_character_is_a_corpus(tmp_path: Path):
         max_length=8, precision="fp32", device="cpu",
     )  # fmt: skip
     result = finetune(config)
-    (found,) = Translating(load_model(result.model)[0]).translate(["a"], GREEDY)
+    (found,) = TextTranslator(load_model(result.model)[0]).translate(["a"], GREEDY)
     assert found[0].text == "a" and found[0].is_ended
 
 
@@ -171,7 +171,7 @@ def test_the_pieces_of_a_word_stand_together():
 def test_a_network_without_attention_has_no_alignments(tmp_path: Path, tokenizer: Path):
     plain = SMALL | {"attention_score": "none", "input_feeding": False}
     model = load_model(finetune(small(tmp_path, tokenizer, network=plain, epochs=1)).model)[0]
-    with pytest.raises(InputError, match="no attention, so no word looks at another"):
+    with pytest.raises(InputError, match="no attention, so there are no alignments"):
         alignments(model, Translation(), [("w1", "w1")])
 
 
@@ -180,7 +180,7 @@ def test_scores_by_length_are_those_of_the_groups(translator: Model):
     found = by_length(translator, Translation(), rows, name="small", groups=3)
     assert sum(found.rows) == 60 and list(found.words) == sorted(found.words) and 2 <= len(found.rows) <= 3
     whole = Translation()
-    whole.meet(translator)
+    whole.bind(translator)
     total = whole.evaluate(translator, whole.examples(rows, translator.tokenizer)).logits.double()
     lengths = np.array([len(row.text.split()) for row in rows])
     own = torch.from_numpy(groups_by_length(lengths, 3)[0])

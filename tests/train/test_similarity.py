@@ -13,14 +13,14 @@ import pytest
 
 import maskwright as mw
 from maskwright.api import open_embedder
-from maskwright.core import storage
+from maskwright.core import sealed, storage
 from maskwright.core.errors import ConfigError, InputError
 from maskwright.hub.sentence import declared_by
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train import loop
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.interrupt import Interrupted, StopRequest
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.signals import Interrupted, StopRequest
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
 COLOURS = ["old", "red", "small", "new"]
@@ -81,8 +81,8 @@ def test_scored_pairs_are_learnt_and_the_folder_makes_sentence_vectors(tmp_path:
                               "--precision", "fp32")  # fmt: skip
     assert json.loads(out)["score"] == pytest.approx(float(vectors[0] @ vectors[2]), abs=1e-4)
     page = result.report.read_text(encoding="utf-8")
-    assert "the model before training gets" in page and "Pairs that are the farthest off" in page
-    assert "An encoder of sentences" in (result.model / "README.md").read_text(encoding="utf-8")
+    assert "better than the model before training: " in page and "Pairs with the largest error" in page
+    assert "A sentence encoder" in (result.model / "README.md").read_text(encoding="utf-8")
 
 
 def test_pairs_without_scores_learn_to_find_each_other(tmp_path: Path):
@@ -120,7 +120,7 @@ def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_fol
     facts = storage.read_json(result.model / "maskwright.json")
     assert facts["long"] == {"stride": 2, "pool": "mean", "max_windows": 2} and facts["scale"] == [0.0, 5.0]
     page = result.report.read_text(encoding="utf-8")
-    assert "training windows of 12 tokens" in page and "training texts of more windows than are read" in page
+    assert "training windows of 12 tokens" in page and "training texts with more than the maximum of windows" in page
     code, out, err = maskwright("evaluate", result.model, dev, "--json", "--precision", "fp32")
     found = json.loads(out)
     assert (code, found["truncated"], found["examples"]) == (0, 0, 24) and "held.tsv texts make" in err
@@ -132,13 +132,13 @@ def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_fol
     one, two, three = mw.Embedder(result.model, precision="fp32").transform([text, other, text.replace("cat", "tree")])
     assert cosine == pytest.approx(float(one @ two), abs=1e-5) and not np.allclose(one, three, atol=1e-3)
     code, out, err = maskwright("embed", result.model, text, "--json", "--precision", "fp32")
-    assert code == 0 and "cut" not in err and np.allclose(json.loads(out)["vector"], one, atol=1e-5)
+    assert code == 0 and "truncated" not in err and np.allclose(json.loads(out)["vector"], one, atol=1e-5)
     asked = mw.Embedder(result.model, precision="fp32", long="windows", stride=2).transform([text])[0]
     assert np.array_equal(asked, one)
     cut, blind = mw.Embedder(result.model, precision="fp32", long="cut").transform([text, text.replace("cat", "tree")])
     assert np.array_equal(cut, blind)
     code, _, err = maskwright("embed", result.model, text, "--pooling", "none", "--json")
-    assert code == 0 and "cut" in err
+    assert code == 0 and "truncated" in err
     assert open_embedder(result.model, stride=3).long.stride == 3
     shutil.copytree(result.model, tmp_path / "copy")
     code, out, _ = maskwright("ensemble", result.model, tmp_path / "copy", dev, "--json", "--precision", "fp32")
@@ -148,17 +148,17 @@ def test_long_texts_are_read_in_windows_by_training_and_by_all_that_uses_the_fol
 
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     finetune(contrastive(tmp_path, output=tmp_path / "whole", checkpoint_every=1))
-    original, left = loop._leave_if_asked, {"steps": 5}
+    original, left = loop._stop_if_requested, {"steps": 5}
 
     def ask(request: StopRequest, run: Any, step: int, steps: int) -> None:
         left["steps"] -= 1
-        request.asked = left["steps"] == 0
+        request.requested = left["steps"] == 0
         original(request, run, step, steps)
 
-    monkeypatch.setattr(loop, "_leave_if_asked", ask)
+    monkeypatch.setattr(loop, "_stop_if_requested", ask)
     with pytest.raises(Interrupted):
         finetune(contrastive(tmp_path, checkpoint_every=1))
-    monkeypatch.setattr(loop, "_leave_if_asked", original)
+    monkeypatch.setattr(loop, "_stop_if_requested", original)
     finetune(contrastive(tmp_path, checkpoint_every=1))
     one, other = (storage.sha256(tmp_path / run / "model" / "model.safetensors") for run in ("tuned", "whole"))
     assert one == other
@@ -170,7 +170,7 @@ def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
     pooling = storage.read_json(path)
     changed = {**pooling, "pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
     storage.write_json(path, changed)
-    (first.model / storage.MANIFEST).unlink()
+    sealed.accept(first.model)
     on = {"preset": None, "tokenizer": None, "model": str(first.model), "output": tmp_path / "on", "epochs": 1}
     second = finetune(contrastive(tmp_path, **on))
     assert declared_by(second.model).pooling == "cls"
@@ -182,7 +182,7 @@ def test_a_folder_that_declares_its_pooling_keeps_it(tmp_path: Path):
     [
         ({"task": "classification"}, "contrastive"),
         ({"freeze_encoder": True}, "nothing to train"),
-        ({"long": "windows", "pool": "max"}, "joined as the model pools"),
+        ({"long": "windows", "pool": "max"}, "pooled as the model pools its tokens"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(tmp_path: Path, changes: dict[str, Any], message: str):

@@ -16,9 +16,9 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, MissingExtraError, RunError
 from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune
-from maskwright.train.static_vectors import StaticConfig, bag_of_vectors, train_static_vectors
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.pretraining.static_embeddings import StaticConfig, bag_of_vectors, train_static_vectors
 from train.runs import finetuning
 
 

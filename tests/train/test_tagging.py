@@ -10,9 +10,9 @@ import pytest
 import maskwright as mw
 from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors
-from maskwright.text.tokenizer import Tokenizer
-from maskwright.train.finetune import finetune, pose_task, read_data
-from maskwright.train.finetune_config import FinetuneConfig
+from maskwright.text.tokenizers.tokenizer import Tokenizer
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import build_task, finetune, read_data
 
 PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
 
@@ -56,7 +56,7 @@ def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path
     result = finetune(tagging(tmp_path, crf=crf))
     assert result.mean["entity_f1"] > 0.9
     told = capsys.readouterr().err
-    assert "train tags are not spelt as BIO" in told
+    assert "train tags are invalid in BIO" in told
     assert "windows of at most 10 tokens" in told
     tagger = mw.TokenTagger.load(result.model)
     assert tagger.predict([["Anna", "is", "in", "New", "York"]]) == [["B-PER", "O", "O", "B-LOC", "I-LOC"]]
@@ -64,7 +64,12 @@ def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path: Path
     facts = storage.read_json(result.model / "maskwright.json")
     assert (facts["task"], facts["scheme"], facts["crf"]) == ("tagging", "BIO", crf)
     page = result.report.read_text(encoding="utf-8")
-    for part in ("Scores by type of entity", "Entities in the training rows", "each word&#x27;s commonest tag", "LOC"):
+    for part in (
+        "Scores by type of entity",
+        "Entities in the training rows",
+        "each word&#x27;s most common tag",
+        "LOC",
+    ):
         assert part in page or part.replace("&#x27;", "'") in page, part
 
 
@@ -92,9 +97,9 @@ def test_dev_types_that_training_does_not_know_are_left_out_when_told(tmp_path: 
     with config.dev.open("a", encoding="utf-8") as handle:
         handle.write("\nBob\tX\tB-PER\nis\tX\tO\nAnna\tX\tB-ORG\n\nKarl\tX\tQ-PER\n")
     rows = len(config.dev.read_text(encoding="utf-8").split("\n\n"))
-    task, data = pose_task(config, read_data(config))
+    task, data = build_task(config, read_data(config))
     assert (len(data.dev), data.skipped, len(data.train)) == (rows - 2, 2, 48) and "B-ORG" not in task.labels
-    assert "2 more bad rows are left out" in capsys.readouterr().err
+    assert "2 more bad rows are skipped" in capsys.readouterr().err
     config.dev.write_text("Anna\tX\tB-ORG\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"dev\.conll has no usable sentence"):
         finetune(config)

@@ -1,4 +1,4 @@
-"""Training translators: toy languages are learnt exactly, schedules and batches are as published, runs go on."""
+"""Training translators: toy languages are learned exactly, schedules and batches are as published, runs go on."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.token_batches import TokenBatches
 from maskwright.hub.folders import load_model
-from maskwright.inference.translate import Translated, Translating, TranslationSettings, _trees
+from maskwright.inference.translate import TextTranslator, Translated, TranslationSettings, _trees
+from maskwright.models.build import build
 from maskwright.models.encoder_decoder import EncoderDecoder
-from maskwright.models.model import build
 from maskwright.models.presets import preset
-from maskwright.text.brackets import may_become_tree
-from maskwright.text.tokenizer import Tokenizer
+from maskwright.text.formats.brackets import may_become_tree
+from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.checkpoint import list_checkpoints, read_weights
-from maskwright.train.finetune import finetune
-from maskwright.train.finetune_config import FinetuneConfig
-from maskwright.train.optimizer import learning_rate
-from maskwright.train.token_batches import TokenBatches
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.schedules import learning_rate
 
 WORDS = [f"w{number}" for number in range(12)]
 SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_decoder_layers": 2, "num_attention_heads": 4}
@@ -89,7 +89,7 @@ def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turne
     assert result.mean["token_accuracy"] == 1.0
     model, _ = load_model(result.model)
     unseen = sentences(100, 3)
-    found = Translating(model).translate([" ".join(row) for row in unseen], TranslationSettings(beams=1))
+    found = TextTranslator(model).translate([" ".join(row) for row in unseen], TranslationSettings(beams=1))
     wanted = [" ".join(row[::-1] if turned else row) for row in unseen]
     assert [one[0].text for one in found] == wanted
 
@@ -99,7 +99,7 @@ def test_a_run_ends_with_a_model_a_report_and_scores(tmp_path: Path, tokenizer: 
     result = finetune(config)
     assert {"token_accuracy", "perplexity", "loss"} <= result.mean.keys()
     page = result.report.read_text(encoding="utf-8")
-    assert "Written texts" in page and "--train-target" not in page
+    assert "Generated texts" in page and f"--train-target {config.train_target}" in page
     model, report = load_model(result.model)
     assert isinstance(model, EncoderDecoder) and not report.new
     assert model.config.decoder_start_token_id == model.tokenizer.bos_id
@@ -114,7 +114,7 @@ def test_both_sides_may_have_a_vocabulary_of_their_own(tmp_path: Path, tokenizer
     assert isinstance(model, EncoderDecoder)
     sizes = model.tokenizer.vocab_size, model.target_tokenizer.vocab_size
     assert sizes == (model.config.vocab_size, model.config.decoder_vocab_size) and sizes[0] != sizes[1]
-    assert Translating(model).translate(["w1 w2"])[0][0].is_ended in (True, False)
+    assert TextTranslator(model).translate(["w1 w2"])[0][0].is_ended in (True, False)
 
 
 def test_the_mean_of_the_last_epochs_is_the_model(tmp_path: Path, tokenizer: Path):
@@ -131,7 +131,7 @@ def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(
     tmp_path: Path, tokenizer: Path, monkeypatch: pytest.MonkeyPatch
 ):
     from maskwright.train import loop
-    from maskwright.train.interrupt import Interrupted
+    from maskwright.train.signals import Interrupted
 
     settings = {"epochs": 3, "average_checkpoints": 2, "checkpoint_every": 5}
     whole = finetune(recipe(tmp_path, tokenizer, **settings, output=tmp_path / "whole"))
@@ -156,7 +156,7 @@ def test_pairs_over_the_limit_are_left_out_of_training_and_counted(tmp_path: Pat
     config = recipe(tmp_path, tokenizer, epochs=1)
     train = write(tmp_path, "train", [*sentences(60, 1), ["w1"] * 40, ["w2"] * 16], False)
     finetune(replace(config, train=train[0], train_target=train[1]))
-    assert "2 of 62 training pairs are longer than max_length and are left out" in capsys.readouterr().err
+    assert "2 of 62 training pairs are longer than max_length and are skipped" in capsys.readouterr().err
 
 
 # -- schedule and batches ----------------------------------------------------------------------------------------------
@@ -183,9 +183,9 @@ def test_every_epoch_gives_every_row_once_in_batches_within_the_budget(lengths: 
     ("changes", "message"),
     [
         ({"label_smoothing": 1.0}, "label_smoothing"),
-        ({"batch_tokens": 20}, "must hold a pair"),
+        ({"batch_tokens": 20}, "must fit a pair"),
         ({"average_checkpoints": 0}, "average_checkpoints"),
-        ({"average_checkpoints": 2, "patience": 1}, "does not go with --patience"),
+        ({"average_checkpoints": 2, "patience": 1}, "cannot be combined with --patience or --average-seeds"),
         ({"dev": None}, "translation of 'dev'"),
     ],
 )
@@ -196,7 +196,7 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path, tokenizer: Path, cha
 
 def test_a_text_file_without_its_partner_is_refused(tmp_path: Path, tokenizer: Path):
     config = recipe(tmp_path, tokenizer, train_target=None)
-    with pytest.raises(InputError, match="the file of their translations too"):
+    with pytest.raises(InputError, match="the line-aligned file of translations"):
         finetune(config)
     assert not config.output.exists()
 
@@ -218,15 +218,17 @@ def test_language_tags_become_tokens_and_a_language_that_is_not_known_is_refused
     result = finetune(tagged(tmp_path, tokenizer, sentences(40, 3), epochs=1))
     model, report = load_model(result.model)
     assert not report.new and model.tokenizer.token_to_id("<to-aa>") is not None
-    translator = Translating(model)
+    translator = TextTranslator(model)
     assert translator.task.languages == ("aa", "bb")
     ((one,),) = translator.translate(["w1 w2"], TranslationSettings(beams=2, to="aa"))
     assert "<to-" not in one.text
-    with pytest.raises(InputError, match="does not write 'cc'; it writes aa, bb"):
+    with pytest.raises(InputError, match="cannot translate to 'cc', only to aa, bb"):
         translator.translate(["w1"], TranslationSettings(to="cc"))
-    with pytest.raises(InputError, match="does not say in which language"):
+    with pytest.raises(InputError, match="has no target language"):
         translator.translate(["w1"])
-    plain = Translating(load_model(finetune(recipe(tmp_path, tokenizer, epochs=1, output=tmp_path / "plain")).model)[0])
+    plain = TextTranslator(
+        load_model(finetune(recipe(tmp_path, tokenizer, epochs=1, output=tmp_path / "plain")).model)[0]
+    )
     with pytest.raises(InputError, match="without language tags"):
         plain.translate(["w1"], TranslationSettings(to="aa"))
 
@@ -234,7 +236,7 @@ def test_language_tags_become_tokens_and_a_language_that_is_not_known_is_refused
 @pytest.mark.slow
 def test_what_is_written_follows_the_tag(tmp_path: Path, tokenizer: Path):
     config = tagged(tmp_path, tokenizer, sentences(2500, 1), epochs=14, lr=2e-3, warmup=100, schedule="linear")
-    translator = Translating(load_model(finetune(config).model)[0])
+    translator = TextTranslator(load_model(finetune(config).model)[0])
     unseen = sentences(40, 9)
     for language in ("aa", "bb"):
         wanted = [" ".join(row if language == "aa" else row[::-1]) for row in unseen]
@@ -245,7 +247,7 @@ def test_what_is_written_follows_the_tag(tmp_path: Path, tokenizer: Path):
 
 def test_bracket_strings_come_well_formed_first_and_flagged(tmp_path: Path, tokenizer: Path):
     model = load_model(finetune(recipe(tmp_path, tokenizer, epochs=1)).model)[0]
-    found = Translating(model).translate(["w1 w2"], TranslationSettings(beams=3, num_results=3, brackets="flag"))
+    found = TextTranslator(model).translate(["w1 w2"], TranslationSettings(beams=3, num_results=3, brackets="flag"))
     assert all(one.fault is not None for one in found[0])
     good, bad = Translated("(S w1 w2 )S", -2.0, True), Translated("w1 w2", -1.0, True)
     assert [one.text for one in _trees([bad, good], "w1 w2")] == [good.text, bad.text]
@@ -276,7 +278,7 @@ def test_enforced_brackets_become_trees_of_the_words_whatever_the_weights(kind: 
     texts = ["w1", "w2 w3", "w3 w1 w2", "w1 unheard"]
     for how in ("flag", "enforce"):
         settings = TranslationSettings(beams, beams, max_new_tokens=60, length_penalty=0.0, brackets=how)
-        found = Translating(model).translate(texts, settings)
+        found = TextTranslator(model).translate(texts, settings)
         if how == "flag":
             assert all(one[0].fault is not None for one in found)
             continue

@@ -1,4 +1,4 @@
-"""`maskwright answer`: the piece of a text that answers a question."""
+"""`maskwright answer`: extractive question answering."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def answer(
-    model: Annotated[str, typer.Argument(help="A model folder that finetune qa wrote, or a name of the hub.")],
-    question: Annotated[list[str], typer.Option("--question", help="What to answer. Repeatable.")],
-    context: Annotated[str | None, typer.Option("--context", help="The text that holds the answer.")] = None,
-    context_file: Annotated[Path | None, typer.Option("--context-file", help="A text file with it instead.")] = None,
-    top_k: Annotated[int, typer.Option(min=1, max=20, help="Candidates to show.")] = 3,
+    model: Annotated[str, typer.Argument(help="Question-answering model: a folder, or a Hugging Face Hub model ID.")],
+    question: Annotated[list[str], typer.Option("--question", help="Question. Repeatable.")],
+    context: Annotated[str | None, typer.Option("--context", help="Text that contains the answer.")] = None,
+    context_file: Annotated[Path | None, typer.Option("--context-file", help="Text file with the context.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, max=20, help="Number of candidate spans to show.")] = 3,
     threshold: Annotated[
         float | None,
-        typer.Option("--threshold", help="Refuse above this no-answer margin.  [default: as trained]"),
+        typer.Option("--threshold", help="Predict no answer above this score margin.  \\[default: as trained]"),
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show the answer among the words, counted from 1.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show word positions of the answer, from 1.")] = False,
     max_length: MaxLengthOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
@@ -45,7 +45,7 @@ def answer(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Answer questions with a piece of a text, of any length.
+    """Extract answer spans from a text of any length.
 
     Examples:
 
@@ -56,7 +56,7 @@ def answer(
         maskwright answer runs/q/model --question "Who sleeps?" --context "The old man sleeps." --trace
     """
     if (context is None) == (context_file is None):
-        raise ConfigError("Give either --context or --context-file.")
+        raise ConfigError("Pass either --context or --context-file.")
     text = context if context_file is None else _read(context_file)
     set_threads(threads)
     from ..api import open_answerer
@@ -76,7 +76,7 @@ def answer(
 
 
 def _read(path: Path) -> str:
-    from ..text.files import read_lines
+    from ..text.formats.files import read_lines
 
     lines = list(read_lines(path))
     for line in lines:

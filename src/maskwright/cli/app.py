@@ -1,49 +1,38 @@
-"""The `maskwright` command: one table of verbs, and the one place where errors become exit codes."""
+"""The `maskwright` command: its commands, and how errors become exit codes."""
 
 from __future__ import annotations
 
-import signal
 import sys
 import warnings
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
 from ..core import progress
-from ..core.errors import MaskwrightError
+from ..core.program import run_program
 from . import (
     answer,
     bench,
-    bench_task,
     calibrate,
-    cells,
     cluster,
-    complete,
-    complexity,
     convert,
     distill,
     doctor,
     embed,
     ensemble,
     evaluate,
+    experiment,
     fill_mask,
     finetune,
     generate,
-    gradients,
     inspect,
-    ladder,
-    layer_lab,
-    lengths,
     lessons,
     next_sentence,
-    plan,
     predict,
     presets,
     pretrain,
-    probe,
-    rare_lab,
     search,
     similarity,
     studio,
@@ -51,13 +40,63 @@ from . import (
     translate,
     vectors,
 )
+from .bench.plan import plan
 from .common import show_any_text
-from .several import SeveralValues
+from .groups import RootGroup
+from .settings import SettingsCommand
+from .usage import UsageError, usage_text
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
+# Commands and command groups by panel of --help, in its order.
+COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
+    "Train": {
+        "tokenizer": tokenizer.app,
+        "pretrain": pretrain.pretrain,
+        "finetune": finetune.finetune,
+        "distill": distill.distill,
+        "vectors": vectors.vectors,
+        "calibrate": calibrate.calibrate,
+    },
+    "Use": {
+        "predict": predict.predict,
+        "answer": answer.answer,
+        "fill-mask": fill_mask.fill_mask,
+        "next-sentence": next_sentence.next_sentence,
+        "generate": generate.generate,
+        "translate": translate.translate,
+        "embed": embed.embed,
+        "similarity": similarity.similarity,
+        "search": search.search,
+        "cluster": cluster.cluster,
+        "ensemble": ensemble.ensemble,
+    },
+    "Analyze": {
+        "evaluate": evaluate.evaluate,
+        "inspect": inspect.app,
+        "bench": bench.app,
+        "plan": plan,
+    },
+    "Experiment": {"experiment": experiment.app},
+    "Tools": {
+        "doctor": doctor.app,
+        "convert": convert.convert,
+        "presets": presets.presets,
+        "lessons": lessons.app,
+        "studio": studio.studio,
+    },
+}
+
+
+class Commands(RootGroup):
+    """The root command with the order of its commands."""
+
+    order = tuple(name for commands in COMMANDS.values() for name in commands)
+
+
 app = typer.Typer(
     name="maskwright",
+    cls=Commands,
     help="From your own text to a language encoder that you trained, measured and use.",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -65,45 +104,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(tokenizer.app, name="tokenizer", rich_help_panel="Train")
-app.add_typer(doctor.app, name="doctor", rich_help_panel="Know")
-app.add_typer(lessons.app, name="lessons", rich_help_panel="Know")
-for name, command, panel in (
-    ("pretrain", pretrain.pretrain, "Train"),
-    ("finetune", finetune.finetune, "Train"),
-    ("distill", distill.distill, "Train"),
-    ("vectors", vectors.vectors, "Train"),
-    ("layer-lab", layer_lab.layer_lab, "Train"),
-    ("bench-task", bench_task.bench_task, "Train"),
-    ("evaluate", evaluate.evaluate, "Use"),
-    ("calibrate", calibrate.calibrate, "Use"),
-    ("ensemble", ensemble.ensemble, "Use"),
-    ("predict", predict.predict, "Use"),
-    ("answer", answer.answer, "Use"),
-    ("fill-mask", fill_mask.fill_mask, "Use"),
-    ("generate", generate.generate, "Use"),
-    ("complete", complete.complete, "Use"),
-    ("translate", translate.translate, "Use"),
-    ("next-sentence", next_sentence.next_sentence, "Use"),
-    ("embed", embed.embed, "Use"),
-    ("similarity", similarity.similarity, "Use"),
-    ("search", search.search, "Use"),
-    ("cluster", cluster.cluster, "Use"),
-    ("convert", convert.convert, "Use"),
-    ("studio", studio.studio, "Use"),
-    ("presets", presets.presets, "Know"),
-    ("plan", plan.plan, "Know"),
-    ("bench", bench.bench, "Know"),
-    ("complexity", complexity.complexity, "Know"),
-    ("gradients", gradients.gradients, "Know"),
-    ("lengths", lengths.lengths, "Know"),
-    ("cells", cells.cells, "Know"),
-    ("inspect", inspect.inspect, "Know"),
-    ("probe", probe.probe, "Know"),
-    ("rare-lab", rare_lab.rare_lab, "Know"),
-    ("ladder", ladder.ladder, "Know"),
-):
-    app.command(name, cls=SeveralValues if name == "finetune" else None, rich_help_panel=panel)(command)
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            kind = finetune.FinetuneCommand if name == "finetune" else SettingsCommand
+            app.command(name, cls=kind, rich_help_panel=panel)(command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -121,11 +128,6 @@ def _root(
     pass
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM as Ctrl-C: what is half written is removed on the way out."""
-    raise KeyboardInterrupt
-
-
 def _say(message: Warning | str, *place: Any) -> None:
     """A warning of the library in the form of our own, without the line of code that raised it."""
     progress.warn(str(message))
@@ -137,22 +139,15 @@ def main() -> None:
     show_any_text()
     if not debug:
         warnings.showwarning = _say  # type: ignore[assignment]
+    run_program(_run, debug=debug)
+
+
+def _run() -> None:
+    """Run the command. A usage error is reported like any other error."""
     try:
-        signal.signal(signal.SIGTERM, _interrupt)  # training, while it runs, saves at both signals instead
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except MaskwrightError as error:
-        if debug:
-            raise
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except Exception as error:
-        if debug:
-            raise
-        typer.echo(
-            f"internal error: {type(error).__name__}: {error}\n"
-            "This is a fault of maskwright, not of your input; run it again with --debug and report what it prints.",
-            err=True,
-        )
-        sys.exit(1)
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # whose help is printed
+            typer.echo(f"error: {usage_text(error)}", err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,4 +1,4 @@
-"""`maskwright calibrate`: make the probabilities of a fine-tuned model mean what they say."""
+"""`maskwright calibrate`: temperature scaling of a fine-tuned model."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .using import BatchTokensOption, MaxLengthOption
 
 
 def calibrate(
-    model: Annotated[str, typer.Argument(help="A model folder that finetune wrote: a classifier or a tagger.")],
-    file: Annotated[Path, typer.Argument(help="Labelled rows that the model did not learn from.")],
+    model: Annotated[str, typer.Argument(help="Folder of a classification or token-classification model.")],
+    file: Annotated[Path, typer.Argument(help="Labeled rows that were not used in training.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A new model folder.  [default: MODEL itself]")
+        Path | None, typer.Option("-o", "--output", help="New model folder.  \\[default: MODEL itself]")
     ] = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
@@ -43,10 +43,10 @@ def calibrate(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Fit a temperature on labelled rows and keep it in the folder's maskwright.json. No answer of the model changes.
+    """Fit a temperature on labeled rows and store it in maskwright.json. Predicted labels do not change.
 
-    Probabilities of predict, evaluate, the server and the estimators follow it. The calibration error that is shown was
-    measured on rows that had no part in the temperature: each half of the file is judged with that of the other half.
+    All commands and estimators apply it to their probabilities. The reported calibration error is cross-fitted: each
+    half of the file is scored with the temperature of the other half.
 
     Examples:
 
@@ -58,13 +58,16 @@ def calibrate(
     from ..api import ANSWERING, open_model, predictor_of
     from ..hub.download import find_folder
     from ..hub.facts_file import copy_with_facts
-    from ..tasks.calibration import calibration_errors, cross_entropy, cross_probabilities, probabilities
+    from ..tasks.evaluation.calibration import calibration_errors, cross_entropy, cross_probabilities, probabilities
+    from ..tasks.evaluation.scoring import read_to_score
 
     if output is None and not Path(model).is_dir():
-        raise InputError(f"{model} is a name of the hub, which is not written to: give -o for the calibrated folder.")
+        raise InputError(
+            f"{model} is a Hugging Face Hub model ID, which is read-only: pass -o FOLDER for the calibrated model."
+        )
     predictor = predictor_of(open_model(model, ANSWERING, device, precision), model, max_length)
     task = predictor.task
-    table = task.read_known(file, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+    table = read_to_score(task, file, model, columns=parse_columns(columns), skip_bad_rows=skip_bad_rows)
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
     fitted = task.calibrate(evaluation.logits, examples)
     decisions = task.decisions(evaluation.logits, examples)

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 def cluster(
-    model: Annotated[str, typer.Argument(help="Any model folder, or a name of the hub.")],
+    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
     input: InputOption = None,
-    clusters: Annotated[str, typer.Option(help="How many, or auto: from 2 to 12, by silhouette.")] = "auto",
+    clusters: Annotated[str, typer.Option(help="Number of clusters, or auto: 2 to 12, by silhouette score.")] = "auto",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A folder for the table, the map and the page.")
+        Path | None, typer.Option("-o", "--output", help="Output folder for the table, the map and the page.")
     ] = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace what the folder holds.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Replace the contents of the output folder.")] = False,
     seed: SeedOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
@@ -52,7 +52,7 @@ def cluster(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Group texts by meaning: k-means on their vectors, typical words and texts of each group, a map of all.
+    """Cluster texts: k-means on their embeddings, typical words and texts per cluster, a 2-D map.
 
     Examples:
 
@@ -61,9 +61,9 @@ def cluster(
         maskwright cluster runs/s/model --input tickets.csv --columns text=body --clusters auto --json
     """
     if input is None:
-        raise ConfigError("Give --input FILE: the texts to group.")
+        raise ConfigError("Pass --input FILE with the texts to cluster.")
     if clusters != "auto" and not (clusters.isdecimal() and int(clusters) >= 2):
-        raise ConfigError(f"--clusters is '{clusters}'; it takes a number from 2 on, or auto.")
+        raise ConfigError(f"--clusters is '{clusters}'; it takes a number of at least 2, or auto.")
     _check_folder(output, restart)
     set_threads(threads)
     texts = [
@@ -72,7 +72,7 @@ def cluster(
     ]
     from ..api import open_embedder
     from ..inference.cluster import cluster_vectors
-    from ..train.cluster_page import write_clusters
+    from ..inference.cluster_page import write_clusters
 
     encoder = open_embedder(model, normalize=True, max_length=max_length, device=device, precision=precision)
     vectors = _embed(encoder, texts, batch_tokens)
@@ -88,7 +88,7 @@ def cluster(
         for number, own in enumerate(found.clusters, start=1)
     ]
     print_table(
-        ("", "texts", "silhouette", "typical words", "nearest to the centre"), rows, right=("", "texts", "silhouette")
+        ("", "texts", "silhouette", "typical words", "nearest to the center"), rows, right=("", "texts", "silhouette")
     )
     print_text(f"{len(texts):,} texts, {len(found.clusters)} clusters, silhouette {found.silhouette:.3f}")
     if output is not None:
@@ -101,11 +101,11 @@ def _short(text: str, width: int = 60) -> str:
 
 
 def _check_folder(output: Path | None, restart: bool) -> None:
-    """Refuse a folder in use before the work, and one that holds something else even with --restart."""
+    """Raise RunError early for an output folder in use, and for one without clusters even with --restart."""
     if output is None or not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return
     if not (output / "clusters.json").is_file():
-        raise RunError(f"{output} is not empty and holds no clusters: choose another output.")
+        raise RunError(f"{output} is not empty and contains no clusters: choose another output.")
     if not restart:
         raise RunError(f"{output} holds clusters already: choose another output, or --restart to replace them.")
 

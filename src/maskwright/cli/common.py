@@ -1,4 +1,4 @@
-"""What every command shares: options with one meaning everywhere, JSON and tables on standard output."""
+"""Options that all commands share, and JSON and tables on standard output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..core import progress
-from ..core.errors import ConfigError
+from ..core.options import HARDWARE, OUTPUT, parse_pairs
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 InferencePrecision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
@@ -25,65 +25,65 @@ def _set_quiet(quiet: bool) -> bool:
     return quiet
 
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else there.")]
-QuietFlag = Annotated[bool, typer.Option("--quiet", callback=_set_quiet, help="No notes and no progress.")]
-DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+def with_default(help: str, default: str) -> str:
+    """Appends the default to a help text, in brackets escaped from rich markup."""
+    return f"{help}  \\[default: {default}]" if default else help
+
+
+JsonFlag = Annotated[
+    bool,
+    typer.Option("--json", help="Write JSON to standard output; logs go to standard error.", rich_help_panel=OUTPUT),
+]
+QuietFlag = Annotated[
+    bool,
+    typer.Option("--quiet", callback=_set_quiet, help="Suppress notes and progress bars.", rich_help_panel=OUTPUT),
+]
+DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=OUTPUT)]
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        "--seed",
-        help="Names every random draw; equal seeds, equal results.  [default: 0]",
-        show_default=False,
+        "--seed", help=with_default("Random seed; the same seed gives the same results.", "0"), show_default=False
     ),
 ]
-DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Device to compute on.", rich_help_panel=HARDWARE)]
 PrecisionOption = Annotated[
-    Precision, typer.Option("--precision", help="Number format; auto takes bf16 where the processor has it.")
+    Precision,
+    typer.Option(
+        "--precision", help="Precision (dtype); auto is bf16 where the CPU or GPU has it.", rich_help_panel=HARDWARE
+    ),
 ]
 InferencePrecisionOption = Annotated[
     InferencePrecision,
     typer.Option(
-        "--precision", help="Number format; auto takes bf16 where the processor has it; int8 is calibrated on texts."
-    ),
-]
-RecipeDeviceOption = Annotated[
-    Device | None, typer.Option("--device", help="Where to compute.  [default: auto]", show_default=False)
-]
-RecipePrecisionOption = Annotated[
-    Precision | None,
-    typer.Option(
         "--precision",
-        help="Number format; auto takes bf16 where the processor has it.  [default: auto]",
-        show_default=False,
+        help="Precision (dtype); auto is bf16 where the CPU or GPU has it; int8 is calibrated on texts.",
+        rich_help_panel=HARDWARE,
     ),
 ]
 ThreadsOption = Annotated[
     int | None,
-    typer.Option("--threads", min=1, help="Processor threads.  [default: all]", show_default=False),
+    typer.Option(
+        "--threads", min=1, help=with_default("CPU threads.", "all"), show_default=False, rich_help_panel=HARDWARE
+    ),
 ]
 ColumnsOption = Annotated[
     str | None,
-    typer.Option("--columns", help="Which column is what: text=body,label=y.", metavar="ROLE=NAME,…"),
+    typer.Option(
+        "--columns",
+        help=with_default("Column mapping: text=body,label=y.", "by the columns' names"),
+        metavar="ROLE=NAME,…",
+    ),
 ]
-SkipBadRowsFlag = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Go on without bad rows; they are counted and reported.")
-]
+SkipBadRowsFlag = Annotated[bool, typer.Option("--skip-bad-rows", help="Skip invalid rows; they are counted.")]
 
 
 def parse_columns(columns: str | None) -> dict[str, str]:
     """`text=body,label=y` as a dict. Raises ConfigError for anything else."""
-    pairs = {}
-    for part in (columns or "").split(","):
-        role, equals, name = part.partition("=")
-        if part and not (role.strip() and equals and name.strip()):
-            raise ConfigError(f"--columns has '{part}'; it takes ROLE=NAME pairs, as in text=body,label=y.")
-        if part:
-            pairs[role.strip()] = name.strip()
-    return pairs
+    return parse_pairs(columns or "", "--columns")
 
 
 def set_threads(threads: int | None) -> None:
-    """Use this many processor threads (None: leave torch's choice)."""
+    """Set the number of CPU threads. None keeps the default of torch."""
     if threads is not None:
         import torch
 

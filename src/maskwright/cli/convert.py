@@ -1,4 +1,4 @@
-"""`maskwright convert`: a folder with pytorch_model.bin becomes one with safetensors, and nothing in it is executed."""
+"""`maskwright convert`: pytorch_model.bin as safetensors, nothing in it executed; or weights in half the size."""
 
 from __future__ import annotations
 
@@ -14,27 +14,39 @@ from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_text
 def convert(
     model: Annotated[
         str,
-        typer.Argument(help="A folder with pytorch_model.bin (or its shards), that file itself, or a name of the hub."),
+        typer.Argument(
+            help="Folder with pytorch_model.bin (or its shards), that file, or a Hugging Face Hub model ID; with "
+            "--weights any model folder."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The new model folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="New model folder.")],
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Store the weights as fp16 or bf16 (half the size) or fp32; they load as float32."),
+    ] = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Make a folder with safetensors of one whose weights are a pickle (pytorch_model.bin).
+    """Convert pickled weights (pytorch_model.bin) to a safetensors model folder.
 
-    A pickle can run code when it is opened. It is read here in a process of its own, without network, files or time
-    without end, by a reader that runs nothing of it; what is no plain table of weights is refused.
+    A pickle can run code when it is opened. A restricted reader runs none of it, in a separate process without network
+    or file access and with a time limit. It rejects anything that is not a plain table of weights.
+
+    With --weights, write a copy of a model folder whose weights have that format.
 
     Examples:
 
         maskwright convert old-bert/ -o bert/
 
         maskwright convert old-bert/pytorch_model.bin -o bert/ --json
+
+        maskwright convert runs/a/model -o small/ --weights fp16
     """
     from ..hub.convert import convert as run
+    from ..hub.convert import store_as
 
-    done = run(model, output)
+    done = run(model, output) if weights is None else store_as(model, output, weights)
     if json:
         print_json(asdict(done))
         return

@@ -1,4 +1,4 @@
-"""`maskwright doctor`: what this machine can do, and what is wrong with data or a model folder before work begins."""
+"""`maskwright doctor`: checks of the machine, of data and of model folders."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .settings import SettingsCommand
 
 if TYPE_CHECKING:
     from ..doctor.clinic import Diagnosis
@@ -36,13 +37,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
-WORST = 20  # doubtful rows that are shown
+WORST = 20  # likely label errors to show
 Task = Literal["classification", "regression", "tagging", "qa", "choice"]
 
 
 @app.callback()
 def machine(context: typer.Context, json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugFlag = False) -> None:
-    """Say what this machine and installation can do; with a command, what is wrong with data or a model folder.
+    """Check this machine and installation; with a command, check data or a model folder.
 
     Examples:
 
@@ -80,26 +81,39 @@ def _extra(name: str, missing: list[str]) -> str:
     return f"lacks {', '.join(missing)}: pip install 'maskwright[{name}]'" if missing else "installed"
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def model(
-    folder: Annotated[str, typer.Argument(help="A model folder, or a name of the hub.")],
+    folder: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept", help="Show which files have changed, and record them as they are now in the manifest."
+        ),
+    ] = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Look into a model folder: files, sizes, heads, whether its parts belong together, and what loading would say.
+    """Check a model folder: files, sizes, heads, consistency, and loading.
 
-    Problems are told, not raised: the exit code is 0 when there is such a folder.
+    Problems are reported, not raised: the exit code is 0 if the folder exists.
 
     Examples:
 
         maskwright doctor model runs/b/model
 
         maskwright doctor model runs/b/model --json
-    """
-    from ..doctor.model import examine_model
 
-    facts = examine_model(folder)
+        maskwright doctor model runs/b/model --accept
+    """
+    from ..doctor.model import accept_model, examine_model
+
+    accepted = accept_model(folder) if accept else {}
+    facts = examine_model(folder) | ({"accepted": accepted} if accept else {})
+    for name, change in accepted.items():
+        note(f"accepted: {name} {change}")
+    if accept and not accepted:
+        note("Nothing has changed since the manifest was written.")
     if json:
         print_json(facts)
         return
@@ -108,7 +122,7 @@ def model(
         [(one["file"], f"{one['bytes']:,}", one["sha256"][:16]) for one in facts["files"]],
         right=("bytes",),
     )
-    left_out = ("files", "problems", "folder")
+    left_out = ("files", "problems", "folder", "accepted")
     print_table(("what", "here"), [(name, _worded(value)) for name, value in facts.items() if name not in left_out])
     for found in facts["problems"]:
         print_text(f"problem: {found['part']}: {found['problem']}")
@@ -124,24 +138,25 @@ def _worded(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def data(
-    train: Annotated[Path, typer.Argument(help="Labelled rows to train on, of any task.")],
-    dev: Annotated[Path | None, typer.Option(help="The rows to score on: what is in both is found.")] = None,
-    task: Annotated[Task | None, typer.Option(help="What they are for.  [default: as the file looks]")] = None,
+    train: Annotated[Path, typer.Argument(help="Training file of any task.")],
+    dev: Annotated[Path | None, typer.Option(help="Dev file; checked for overlap with TRAIN.")] = None,
+    task: Annotated[Task | None, typer.Option(help="Task of the data.  \\[default: detected from the file]")] = None,
     columns: ColumnsOption = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer or model folder: lengths in its tokens, and what is cut.")
+        Path | None, typer.Option(help="Tokenizer or model folder, to report token lengths and truncation.")
     ] = None,
     fix: Annotated[
         Path | None, typer.Option(help="Write a copy of TRAIN without duplicates, leaks, conflicts and bad rows.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="With --mislabelled: the encoder to judge labels with.")] = None,
-    mislabelled: Annotated[
+    model: Annotated[str | None, typer.Option(help="With --mislabelled: encoder that embeds the texts.")] = None,
+    mislabeled: Annotated[
         bool, typer.Option("--mislabelled", help="List the rows whose label is most likely wrong.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A page (.html), or the doubtful rows (.tsv, .csv, .jsonl).")
+        Path | None,
+        typer.Option("-o", "--output", help="Write an HTML page, or the likely label errors (.tsv, .csv, .jsonl)."),
     ] = None,
     seed: SeedOption = None,
     device: DeviceOption = "auto",
@@ -152,9 +167,9 @@ def data(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Look for what would harm training: repeats, leaks, conflicting labels, bad rows, odd characters, uneven classes.
+    """Check data for duplicates, leakage, conflicting labels, invalid rows, odd characters and class imbalance.
 
-    Findings are told, not raised: the exit code is 0 unless nothing can be read.
+    Findings are reported, not raised: the exit code is 0 unless the file cannot be read.
 
     Examples:
 
@@ -167,11 +182,11 @@ def data(
         maskwright doctor data train.tsv --mislabelled --model runs/a/model -o doubtful.tsv
     """
     set_threads(threads)
-    if mislabelled:
+    if mislabeled:
         if model is None:
-            raise ConfigError("--mislabelled needs --model: the encoder whose features judge the labels.")
+            raise ConfigError("--mislabelled needs --model: an encoder for text features.")
         if dev is not None or fix is not None or tokenizer is not None:
-            raise ConfigError("--mislabelled looks at the labels of one file; leave --dev, --fix and --tokenizer out.")
+            raise ConfigError("--mislabelled looks at the labels of one file; remove --dev, --fix and --tokenizer.")
         _mislabelled(train, task, columns, model, output, seed or 0, device, precision, skip_bad_rows, json)
         return
     if model is not None:
@@ -181,12 +196,12 @@ def data(
     from ..doctor.report import next_steps, write_diagnosis
 
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"{output} must end in .html: the examination is written as a page.")
+        raise ConfigError(f"{output} must end in .html: the report is an HTML page.")
     if fix is not None:
         check_fix(train, fix)
     words = None
     if tokenizer is not None:
-        from ..text.tokenizer import Tokenizer
+        from ..text.tokenizers.tokenizer import Tokenizer
 
         words = Tokenizer.load(tokenizer)
     found = examine(train, dev, task=task, columns=parse_columns(columns), tokenizer=words)
@@ -247,10 +262,10 @@ def _mislabelled(
     if task not in (None, "classification"):
         raise ConfigError(f"Doubtful labels are looked for among classes of texts, not for {task}.")
     from ..api import open_embedder
-    from ..doctor.mislabelled import suspect_rows
+    from ..doctor.mislabeled import suspect_rows
     from ..inference.answers_file import check_output, write_answers
-    from ..tasks.examples import content_of
-    from ..text.tables import read_table
+    from ..tasks.rows.examples import content_of
+    from ..text.readers.tables import read_table
 
     if output is not None:
         check_output(output)

@@ -42,15 +42,17 @@ from .using import (
 if TYPE_CHECKING:
     from ..core.progress import Track
     from ..inference.embed import TextEncoder, TokenVectors
-    from ..text.inputs import Text
-    from ..text.row_stream import RowStream
+    from ..text.readers.inputs import Text
+    from ..text.readers.row_stream import RowStream
 
 WordsFlag = Annotated[
-    bool, typer.Option("--words", help="With --pooling none: a vector of each word and not of each piece.")
+    bool, typer.Option("--words", help="With --pooling none: one vector per word instead of per token.")
 ]
 PiecesOption = Annotated[
     Literal["mean", "first"] | None,
-    typer.Option(help="With --words: mean of a word's pieces, or its first.  [default: mean]", show_default=False),
+    typer.Option(
+        help="With --words: average a word's subword tokens, or use the first.  \\[default: mean]", show_default=False
+    ),
 ]
 LayersOption = Annotated[
     str,
@@ -58,22 +60,22 @@ LayersOption = Annotated[
         help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
     ),
 ]
-SHOWN = 6  # numbers of a vector that are shown on a terminal
+SHOWN = 6  # dimensions shown on a terminal
 
 
 def embed(
-    model: Annotated[str, typer.Argument(help="Any model folder, or a name of the hub.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to turn into vectors.")] = None,
+    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to embed.")] = None,
     input: InputOption = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write: .npy (a matrix) or .jsonl.")
+        Path | None, typer.Option("-o", "--output", help="Output file: .npy (one matrix) or .jsonl.")
     ] = None,
     layers: LayersOption = "last",
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="cls, mean, max, state (of a recurrent network), or none for a vector of each token.  "
-            "[default: as the folder says, else mean]",
+            help="Pooling: cls, mean, max, state (recurrent models), or none for token embeddings.  "
+            "\\[default: as the model folder says, else mean]",
             show_default=False,
         ),
     ] = None,
@@ -83,7 +85,7 @@ def embed(
         bool | None,
         typer.Option(
             "--normalize/--no-normalize",
-            help="Vectors of length 1.  [default: as the folder says, else no]",
+            help="Scale embeddings to unit length.  \\[default: as the model folder says, else no]",
             show_default=False,
         ),
     ] = None,
@@ -101,7 +103,7 @@ def embed(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Turn texts into vectors. The order of the vectors is that of the texts.
+    """Encode texts as embeddings, in input order.
 
     Examples:
 
@@ -112,7 +114,7 @@ def embed(
         maskwright embed runs/a/model "Help, I need somebody!" --pooling none --words --layers concat-last-4 --json
     """
     if bool(texts) == (input is not None):
-        raise ConfigError("Give either texts or --input FILE.")
+        raise ConfigError("Pass either texts or --input FILE.")
     if output is not None and output.suffix.lower() not in (".npy", ".jsonl"):
         raise ConfigError(f"{output} has an unknown ending: vectors are written as .npy or .jsonl.")
     refuse_same_file(input, output)
@@ -136,9 +138,9 @@ def embed(
     )
     tell_int8_loss(encoder.model)
     if words and encoder.pooling != "none":
-        raise ConfigError("--words needs --pooling none: other poolings give one vector for a whole text.")
+        raise ConfigError("--words needs --pooling none: other poolings give one vector per text.")
     if pieces is not None and not words:
-        raise ConfigError("--pieces says what makes the vector of a word: give --words and --pooling none as well.")
+        raise ConfigError("--pieces selects how word embeddings are pooled: add --words and --pooling none.")
     by_word = (pieces or "mean") if words else None
     if output is not None and output.suffix.lower() == ".npy":
         _write_npy(encoder, given, output, by_word, batch_tokens)
@@ -150,7 +152,7 @@ def embed(
 
 
 class _Texts:
-    """Texts of the command line, or of a file, which is read as they are needed. count: None where it is not known."""
+    """Texts of the command line, or of a file that is streamed. count: None where unknown."""
 
     def __init__(self, texts: list[str], rows: RowStream | None) -> None:
         self.texts, self.rows = texts, rows
@@ -159,7 +161,7 @@ class _Texts:
     def __iter__(self) -> Iterator[Text]:
         if self.rows is None:
             return iter(self.texts)
-        from ..tasks.examples import content_of
+        from ..tasks.rows.examples import content_of
 
         return (content_of(row) for row in self.rows)
 
@@ -167,7 +169,7 @@ class _Texts:
 def _tokens(
     encoder: TextEncoder, texts: Iterable[Text], by_word: str | None, batch_tokens: int | None
 ) -> Iterator[TokenVectors]:
-    """by_word: what makes the vector of a word, None for the vectors of tokens."""
+    """by_word: pooling of word embeddings, None for token embeddings."""
     if by_word is None:
         return encoder.token_vectors(texts, batch_tokens)
     return encoder.word_vectors(texts, by_word, batch_tokens)
@@ -176,7 +178,7 @@ def _tokens(
 def _found(
     encoder: TextEncoder, texts: Iterable[Text], by_word: str | None, batch_tokens: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Each text with its vector, or with its tokens and theirs."""
+    """Yields each text with its embedding, or with its token embeddings."""
     if encoder.pooling == "none":
         texts, own = tee(texts)  # of what is read once: no more is kept than what waits for its vectors
         for text, found in zip(own, _tokens(encoder, texts, by_word, batch_tokens), strict=True):
@@ -190,7 +192,7 @@ def _found(
 def _write_npy(
     encoder: TextEncoder, texts: _Texts, output: Path, by_word: str | None, batch_tokens: int | None
 ) -> None:
-    """One matrix; for token vectors a table beside it says which row is which token of which text."""
+    """Write one matrix; for token embeddings, also a table of the text and token of each row."""
     from ..inference.vectors_file import write_npy, write_token_vectors
 
     with track("embedding", texts.count, "texts") as progress:
@@ -206,7 +208,7 @@ def _write_npy(
 
 
 def _watched(items: Iterator[Any], texts_in: Callable[[Any], int], progress: Track) -> Iterator[Any]:
-    """The same items, while `progress` counts the texts in them."""
+    """Yields the items and counts their texts in `progress`."""
     done = 0
     for item in items:
         done += texts_in(item)

@@ -1,4 +1,4 @@
-"""`maskwright ensemble`: several fine-tuned models as one, scored beside each of them."""
+"""`maskwright ensemble`: average the predictions of several fine-tuned models."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from .common import (
 from .using import BatchTokensOption, MaxLengthOption, read_any_rows, refuse_same_file, warn_of_cuts
 
 if TYPE_CHECKING:
-    from ..inference.ensemble import United
+    from ..inference.ensemble import EnsemblePredictions
     from ..tasks import Task
     from ..tasks.base import AnyRow
 
 
 def ensemble(
-    models: Annotated[list[str], typer.Argument(help="Model folders, or runs of finetune: each seed is a model.")],
-    file: Annotated[Path, typer.Argument(help="Labelled rows to score on.")],
+    models: Annotated[list[str], typer.Argument(help="Model folders, or fine-tuning runs (one model per seed).")],
+    file: Annotated[Path, typer.Argument(help="Labeled rows to evaluate on.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Also write the answers: .jsonl, .csv or .tsv.")
+        Path | None, typer.Option("-o", "--output", help="Also write the predictions: .jsonl, .csv or .tsv.")
     ] = None,
     no_score: Annotated[
-        bool, typer.Option("--no-score", help="The rows have no gold answers: only write --output.")
+        bool, typer.Option("--no-score", help="Only write --output; the rows need no gold labels.")
     ] = False,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
@@ -54,10 +54,10 @@ def ensemble(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Unite several models of one task: the mean of their probabilities, numbers, or scores of spans.
+    """Average the predictions of several models of one task: probabilities, values or span scores.
 
-    Tags are the mean of each word's probabilities, repaired where they do not fit together. The command shows each
-    member's score, their mean, and the ensemble's.
+    Tags are chosen from averaged word probabilities; invalid tag sequences are repaired. Shows the score of each
+    member, their mean, and the score of the ensemble.
 
     Examples:
 
@@ -68,7 +68,7 @@ def ensemble(
         maskwright ensemble runs/q dev.json --output answers.jsonl
     """
     if no_score and output is None:
-        raise ConfigError("--no-score leaves nothing to show: say --output FILE for the answers.")
+        raise ConfigError("--no-score prints no result: pass --output FILE for the predictions.")
     refuse_same_file(file, output)
     set_threads(threads)
     from ..inference.answers_file import check_output, write_answers
@@ -76,11 +76,12 @@ def ensemble(
     if output is not None:
         check_output(output)
     from ..api import open_ensemble
+    from ..tasks.evaluation.scoring import read_to_score
 
     def read(task: Task) -> Sequence[AnyRow]:
         if no_score:
             return list(read_any_rows(file, columns, skip_bad_rows))
-        table = task.read_known(file, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+        table = read_to_score(task, file, models[0], columns=parse_columns(columns), skip_bad_rows=skip_bad_rows)
         if table.num_skipped:
             warn(f"{plural(table.num_skipped, 'bad row is', 'bad rows are')} left out.")
         return table.rows
@@ -97,7 +98,7 @@ def ensemble(
         _show(result, file)
 
 
-def _result(united: United, output: Path | None) -> dict[str, Any]:
+def _result(united: EnsemblePredictions, output: Path | None) -> dict[str, Any]:
     found: dict[str, Any] = {"task": united.task.name, "examples": united.examples.num_rows}
     if united.evaluation is not None:
         metrics = united.evaluation.metrics
@@ -127,7 +128,7 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """Paths from where they begin to differ: long ones would be cut before it."""
+    """Returns paths without their common prefix."""
     parts = [Path(name).parts for name in names]
     shared = next((place for place, column in enumerate(zip(*parts, strict=False)) if len(set(column)) > 1), 0)
     return [str(Path(*own[shared:])) for own in parts]

@@ -1,4 +1,4 @@
-"""`maskwright evaluate`: the metrics of a fine-tuned model on labelled rows, or of a pre-trained one on text."""
+"""`maskwright evaluate`: the metrics of a fine-tuned model on labeled rows, or of a pre-trained one on text."""
 
 from __future__ import annotations
 
@@ -51,33 +51,31 @@ ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under whi
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A model folder that finetune or pretrain wrote.")],
-    file: Annotated[Path, typer.Argument(help="Labelled rows; for a pre-trained model, held-out text.")],
+    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
+    file: Annotated[Path, typer.Argument(help="Labeled rows; held-out text for a pre-trained model.")],
     target: Annotated[
-        Path | None, typer.Argument(help="A translator: the translations of a text file, line by line.")
+        Path | None, typer.Argument(help="Reference translations of a text file, line by line (translation models).")
     ] = None,
     columns: ColumnsOption = None,
-    errors: Annotated[int, typer.Option(min=0, help="Also show so many of the worst errors.")] = 0,
+    errors: Annotated[int, typer.Option(min=0, help="Number of worst errors to show.")] = 0,
     rare_class: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Also score this class against the rest: pr_auc, f1, recall.")
+        str | None, typer.Option(metavar="CLASS", help="Also score this class against all others: pr_auc, f1, recall.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="Also score this model, and say whether the difference is chance."),
+        typer.Option(metavar="MODEL", help="Also score this model and test the difference for significance."),
     ] = None,
     risk: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="A classifier: how much it can answer with at most this share wrong."),
+        typer.Option(min=0, max=1, help="Report coverage at this maximum error rate (selective prediction)."),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Also write a page: scores, calibration, abstention, errors.", metavar="FILE.html"),
+        typer.Option(help="Also write an HTML page: scores, calibration, abstention, errors.", metavar="FILE.html"),
     ] = None,
     stride: Annotated[
         int | None,
-        typer.Option(
-            help="A left-to-right model: windows over the whole text, so many tokens apart.", metavar="TOKENS"
-        ),
+        typer.Option(help="Stride of overlapping windows, in tokens (causal language models).", metavar="TOKENS"),
     ] = None,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
@@ -91,9 +89,9 @@ def evaluate(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Score a model. Metrics are fractions; with two classes, f1 is that of the second.
+    """Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.
 
-    A fine-tuned model is scored on labelled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
+    A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
     .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained one on text, which is
     masked, or guessed token by token, as in training. An encoder of sentences is scored on pairs: the cosines of their
     vectors against the gold scores.
@@ -123,16 +121,16 @@ def evaluate(
     set_threads(threads)
     typical = calibration_texts(precision, calibrate_on)  # never of the rows that are scored: that would flatter int8
     if typical is not None and against is not None:
-        raise ConfigError("--against compares models in fp32 or bf16: leave --precision int8 out.")
+        raise ConfigError("--against compares models in fp32 or bf16: remove --precision int8.")
     from ..api import ANSWERING, WORDY, make_int8, open_model, predictor_of
     from ..inference.ready import role_of, room_of
 
     loaded = open_model(model, (*ANSWERING, *WORDY), device, precision)
     if target is not None and role_of(loaded) != "seq2seq":
-        raise InputError(f"{model} is no translator: a second file ({target}) is for the translations of the first.")
+        raise InputError(f"{model} is not a translation model: remove {target}, or use a translation model.")
     if role_of(loaded) not in ANSWERING:
         if against is not None or risk is not None or report is not None:
-            raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labelled rows.")
+            raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labeled rows.")
         make_int8(loaded, typical, room_of(loaded, max_length))
         text = partial(_score_text, loaded, model, file, max_length, seed or 0, skip_bad_rows)
         windows = partial(_score_windows, loaded, file, stride or 0, max_length, skip_bad_rows)
@@ -140,12 +138,12 @@ def evaluate(
         result, exact = score(), lambda: score()["metrics"]
     else:
         if stride is not None:
-            raise InputError(f"{model} is no left-to-right language model: --stride is for the perplexity of one.")
+            raise InputError(f"{model} is not a causal language model: --stride applies only to their perplexity.")
         predictor = predictor_of(loaded, model, max_length)
         make_int8(loaded, typical, predictor.max_length)
         if rare_class is not None:
             _ask_for(predictor, rare_class)
-        scored = _score_rows(predictor, file, target, parse_columns(columns), batch_tokens, skip_bad_rows)
+        scored = _score_rows(predictor, model, file, target, parse_columns(columns), batch_tokens, skip_bad_rows)
         result = scored.result(errors)
         exact = scored.metrics_again
         if risk is not None:
@@ -165,7 +163,7 @@ def evaluate(
 
 
 def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str, Any]:
-    """What int8 costs: cosines beside the calibration texts, and the scores of float32."""
+    """The int8 accuracy loss: cosine similarities, and the scores in float32."""
     from ..inference.calibration import in_float32, loss_of
 
     tell_int8_loss(model)
@@ -210,7 +208,7 @@ def _show(result: dict[str, Any], file: Path) -> None:
 
 
 def _words(answer: Any, between: str) -> str:
-    """A gold or a given answer: of a list every part, "nothing" where there is none."""
+    """Formats a gold label or a prediction: all parts of a list, "nothing" where it is empty."""
     return between.join(map(str, answer)) if isinstance(answer, list) and answer else str(answer or "nothing")
 
 
@@ -234,7 +232,7 @@ def _show_comparison(own: dict[str, float], against: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _ScoredRows:
-    """A model's scores on the rows of a file."""
+    """Scores of a model on the rows of a file."""
 
     predictor: Predictor
     examples: Examples
@@ -245,7 +243,7 @@ class _ScoredRows:
 
     def result(self, errors: int) -> dict[str, Any]:
         """What --json prints."""
-        from ..tasks.errors import worst_errors
+        from ..tasks.evaluation.errors import worst_errors
 
         task = self.predictor.task
         result: dict[str, Any] = {
@@ -269,7 +267,7 @@ class _ScoredRows:
 
     def write(self, path: Path, against: dict[str, Any] | None) -> None:
         """The page."""
-        from ..train.evaluate_report import write_evaluation
+        from ..tasks.evaluation.report import write_evaluation
 
         own = self.evaluation
         compared = None if against is None else {**against, "own": own.metrics, "other": against["metrics"]}
@@ -279,7 +277,7 @@ class _ScoredRows:
     def at_risk(self, risk: float) -> dict[str, Any]:
         """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""
         from ..tasks import Classification
-        from ..train.trust_report import curve_of
+        from ..tasks.evaluation.trust_report import curve_of
 
         task = self.predictor.task
         if not isinstance(task, Classification) or task.multi_label:
@@ -290,7 +288,7 @@ class _ScoredRows:
 
     def against(self, other: Predictor, name: str, seed: int, batch_tokens: int | None) -> dict[str, Any]:
         """The same rows scored by another model, and the comparison."""
-        from ..tasks.compare import compare, on_equal_terms, rate
+        from ..tasks.evaluation.compare import compare, on_equal_terms, rate
 
         first, other.task = on_equal_terms(self.predictor.task, other.task)
         examples, evaluation = other.evaluate(self.rows, skip_bad_rows=self.skip_bad_rows, batch_tokens=batch_tokens)
@@ -302,31 +300,34 @@ class _ScoredRows:
 
 
 def _ask_for(predictor: Predictor, rare_class: str) -> None:
-    """Let the scores be about this class; the threshold of another one stays out of it."""
+    """Scores this class against all others, without the threshold of another class."""
     from ..tasks import Classification
 
     if not isinstance(predictor.task, Classification):
-        raise InputError(f"--rare-class names a class, and this model does {predictor.task.name}.")
-    predictor.task = predictor.task.asked_for(rare_class)
+        raise InputError(f"--rare-class applies to classification; this is a {predictor.task.name} model.")
+    predictor.task = predictor.task.for_class(rare_class)
 
 
 def _score_rows(
     predictor: Predictor,
+    model: str,
     file: Path,
     target: Path | None,
     columns: dict[str, str],
     batch_tokens: int | None,
     skip_bad_rows: bool,
 ) -> _ScoredRows:
+    from ..tasks.evaluation.scoring import read_to_score
+
     task = predictor.task
-    source: Any = file if target is None else (file, target)
-    table = task.read_known(source, columns=columns or None, skip_bad_rows=skip_bad_rows)
+    source = file if target is None else (file, target)
+    table = read_to_score(task, source, model, columns=columns, skip_bad_rows=skip_bad_rows)
     examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
     num_skipped = table.num_skipped + examples.num_skipped
     if num_skipped:
         warn(f"{plural(num_skipped, 'bad row is', 'bad rows are')} left out.")
     if not examples.num_truncated:
-        for remark in task.remarks(examples, file.name, predictor.max_length):
+        for remark in task.notes(examples, file.name, predictor.max_length):
             warn(remark)
     warn_of_cuts(examples.counts)
     return _ScoredRows(predictor, examples, evaluation, table.rows, num_skipped, skip_bad_rows)
@@ -335,7 +336,7 @@ def _score_rows(
 def _score_windows(
     model: Model, file: Path, stride: int, max_length: int | None, skip_bad_rows: bool
 ) -> dict[str, Any]:
-    """Perplexity with overlapping windows, what --json prints."""
+    """Perplexity with overlapping windows, as printed by --json."""
     from ..inference.perplexity import text_perplexity
 
     found = text_perplexity(model, file, stride=stride, max_length=max_length, skip_bad_rows=skip_bad_rows)
@@ -348,13 +349,9 @@ def _score_text(
     from ..hub.download import find_folder
     from ..hub.folders import load_model, read_facts
     from ..inference.held_out_text import score_text
-    from ..text.files import file_format
+    from ..tasks.evaluation.scoring import check_text
 
-    if file.is_file() and file_format(file) == "tsv":
-        raise InputError(
-            f"{name} is a pre-trained model and is scored on text; for the rows of {file}, fine-tune it first: "
-            f"maskwright finetune classification --model {name} --train ..."
-        )
+    check_text(file, name)
     folder = find_folder(name)[0]
     training = read_facts(folder).get("training")
     carries = not isinstance(training, dict) or not training.get("reset_state")

@@ -1,4 +1,4 @@
-"""`maskwright fill-mask`: the most probable words for every mask of a text."""
+"""`maskwright fill-mask`: the most probable tokens for each mask."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .common import (
     print_table,
     print_text,
     set_threads,
+    with_default,
 )
 from .using import InputOption, read_rows
 
@@ -26,12 +27,19 @@ if TYPE_CHECKING:
 
 
 def fill_mask(
-    model: Annotated[str, typer.Argument(help="A model folder that pretrain wrote, or a name of the hub.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts with one [MASK] or more.")] = None,
+    model: Annotated[str, typer.Argument(help="Masked language model: a folder, or a Hugging Face Hub model ID.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts with at least one [MASK].")] = None,
     input: InputOption = None,
-    top_k: Annotated[int, typer.Option(min=1, help="Candidates for each mask.")] = 5,
-    whole: Annotated[bool, typer.Option("--all", help="All tokens of the vocabulary; they sum to 1.")] = False,
-    word: Annotated[list[str] | None, typer.Option("--word", help="Only this word, with its rank. Repeatable.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, help="Number of candidates per mask.")] = 5,
+    whole: Annotated[bool, typer.Option("--all", help="Show all tokens of the vocabulary.")] = False,
+    word: Annotated[
+        list[str] | None,
+        typer.Option("--word", help=with_default("Score only this word, with its rank. Repeatable.", "all words")),
+    ] = None,
+    words: Annotated[
+        str | None,
+        typer.Option("--words", metavar="WORD,…", help=with_default("Score only these words.", "all words")),
+    ] = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -39,7 +47,7 @@ def fill_mask(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Guess the masked words of texts with a pre-trained model.
+    """Predict masked tokens.
 
     Examples:
 
@@ -47,17 +55,20 @@ def fill_mask(
 
         maskwright fill-mask runs/a/model "[MASK] is the capital of [MASK] ." --json
 
-        maskwright fill-mask runs/a/model "he bought a [MASK] of milk ." --word gallon --word litre
+        maskwright fill-mask runs/a/model "he bought a [MASK] of milk ." --words gallon,liter
     """
     if bool(texts) == (input is not None):
-        raise ConfigError("Give either texts or --input FILE.")
+        raise ConfigError("Pass either texts or --input FILE.")
+    wanted = [*(word or []), *(part.strip() for part in (words or "").split(",") if part.strip())]
+    if words is not None and not wanted:
+        raise ConfigError("--words is empty: pass words, as in --words gallon,liter.")
     set_threads(threads)
     from ..api import open_mask_filler
 
     if input is not None:
         texts = [row.text for row in read_rows(input)]
     filler = open_mask_filler(model, device=device, precision=precision)
-    for found in filler.fill(texts or [], None if whole else top_k, word or None):
+    for found in filler.fill(texts or [], None if whole else top_k, wanted or None):
         print_json(found.to_json()) if json else _show(found)
 
 

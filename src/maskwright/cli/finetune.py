@@ -1,149 +1,86 @@
-"""`maskwright finetune`: a pre-trained encoder and labelled rows in, a model for the task out."""
+"""`maskwright finetune`: fine-tune a pre-trained model on labeled rows."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
+from ..core import registry
 from ..core.config import read_toml
 from ..core.errors import ConfigError
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    JsonFlag,
-    QuietFlag,
-    RecipeDeviceOption,
-    RecipePrecisionOption,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    parse_columns,
-    print_json,
-    print_metrics,
-    print_text,
-    set_threads,
-)
-from .finetune_options import (
-    AverageCheckpointsOption,
-    AverageSeedsFlag,
-    BatchSizeOption,
-    BothOrdersFlag,
-    CalibrateFlag,
-    ClassWeightOption,
-    ContrastiveFlag,
-    CrfFlag,
-    DelimiterOption,
-    DevOption,
-    EpochsOption,
-    FocalOption,
-    FreezeEncoderFlag,
-    LabelSmoothingOption,
-    MetricOption,
-    ModelOption,
-    MultiLabelFlag,
-    MultiTaskOption,
-    NormalOption,
-    NormalQuantileOption,
-    PatienceOption,
-    PresetOption,
-    ResampleOption,
-    ScoreRangeOption,
-    SeedsOption,
-    TargetTokenizerOption,
-    TaskArgument,
-    ThresholdForOption,
-    ThresholdPrecisionOption,
-    TokenizerOption,
-    TokensOfStepOption,
-    TrainOption,
-)
-from .long_options import LongOption, MaxWindowsOption, PoolOption, StrideOption
-from .training_options import (
-    AccumulationOption,
-    ActivationCheckpointingFlag,
-    LearningRateOption,
-    MaxLengthOption,
-    OutputOption,
-    PrintConfigFlag,
-    RecipeOption,
-    RestartFlag,
-    ScheduleOption,
-    SetOption,
-    TensorBoardFlag,
-    WarmupOption,
-    load_recipe,
-    print_recipe,
-    tell_if_finished,
-)
+from ..core.options import default_of, flag_of, kind_of, settings_of
+from ..train.finetuning.config import FinetuneConfig
+from ..train.finetuning.multi_task.config import MultiTaskConfig
+from .common import JsonFlag, print_json, print_metrics, print_text
+from .settings import RestartFlag, SettingsCommand, help_of, load_recipe, takes_settings, tell_if_finished
+from .several import SeveralValues
 
 if TYPE_CHECKING:
-    from ..train.finetune import FinetuneResult
-    from ..train.finetune_config import FinetuneConfig
-    from ..train.multi_task import MultiTaskResult
-    from ..train.multi_task_config import MultiTaskConfig
+    from ..train.finetuning.finetune import FinetuneResult
+    from ..train.finetuning.multi_task.train import MultiTaskResult
 
 
-def finetune(
-    task: TaskArgument = None,
-    model: ModelOption = None,
-    preset: PresetOption = None,
-    tokenizer: TokenizerOption = None,
-    target_tokenizer: TargetTokenizerOption = None,
-    network: SetOption = None,
-    train: TrainOption = None,
-    dev: DevOption = None,
-    multi_task: MultiTaskOption = None,
-    output: OutputOption = None,
-    columns: ColumnsOption = None,
-    epochs: EpochsOption = None,
-    lr: LearningRateOption = None,
-    batch_size: BatchSizeOption = None,
-    batch_tokens: TokensOfStepOption = None,
-    accumulation: AccumulationOption = None,
-    activation_checkpointing: ActivationCheckpointingFlag = False,
-    max_length: MaxLengthOption = None,
-    warmup: WarmupOption = None,
-    schedule: ScheduleOption = None,
-    patience: PatienceOption = None,
-    seeds: SeedsOption = None,
-    average_seeds: AverageSeedsFlag = False,
-    freeze_encoder: FreezeEncoderFlag = False,
-    class_weight: ClassWeightOption = None,
-    focal: FocalOption = None,
-    resample: ResampleOption = None,
-    threshold_for: ThresholdForOption = None,
-    threshold_precision: ThresholdPrecisionOption = None,
-    score_range: ScoreRangeOption = None,
-    normal: NormalOption = None,
-    normal_quantile: NormalQuantileOption = None,
-    multi_label: MultiLabelFlag = False,
-    metric: MetricOption = None,
-    delimiter: DelimiterOption = None,
-    label_smoothing: LabelSmoothingOption = None,
-    average_checkpoints: AverageCheckpointsOption = None,
-    crf: CrfFlag = False,
-    calibrate: CalibrateFlag = False,
-    contrastive: ContrastiveFlag = False,
-    long: LongOption = None,
-    stride: StrideOption = None,
-    pool: PoolOption = None,
-    max_windows: MaxWindowsOption = None,
-    both_orders: BothOrdersFlag = False,
-    seed: SeedOption = None,
-    device: RecipeDeviceOption = None,
-    precision: RecipePrecisionOption = None,
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    tensorboard: TensorBoardFlag = False,
-    config: RecipeOption = None,
-    print_config: PrintConfigFlag = False,
-    restart: RestartFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Fine-tune a model on labelled rows. The same command goes on with a run that was interrupted.
+class FinetuneCommand(SettingsCommand, SeveralValues):
+    """The `finetune` command; its help covers one task where the command line names it."""
+
+    task: str | None = None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line."""
+        self.task = next((word for word in args if word in registry.names("task")), None)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help: of a task, only its own options, defaults and examples."""
+        if self.task is None:
+            super().format_help(ctx, formatter)
+            return
+        own = copy.copy(self)
+        settings, own.params = settings_of(FinetuneConfig), []
+        defaults = {one.name: default_of(one) for one in fields(FinetuneConfig)}
+        hints = get_type_hints(FinetuneConfig)
+        for param in self.params:
+            setting = settings.get(param.name)
+            if setting is None:
+                own.params.append(param)
+            elif setting.is_for(self.task):
+                shown: Any = copy.copy(param)
+                shown.help = help_of(setting, kind_of(hints[param.name]), defaults[param.name], self.task)
+                own.params.append(shown)
+        head, *examples = (self.help or "").split("\n\n")
+        kept = [one for one in examples if "maskwright finetune " not in one or f"finetune {self.task} " in one]
+        own.help = "\n\n".join([head, *kept])
+        super(FinetuneCommand, own).format_help(ctx, formatter)
+
+
+def _recipe(path: Path | None, given: Mapping[str, Any]) -> FinetuneConfig | MultiTaskConfig:
+    """Returns the recipe of one task, or a multi-task recipe."""
+    if "multi_task" in given or (path is not None and "multi_task" in read_toml(path)):
+        if "train" in given:
+            raise ConfigError("--train (one task) and --multi-task (several tasks) exclude each other.")
+        own = settings_of(FinetuneConfig).keys() - settings_of(MultiTaskConfig).keys()
+        alone = [flag_of(name, settings_of(FinetuneConfig)[name]) for name in sorted(own) if name in given]
+        if alone:
+            raise ConfigError(f"{', '.join(alone)} does not go with --multi-task (similarity:FILE trains vectors).")
+        return load_recipe(MultiTaskConfig, path, given)
+    files: dict[str, Path] = {}
+    for name in ("train", "dev"):
+        several = given.get(name, [])
+        if len(several) > 2 or (len(several) == 2 and given.get("task") != "translation"):
+            raise ConfigError(
+                f"--{name} has {len(several)} files; one task takes one, translation also two that belong together "
+                "line by line (several --dev go with --multi-task)."
+            )
+        files |= dict(zip((name, f"{name}_target"), several, strict=False))
+    return load_recipe(FinetuneConfig, path, {**given, **files})
+
+
+@takes_settings(FinetuneConfig, MultiTaskConfig, several=("train", "dev"), read=_recipe)
+def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
+    """Fine-tune a model on labeled rows. Rerun the same command to resume.
 
     Examples:
 
@@ -177,52 +114,13 @@ def finetune(
 
         maskwright finetune classification --preset bert-mini --tokenizer tok/ --train train.csv --seeds 5 -o runs/d
     """
-    flags = {**locals(), "columns": parse_columns(columns)}
-    recipe = _recipe(config, flags)
-    if print_config:
-        print_recipe(recipe, json)
-        return
-    set_threads(threads)
-    _run(recipe, restart, json)
+    if isinstance(recipe, MultiTaskConfig):
+        from ..train.finetuning.multi_task.train import finetune_tasks
 
-
-def _recipe(path: Path | None, flags: dict[str, Any]) -> FinetuneConfig | MultiTaskConfig:
-    """The recipe of one task, or of several where the flags or the file name them."""
-    from ..train.finetune_config import FinetuneConfig
-    from ..train.multi_task_config import MultiTaskConfig
-
-    if flags["multi_task"] or (path is not None and "multi_task" in read_toml(path)):
-        if flags["train"] is not None:
-            raise ConfigError("Give either --train (one task) or --multi-task (several).")
-        own = {setting.name for setting in fields(FinetuneConfig)} - {
-            setting.name for setting in fields(MultiTaskConfig)
-        }
-        alone = [f"--{name.replace('_', '-')}" for name in sorted(own) if flags.get(name)]
-        if alone:
-            raise ConfigError(f"{', '.join(alone)} does not go with --multi-task (similarity:FILE trains vectors).")
-        return load_recipe(MultiTaskConfig, path, flags)
-    from ..core.config import assignments
-
-    files: dict[str, Path | None] = {}
-    for name in ("train", "dev"):
-        given: list[Path | None] = flags[name] or [None]
-        if len(given) > 2 or (len(given) == 2 and flags["task"] != "translation"):
-            raise ConfigError(
-                f"--{name} has {len(given)} files; one task takes one, translation also two that belong together line "
-                "by line (several --dev go with --multi-task)."
-            )
-        files |= {name: given[0], f"{name}_target": given[1] if len(given) == 2 else None}
-    return load_recipe(FinetuneConfig, path, {**flags, **files, "network": assignments(flags["network"] or [])})
-
-
-def _run(recipe: FinetuneConfig | MultiTaskConfig, restart: bool, json: bool) -> None:
-    from ..train.finetune import finetune as run_finetuning
-    from ..train.finetune_config import FinetuneConfig
-    from ..train.multi_task import finetune_tasks
-
-    if not isinstance(recipe, FinetuneConfig):
         _show_tasks(finetune_tasks(recipe, restart=restart), json)
         return
+    from ..train.finetuning.finetune import finetune as run_finetuning
+
     test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")
     if recipe.train_target is not None:
         test = "TEST-FILE TRANSLATIONS"
@@ -230,6 +128,8 @@ def _run(recipe: FinetuneConfig | MultiTaskConfig, restart: bool, json: bool) ->
 
 
 def _show_tasks(result: MultiTaskResult, json: bool) -> None:
+    from ..train.against_baseline import health_line
+
     if json:
         print_json(
             {
@@ -240,6 +140,7 @@ def _show_tasks(result: MultiTaskResult, json: bool) -> None:
                 "deviation": result.deviation,
                 "seeds": result.seeds,
                 "average": result.average,
+                "baselines": {name: one.to_json() for name, one in result.baselines.items()},
             }
         )
         return
@@ -247,11 +148,15 @@ def _show_tasks(result: MultiTaskResult, json: bool) -> None:
     for name, own in result.tasks.items():
         print_text(f"{name}, over {len(result.seeds)} seeds:" if len(result.seeds) > 1 else f"{name}:")
         print_metrics(own["metrics"])
+    if result.baselines:
+        print_text(health_line(result.baselines))
     print_text(f"models: {', '.join(map(str, result.models.values()))}\nreport: {result.report}")
     print_text(f"next:   maskwright evaluate {next(iter(result.models.values()))} TEST-FILE")
 
 
 def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
+    from ..train.against_baseline import health_line
+
     if json:
         print_json(
             {
@@ -265,6 +170,7 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
                 "calibration": result.calibration,
                 "final": result.final,
                 "signatures": result.signatures,
+                "baseline": None if result.baseline is None else result.baseline.to_json(),
             }
         )
         return
@@ -287,7 +193,9 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
         found = result.calibration
         print_text(
             f"temperature {found['temperature']:.3f}: calibration error {found['ece_before']:.4f} as trained, "
-            f"{found['ece']:.4f} with it (each half of the dev rows by the other half)"
+            f"{found['ece']:.4f} with it (cross-fitted on two halves of the dev examples)"
         )
+    if result.baseline is not None:
+        print_text(health_line([result.baseline]))
     print_text(f"model:  {result.model}\nreport: {result.report}")
     print_text(f"next:   maskwright evaluate {result.model} {test}")

@@ -9,12 +9,13 @@ import typer
 
 from ..core import progress
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
+from .settings import SettingsCommand
 
 if TYPE_CHECKING:
     from ..lessons.lesson import Result
 
 app = typer.Typer(
-    help="The lectures as running lessons: every worked number computed and checked.",
+    help="Run the lectures as lessons: each worked number is computed and checked.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -22,7 +23,7 @@ app = typer.Typer(
 ALL = "all"
 
 
-@app.command("list")
+@app.command("list", cls=SettingsCommand)
 def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugFlag = False) -> None:
     """List the lessons.
 
@@ -32,7 +33,7 @@ def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugF
 
         maskwright lessons list --json
     """
-    from ..lessons.catalogue import lessons
+    from ..lessons.catalog import lessons
 
     if json:
         fields = ("name", "part", "lecture", "topic", "title")
@@ -44,17 +45,30 @@ def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugF
     )
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def run(
-    name: Annotated[list[str], typer.Argument(help="Names of lessons, or all.", metavar="NAME… | all")],
+    name: Annotated[list[str], typer.Argument(help="Lesson names, or all.", metavar="NAME… | all")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a page with pictures, code and answers here.")
+        Path | None, typer.Option("--output", "-o", help="Write an HTML page with pictures, code and answers.")
     ] = None,
+    matrix: Annotated[
+        str | None,
+        typer.Option(
+            help="Your own scores or weights instead of the slide's: rows separated by ';', or a text file.",
+            metavar="ROWS|FILE",
+        ),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Your own sentence instead of the slide's, in any writing.")] = None,
+    head_dim: Annotated[
+        int, typer.Option(min=1, help="With --matrix of scores: divide by the square root of this.")
+    ] = 64,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Run lessons: each number of a slide beside the computed one. Exit code 1 when one does not hold.
+    """Run lessons: each number of a slide next to the computed one. Exit code 1 when one does not hold.
+
+    saturation, toy-scores, attention-table and weighted-sum also take your own --matrix or --text.
 
     Examples:
 
@@ -63,16 +77,22 @@ def run(
         maskwright lessons run all -o lessons.html
 
         maskwright lessons run all --json
+
+        maskwright lessons run saturation --text "how are you" --matrix "89 31 67; 31 91 54; 67 54 92"
+
+        maskwright lessons run weighted-sum --text 机器翻译 --matrix "2 2 0 0"
     """
-    from ..lessons.catalogue import lesson, lessons
+    from ..lessons.catalog import lesson, lessons
+    from ..lessons.own import OwnInput, parse_matrix
     from ..lessons.running import run_all
 
     names = list(lessons()) if name == [ALL] else [lesson(one).name for one in name]
+    own = OwnInput(parse_matrix(matrix) if matrix is not None else (), text or "", head_dim)
     with progress.track("lessons", len(names), "lessons") as bar:
-        results = run_all(names, lambda number, running: bar.update(number - 1, running))
+        results = run_all(names, lambda number, running: bar.update(number - 1, running), own)
     if output is not None:
         from ..lessons.page import report
-        from ..train.report import write_report
+        from ..report import write_report
 
         write_report(output, report(results))
     if json:
@@ -91,13 +111,28 @@ def _show_one(result: Result) -> None:
     lesson = result.lesson
     print_text(f"{lesson.title}\n{lesson.lecture}, “{lesson.topic}”\n\n{lesson.about}")
     rows = [(check.what, check.slide, check.computed, "yes" if check.ok else "NO") for check in result.checks]
-    print_table(["", "slide", "computed", "ok"], rows)
+    print_table(["", "expected" if result.is_own else "slide", "computed", "ok"], rows)
+    if result.is_own:
+        _show_tables(result)
     for check in result.checks:
         if check.note:
             print_text(f"{check.what}: {check.note}")
     _show_error(result)
-    print_text(f"\nQuestion: {lesson.question}\nAnswer, by experiment: {result.answer}")
+    print_text(
+        f"\n{result.answer}"
+        if result.is_own
+        else f"\nQuestion: {lesson.question}\nAnswer, by experiment: {result.answer}"
+    )
     print_text("\nComputed by: " + ", ".join(code.name for code in result.code))
+
+
+def _show_tables(result: Result) -> None:
+    """Tables of a lesson on your own input, for a terminal."""
+    from ..report import Table
+
+    for block in result.pictures:
+        if isinstance(block, Table):
+            print_table(block.columns, block.rows, right=block.right or ())
 
 
 def _show_all(results: list[Result]) -> None:

@@ -1,4 +1,4 @@
-"""`maskwright next-sentence`: does the second sentence follow the first?"""
+"""`maskwright next-sentence`: next-sentence prediction"""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from .using import read_rows, warn_of_cuts
 
 
 def next_sentence(
-    model: Annotated[str, typer.Argument(help="A model folder that pretrain wrote with mlm+nsp.")],
-    first: Annotated[str | None, typer.Argument(help="The first sentence.")] = None,
-    second: Annotated[list[str] | None, typer.Argument(help="One or more candidates for the next one.")] = None,
+    model: Annotated[
+        str, typer.Argument(help="Model pre-trained with mlm+nsp: a folder, or a Hugging Face Hub model ID.")
+    ],
+    first: Annotated[str | None, typer.Argument(help="First sentence.")] = None,
+    second: Annotated[list[str] | None, typer.Argument(help="Candidate next sentences.")] = None,
     input: Annotated[
-        Path | None, typer.Option("--input", help="A file of pairs: .csv, .tsv, .jsonl or .parquet.")
+        Path | None, typer.Option("--input", help="File of sentence pairs: .csv, .tsv, .jsonl or .parquet.")
     ] = None,
     columns: ColumnsOption = None,
     device: DeviceOption = "auto",
@@ -38,7 +40,7 @@ def next_sentence(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Judge whether a sentence follows another: the probability of IsNext.
+    """Predict whether a sentence follows another.
 
     Examples:
 
@@ -47,7 +49,7 @@ def next_sentence(
         maskwright next-sentence runs/a/model --input pairs.tsv --json
     """
     if (first is None) == (input is None) or (first is not None and not second):
-        raise ConfigError("Give a sentence and at least one candidate for the next, or --input FILE.")
+        raise ConfigError("Pass a sentence and at least one candidate, or --input FILE.")
     set_threads(threads)
     pairs = [(str(first), candidate) for candidate in second or []] if input is None else _read(input, columns)
     from ..api import open_next_sentence
@@ -69,5 +71,5 @@ def next_sentence(
 def _read(path: Path, columns: str | None) -> list[tuple[str, str]]:
     rows = read_rows(path, columns)
     if any(row.text_pair is None for row in rows):
-        raise ConfigError(f"{path} holds single texts; next-sentence needs two columns, text and text_pair.")
+        raise ConfigError(f"{path} contains single texts; next-sentence needs two columns, text and text_pair.")
     return [(row.text, str(row.text_pair)) for row in rows]

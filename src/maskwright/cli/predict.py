@@ -43,31 +43,29 @@ from .using import (
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..tasks.base import AnyRow
-    from ..text.row_stream import RowStream
+    from ..text.readers.row_stream import RowStream
 
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
-WRITTEN = ("translation", "generated")  # what a model wrote, which is no label
+WRITTEN = ("translation", "generated")  # generated text, which is not a label
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="A model folder that finetune wrote, or a name of the hub.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to answer for.")] = None,
+    model: Annotated[str, typer.Argument(help="Fine-tuned model: a folder, or a Hugging Face Hub model ID.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to predict labels for.")] = None,
     pair: Annotated[
-        list[str] | None, typer.Option("--pair", help="The second text of each text, in order. Repeatable.")
+        list[str] | None, typer.Option("--pair", help="Second text of each pair, in order. Repeatable.")
     ] = None,
     choice: Annotated[
-        list[str] | None, typer.Option("--choice", help="One of the texts to choose from for a context. Repeatable.")
+        list[str] | None, typer.Option("--choice", help="Answer choice of a multiple-choice context. Repeatable.")
     ] = None,
     input: InputOption = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write the answers: .jsonl, .csv or .tsv.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Output file: .jsonl, .csv or .tsv.")] = None,
     columns: ColumnsOption = None,
     min_confidence: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Give no label below this probability of a class.", show_default=False),
+        typer.Option(min=0, max=1, help="Abstain below this class probability.", show_default=False),
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show the shapes along the way of each text.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show the tensor shapes at each step.")] = False,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
     device: DeviceOption = "auto",
@@ -79,8 +77,7 @@ def predict(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Answer for texts with a fine-tuned model: labels with probabilities, numbers, entities with places, choices,
-    errors of a detector of anomalies.
+    """Predict with a fine-tuned model: labels, values, entities with offsets, choices, anomaly scores.
 
     Examples:
 
@@ -104,9 +101,9 @@ def predict(
     """
     _check_sources(texts, pair, choice, input)
     if trace and output is not None:
-        raise ConfigError("--trace shows its result; leave --output out.")
+        raise ConfigError("--trace shows its result; remove --output.")
     if trace and min_confidence is not None:
-        raise ConfigError("--trace shows the answer whatever its probability; leave --min-confidence out.")
+        raise ConfigError("--trace shows the answer whatever its probability; remove --min-confidence.")
     refuse_same_file(input, output)
     set_threads(threads)
     from ..inference.answers_file import check_output, write_answers
@@ -142,16 +139,16 @@ def predict(
         warn_of_skipped(rows)
     if min_confidence is not None:
         many = plural(predictor.num_abstained, "text has", "texts have")
-        note(f"{many} no label: the model is less sure than {min_confidence:g}.")
+        note(f"{many} no label: the confidence is below {min_confidence:g}.")
     warn_of_cuts(predictor.counts)
 
 
 def _check_sources(
     texts: list[str] | None, pair: list[str] | None, choice: list[str] | None, input: Path | None
 ) -> None:
-    """Texts come from the command line or from a file, with all that belongs to them."""
+    """Reads the rows from the command line or from a file."""
     if bool(texts) == (input is not None):
-        raise ConfigError("Give either texts or --input FILE.")
+        raise ConfigError("Pass either texts or --input FILE.")
     if choice and input is not None:
         raise ConfigError("--choice goes with a text on the command line; a file has its choices in a column.")
     if pair and input is not None:
@@ -161,8 +158,8 @@ def _check_sources(
 def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
     if pairs and len(pairs) != len(texts):
         given, wanted = plural(len(pairs), "time"), plural(len(texts), "text")
-        raise ConfigError(f"--pair is given {given} for {wanted}: give one for each.")
-    from ..tasks.examples import rows_of
+        raise ConfigError(f"--pair is given {given} for {wanted}: pass one per text.")
+    from ..tasks.rows.examples import rows_of
 
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
 
@@ -173,8 +170,8 @@ def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Seque
             "--choice goes with one text, and at most one --pair for its question; give others in a file."
         )
     if len(choices) < 2:
-        raise ConfigError("--choice is given once, so there is nothing to choose from: give it twice or more.")
-    from ..text.choices import choices_of
+        raise ConfigError("--choice is given once: pass at least two choices.")
+    from ..text.readers.choices import choices_of
 
     named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}
     return choices_of([named], with_labels=False)
@@ -183,7 +180,7 @@ def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Seque
 def _answers(
     predictor: Predictor, rows: Sequence[AnyRow] | RowStream, batch_tokens: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Each row's texts with its answer, and its id (of questions) and gold label where the file has one."""
+    """Yields the texts of each row with its prediction, question ID and gold label."""
     count = len(rows) if isinstance(rows, Sequence) else rows.num_rows
     with track("predicting", count, "texts") as progress:
         for number, (row, answer) in enumerate(predictor.stream(rows, batch_tokens), start=1):
@@ -207,7 +204,7 @@ def _show(answers: Iterator[dict[str, Any]], json: bool) -> None:
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Text, label and score: one line an answer, or one for each entity, or word, of a tagged text."""
+    """Text, label and score: one line per prediction, or per entity or word of a tagged text."""
     text = _short(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else ""))
     if "entities" in answer:
         yield text, "" if answer["entities"] else "-", ""
@@ -237,7 +234,7 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _loudest(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Where a long text spoke loudest, a line for each label that it was given."""
+    """Prints the top-scoring window of a long text, one line per predicted label."""
     found = answer.get("loudest", {})
     for label, place in ({"": found} if "window" in found else found).items():
         where = f"  window {place['window'] + 1} of {place['windows']}, characters {place['start']}-{place['end']}"
@@ -246,14 +243,17 @@ def _loudest(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
     from ..inference.trace import trace
-    from ..tasks.examples import content_of
+    from ..tasks.rows.examples import content_of
 
     found = trace(predictor, content_of(row))
     if json:
         print_json({"text": row.text, **found.to_json()})
         return
     print_table(("step", "shape", "what it is"), [(step.name, step.size, step.note) for step in found.steps])
-    print_text(f"{len(found.words)} words, split at white space:  {found.summary('words')}")
+    print_text(f"{len(found.words)} tokens, split at whitespace:  {found.summary('words')}")
+    if found.num_closing:
+        count, shapes = len(found.words) - found.num_closing, found.summary("words", closing=False)
+        print_text(f"{count} without the closing {found.tokens[-1]}:  {shapes}")
     print_text(f"{len(found.tokens)} {predictor.tokenizer.kind} pieces:  {found.summary('pieces')}")
     label = found.answer.get("label", found.answer.get("labels", ""))
     score = f"{found.answer['score']:.4f}" if "score" in found.answer else ""

@@ -1,4 +1,4 @@
-"""`maskwright presets`: the networks that a name stands for."""
+"""`maskwright presets`: named model configurations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table
 
 def presets(
     vocab_size: Annotated[
-        int | None, typer.Option(min=1, help="Count parameters for this vocabulary.  [default: the published ones]")
+        int | None, typer.Option(min=1, help="Vocabulary size to count parameters with.  \\[default: as published]")
     ] = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """List the presets with their exact parameter counts.
+    """List model presets with exact parameter counts.
 
     Examples:
 

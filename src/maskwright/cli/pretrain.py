@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import (
-    DebugFlag,
-    JsonFlag,
-    QuietFlag,
-    RecipeDeviceOption,
-    RecipePrecisionOption,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    print_json,
-    print_metrics,
-    print_text,
-    set_threads,
-)
-from .training_options import (
-    AccumulationOption,
-    ActivationCheckpointingFlag,
-    LearningRateOption,
-    MaxLengthOption,
-    OutputOption,
-    PrintConfigFlag,
-    RecipeOption,
-    RestartFlag,
-    ScheduleOption,
-    SetOption,
-    TensorBoardFlag,
-    WarmupOption,
-    load_recipe,
-    print_recipe,
-    tell_if_finished,
-)
+from ..core.options import RUN
+from ..train.pretraining.config import PretrainConfig
+from .common import JsonFlag, print_json, print_metrics, print_text
+from .settings import DryRunFlag, RestartFlag, takes_settings, tell_if_finished
 
 if TYPE_CHECKING:
     from ..objectives.audit import AuditedSequence
-    from ..train.pretrain import PretrainResult
-    from ..train.pretrain_config import PretrainConfig
+    from ..train.pretraining.pretrain import PretrainResult
 
 FATE_STYLES = {
     "masked": "bold cyan",
@@ -57,66 +28,21 @@ FATES = {
     "random": "random",
     "replaced": "replaced by the generator",
     "kept": "unchanged",
-    "next": "to be guessed from those before",
+    "next": "to be predicted from those before",
 }
 
 
+@takes_settings(PretrainConfig)
 def pretrain(
-    corpus: Annotated[
-        list[str] | None, typer.Argument(help="Text: files, folders, globs, or the data/ of an earlier run.")
-    ] = None,
-    output: OutputOption = None,
-    preset: Annotated[str | None, typer.Option(help="The network; maskwright presets lists them.")] = None,
-    network: SetOption = None,
-    objective: Annotated[str | None, typer.Option(help="mlm, mlm+nsp, mlm+sop, rtd, clm, bilm or denoise.")] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="A saved tokenizer; without one, WordPiece is trained first.")
-    ] = None,
-    vocab_size: Annotated[int | None, typer.Option(help="Pieces of the tokenizer that is trained.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Tokens of one step, at most.")] = None,
-    max_length: MaxLengthOption = None,
-    accumulation: AccumulationOption = None,
-    activation_checkpointing: ActivationCheckpointingFlag = False,
-    compile_: Annotated[
-        str | None, typer.Option("--compile", help="Compile the layers: auto, on or off.  [default: auto]")
-    ] = None,
-    lr: LearningRateOption = None,
-    warmup: WarmupOption = None,
-    schedule: ScheduleOption = None,
-    mask_rate: Annotated[float | None, typer.Option(help="Share of the tokens to guess.")] = None,
-    whole_words: Annotated[bool, typer.Option("--whole-words", help="Mask whole words.")] = False,
-    generator_share: Annotated[
-        float | None, typer.Option(help="Width of rtd's generator, as a share.  [default: 0.25]", show_default=False)
-    ] = None,
-    reset_state: Annotated[
-        bool, typer.Option("--reset-state", help="Recurrent networks under clm: begin every example anew.")
-    ] = False,
-    evaluation: Annotated[
-        list[str] | None,
-        typer.Option("--eval", help="Held-out text, or a labelled file for a linear probe. Repeatable."),
-    ] = None,
-    checkpoint_every: Annotated[int | None, typer.Option(help="Steps between checkpoints.")] = None,
-    keep: Annotated[int | None, typer.Option(help="Checkpoints that stay.")] = None,
-    seed: SeedOption = None,
-    device: RecipeDeviceOption = None,
-    precision: RecipePrecisionOption = None,
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    keep_duplicates: Annotated[bool, typer.Option("--keep-duplicates", help="Keep repeated documents.")] = False,
-    tensorboard: TensorBoardFlag = False,
-    config: RecipeOption = None,
-    print_config: PrintConfigFlag = False,
+    recipe: PretrainConfig,
     show_batch: Annotated[
-        bool, typer.Option("--show-batch", help="Show the first batch with its masks and pairs and stop.")
+        bool, typer.Option("--show-batch", help="Print the first batch and stop.", rich_help_panel=RUN)
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and stop.")] = False,
+    dry_run: DryRunFlag = False,
     restart: RestartFlag = False,
     json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
 ) -> None:
-    """Pre-train an encoder on your text. The same command goes on with a run that was interrupted.
+    """Pre-train an encoder on your text. Rerun the same command to resume.
 
     Examples:
 
@@ -130,28 +56,18 @@ def pretrain(
 
         maskwright pretrain --config recipes/mini.toml -o runs/c --print-config
     """
-    flags = dict(locals())
-    from ..core.config import assignments
-    from ..train.pretrain_config import PretrainConfig
-
-    settings = {**flags, "eval": evaluation, "compile": compile_, "model": assignments(network or [])}
-    recipe = load_recipe(PretrainConfig, config, settings)
-    if print_config:
-        print_recipe(recipe, json)
-        return
-    set_threads(threads)
     if dry_run:
         _show_plan(recipe, json)
     elif show_batch:
         _show_batch(recipe, restart, json)
     else:
-        from ..train.pretrain import pretrain as run_pretraining
+        from ..train.pretraining.pretrain import pretrain as run_pretraining
 
         _show_result(run_pretraining(recipe, restart=restart), json)
 
 
 def _show_plan(recipe: PretrainConfig, json: bool) -> None:
-    from ..train.plan import pretraining_plan
+    from ..train.pretraining.dry_run import pretraining_plan
 
     plan = pretraining_plan(recipe)
     if json:
@@ -164,7 +80,7 @@ def _show_plan(recipe: PretrainConfig, json: bool) -> None:
 def _show_batch(recipe: PretrainConfig, restart: bool, json: bool) -> None:
     from dataclasses import asdict
 
-    from ..train.pretrain import first_batch
+    from ..train.pretraining.pretrain import first_batch
 
     sequences = first_batch(recipe, restart=restart)
     if json:
@@ -206,13 +122,15 @@ def _pair(sequence: AuditedSequence) -> str:
 
 
 def _show_result(result: PretrainResult, json: bool) -> None:
+    from ..train.against_baseline import compare_pretraining, health_line, named_baseline
+
     found: dict[str, Any] = {
         "run": str(result.output),
         "model": str(result.model),
         "report": str(result.report),
         "steps": result.steps,
         "metrics": result.scores,
-        "baseline": vars(result.baseline),
+        "baseline": named_baseline(result.scores, vars(result.baseline)),
         "health": result.verdict.level,
         "reasons": list(result.verdict.reasons),
     }
@@ -221,7 +139,7 @@ def _show_result(result: PretrainResult, json: bool) -> None:
         return
     tell_if_finished(result.already_finished)
     print_metrics({"steps": result.steps, **result.scores})
-    print_text(f"health: {result.verdict.level}")
+    print_text(health_line(compare_pretraining(result.scores, vars(result.baseline)), result.verdict.level))
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")

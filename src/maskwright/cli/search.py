@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 def search(
-    model: Annotated[str, typer.Argument(help="Any model folder, or a name of the hub.")],
-    folder: Annotated[str, typer.Argument(help="What to search: a folder of texts, a file, or a pattern in quotes.")],
-    queries: Annotated[list[str] | None, typer.Argument(help="What to look for; several are answered in turn.")] = None,
-    top_k: Annotated[int, typer.Option(min=1, help="Passages for each query.")] = 5,
+    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
+    folder: Annotated[str, typer.Argument(help="Texts to search: a folder, a file, or a quoted glob.")],
+    queries: Annotated[list[str] | None, typer.Argument(help="Queries.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, help="Number of passages per query.")] = 5,
     index: Annotated[
-        Path | None, typer.Option(help="A folder that keeps the vectors, so that a file is embedded once.")
+        Path | None, typer.Option(help="Folder of the embedding index; unchanged files are not embedded again.")
     ] = None,
-    passage_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a passage, at most.")] = 128,
+    passage_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per passage.")] = 128,
     input: InputOption = None,
     columns: ColumnsOption = None,
     max_length: MaxLengthOption = None,
     batch_tokens: BatchTokensOption = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Make the index anew.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Rebuild the index.")] = False,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -50,7 +50,7 @@ def search(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Search a folder of texts by meaning. A passage is a paragraph, or sentences of one that fit together.
+    """Search texts semantically. A passage is a paragraph, or consecutive sentences of a long one.
 
     The formats are those of a corpus (.txt, .jsonl, .csv, .parquet, packed or not). Every passage is compared with the
     query by the cosine of their vectors; a model made for sentences does it best (see finetune --contrastive).
@@ -64,7 +64,7 @@ def search(
         maskwright search runs/s/model tickets.csv "printer is offline" --columns text=body
     """
     if bool(queries) == (input is not None):
-        raise ConfigError("Give either queries or --input FILE, a query a line.")
+        raise ConfigError("Pass either queries or --input FILE with one query per line.")
     roles = parse_columns(columns)
     if set(roles) - {"text"}:
         raise ConfigError("search reads one column: --columns text=NAME.")
@@ -106,7 +106,7 @@ def _show(rank: int, hit: Hit) -> None:
 
 
 def _printable(text: str) -> str:
-    """On one line, without the control characters that a terminal would obey."""
+    """Returns a text on one line, without terminal control characters."""
     spaced = "".join(" " if one.isspace() else one if one.isprintable() else "\ufffd" for one in text)
     while "  " in spaced:
         spaced = spaced.replace("  ", " ")

@@ -14,7 +14,7 @@ from ..core import registry
 
 
 class SeveralValues(TyperCommand):
-    """A command whose repeatable options may also be given once with all their values."""
+    """A command whose repeatable options also accept several values at once."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line."""

@@ -29,21 +29,21 @@ from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, r
 
 if TYPE_CHECKING:
     from ..inference.similarity import Similarities
-    from ..text.tables import Row
+    from ..text.readers.tables import Row
 
 TABLE_PLACES = 12  # more make a table that no terminal shows
 
 
 def similarity(
-    model: Annotated[str, typer.Argument(help="Any model folder, or a name of the hub.")],
+    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to compare.")] = None,
     word: Annotated[
         str | None,
-        typer.Option(help="Compare this word's vectors in the texts, not the texts. Small letters find any case."),
+        typer.Option(help="Compare contextual embeddings of this word. Lowercase matches any case."),
     ] = None,
     input: InputOption = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to draw the matrix: .svg, .png or .html.")
+        Path | None, typer.Option("-o", "--output", help="Write the matrix to .svg, .png or .html.")
     ] = None,
     layers: LayersOption = "last",
     columns: ColumnsOption = None,
@@ -57,10 +57,10 @@ def similarity(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Compare texts, or one word in several sentences, by the cosines of their vectors.
+    """Compare texts, or one word in several sentences, by cosine similarity.
 
-    A sentence that holds the word twice gives two rows, 3#1 and 3#2; one without it is a bad row. The word's vector is
-    the mean of its pieces' vectors. Its vector in the embedding table, which knows no context, is compared beside it.
+    A sentence that contains the word twice gives two rows, 3#1 and 3#2; one without it is invalid. Word embeddings
+    average subword tokens. The static vector of the embedding table is included for comparison.
 
     Examples:
 
@@ -71,19 +71,21 @@ def similarity(
         maskwright similarity runs/a/model "The shop is closed." "The store is shut." --json
     """
     if bool(texts) == (input is not None):
-        raise ConfigError("Give either texts or --input FILE.")
+        raise ConfigError("Pass either texts or --input FILE.")
     refuse_same_file(input, output)
     set_threads(threads)
-    from ..train.report.pictures import check_picture
-    from ..train.similarity_page import headline, write_similarity
+    from ..inference.similarity_page import headline, write_similarity
+    from ..report.pictures import check_picture
 
     if output is not None:
         check_picture(output)
-    from ..tasks.examples import rows_of
+    from ..tasks.rows.examples import rows_of
 
     rows = rows_of(list(texts or [])) if input is None else read_rows(input, columns, skip_bad_rows)
     if any(row.text_pair is not None for row in rows):
-        raise ConfigError(f"{input} holds pairs; similarity compares single texts: name one column with --columns.")
+        raise ConfigError(
+            f"{input} contains pairs; similarity compares single texts: select one column with --columns."
+        )
     found = _compare(model, rows, word, layers, max_length, batch_tokens, device, precision, skip_bad_rows)
     if found.skipped:
         warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} left out.")
@@ -131,7 +133,7 @@ def _compare(
 def _show(found: Similarities) -> None:
     names = [place.name for place in found.places]
     if len(names) > TABLE_PLACES:
-        print_text(f"{len(names)} places make a large table: draw it with -o FILE.html, or take --json.")
+        print_text(f"{len(names)} places make a large table: write it with -o FILE.html, or use --json.")
         return
     cells = [
         [place.name, place.shown, *(f"{value:.3f}" for value in row)]

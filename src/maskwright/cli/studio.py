@@ -24,13 +24,13 @@ from .common import (
 
 def studio(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="[MODEL]...", help="Model folders, or names of the hub.")
+        list[str] | None, typer.Argument(metavar="[MODEL]...", help="Model folders, or Hugging Face Hub model IDs.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of this machine; 0 for any that is free.")] = 8765,
-    runs: Annotated[Path, typer.Option(help="Folder of run folders: the only one that pages read and write.")] = Path(
-        "runs"
-    ),
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no page.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Local port; 0 picks a free one.")] = 8765,
+    runs: Annotated[Path, typer.Option(help="Folder of run folders.")] = Path("runs"),
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address and do not open a browser.")
+    ] = False,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     threads: ThreadsOption = None,
@@ -38,7 +38,7 @@ def studio(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Open pages in the browser, on this machine alone: tokens, filled masks, answers, meaning, layers, runs, training.
+    """Serve local web pages: tokens, masked-token predictions, similarity, layers, runs, training.
 
     Which pages there are depends on what the models can do. Without a model: tokens, runs, lessons.
 
@@ -60,7 +60,7 @@ def studio(
 
     def tell(address: str) -> None:
         print_json({"address": address}) if json else print_text(address)
-        note("This address is for you alone: it carries the key. Ctrl-C ends the studio.")
+        note("This address is for you only, and works once: it carries a one-time key. Ctrl-C ends the studio.")
 
     run_studio(
         models or [], port, runs, open_browser=not no_browser, device=device, precision=precision, on_address=tell

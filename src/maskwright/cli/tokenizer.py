@@ -9,41 +9,50 @@ import typer
 
 from ..core import progress
 from ..core.errors import InputError
-from .common import DebugFlag, JsonFlag, QuietFlag, SkipBadRowsFlag, print_json, print_table, print_text
+from .common import DebugFlag, JsonFlag, QuietFlag, SkipBadRowsFlag, print_json, print_table, print_text, with_default
+from .settings import SettingsCommand
 
 Kind = Literal["wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char"]
 TieBreak = Literal["first", "last", "lexicographic"]
 Truncation = Literal["longest_first", "only_first", "only_second"]
 
 app = typer.Typer(
-    help="Train tokenizers, use them, and see how they learn.",
+    help="Train, use, inspect and compare tokenizers.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+VOCABULARY = "Vocabulary"  # a panel of --help
 
 TokenizerArgument = Annotated[
     Path, typer.Argument(help="Folder with a tokenizer or a model, or a tokenizer.json or vocab.txt.")
 ]
 TieBreakOption = Annotated[
-    TieBreak | None, typer.Option(help="Which of several most frequent pairs BPE merges (default: first).")
+    TieBreak | None, typer.Option(help="Tie-breaking among equally frequent BPE pairs.  \\[default: first]")
 ]
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def train(
     corpus: Annotated[list[str], typer.Argument(help="Text files, folders or patterns; - for standard input.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")],
-    kind: Annotated[Kind, typer.Option(help="How the vocabulary is learned.")] = "wordpiece",
-    vocab_size: Annotated[int, typer.Option(help="Tokens in all, special ones included.")] = 8000,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Output folder.")],
+    kind: Annotated[Kind, typer.Option(help="Tokenizer algorithm.")] = "wordpiece",
+    vocab_size: Annotated[int, typer.Option(help="Vocabulary size, including special tokens.")] = 8000,
     merges: Annotated[int | None, typer.Option(min=0, help="Stop after this many merges (bpe).")] = None,
     tie_break: TieBreakOption = None,
     lowercase: Annotated[
-        bool | None, typer.Option(help="Ignore case and accents (default: yes, no for byte-bpe).")
+        bool | None, typer.Option(help="Ignore case and accents.  \\[default: yes, no for byte-bpe]")
     ] = None,
-    min_frequency: Annotated[int | None, typer.Option(min=1, help="Leave out what is seen less often.")] = None,
-    limit_alphabet: Annotated[int | None, typer.Option(min=1, help="Characters to keep (default: 1000).")] = None,
+    min_frequency: Annotated[
+        int | None, typer.Option(min=1, help="Minimum frequency of a token.", rich_help_panel=VOCABULARY)
+    ] = None,
+    limit_alphabet: Annotated[
+        int | None,
+        typer.Option(min=1, help=with_default("Maximum number of characters.", "1000"), rich_help_panel=VOCABULARY),
+    ] = None,
     split_punctuation: Annotated[
-        bool | None, typer.Option(help="Make punctuation marks words of their own (bpe) (default: no).")
+        bool | None,
+        typer.Option(help=with_default("Split off punctuation marks (bpe).", "off"), rich_help_panel=VOCABULARY),
     ] = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
@@ -59,7 +68,7 @@ def train(
         maskwright tokenizer train --kind bpe --merges 500 -o tok/ books/ news.jsonl.xz
     """
     from ..core import storage
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
     options: dict[str, Any] = {
         "num_merges": merges,
@@ -72,8 +81,7 @@ def train(
     given = {name: value for name, value in options.items() if value is not None}
     with storage.new_folder(output) as folder:
         tokenizer = Tokenizer.train(corpus, kind, vocab_size, skip_bad_rows=skip_bad_rows, **given)
-        for name, data in tokenizer.files().items():
-            storage.write_bytes(folder / name, data)
+        tokenizer.write_to(folder)
     size, wanted = tokenizer.vocab_size, vocab_size
     if size < wanted and merges is None:
         progress.note(f"The corpus is too small for {wanted:,} tokens: the vocabulary has {size:,}.")
@@ -86,23 +94,23 @@ def train(
     progress.note(f'Try it: maskwright tokenizer encode {output} "some text"')
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def encode(
     tokenizer: TokenizerArgument,
-    text: Annotated[str, typer.Argument(help="The text.")],
-    pair: Annotated[str | None, typer.Argument(help="A second text, encoded as a pair with the first.")] = None,
-    max_length: Annotated[int | None, typer.Option(min=1, help="Cut to this many tokens.")] = None,
-    truncation: Annotated[Truncation, typer.Option(help="Which text gives way.")] = "longest_first",
-    stride: Annotated[int, typer.Option(min=0, help="Tokens that neighbouring windows share.")] = 0,
+    text: Annotated[str, typer.Argument(help="Text to encode.")],
+    pair: Annotated[str | None, typer.Argument(help="Second text of a pair.")] = None,
+    max_length: Annotated[int | None, typer.Option(min=1, help="Maximum sequence length in tokens.")] = None,
+    truncation: Annotated[Truncation, typer.Option(help="Truncation strategy for pairs.")] = "longest_first",
+    stride: Annotated[int, typer.Option(min=0, help="Overlap of adjacent windows, in tokens.")] = 0,
     marks: Annotated[
         Literal["right", "left"] | None,
-        typer.Option(help="Only show the pieces, with ## on the right or the left piece."),
+        typer.Option(help="Only show subword tokens, with ## on the right or the left part."),
     ] = None,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Show the tokens of a text, with their ids and where they stand in it.
+    """Encode a text: tokens, ids and character offsets.
 
     Examples:
 
@@ -112,8 +120,8 @@ def encode(
 
         maskwright tokenizer encode tok/ "taaaaasty laern" --marks left
     """
-    from ..text.notation import show_pieces
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.notation import format_subwords
+    from ..text.tokenizers.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
     encoding = loaded(text, pair, max_length=max_length, truncation=truncation, stride=stride)
@@ -126,7 +134,7 @@ def encode(
         "num_unknown": encoding.num_unknown,
     }
     if marks is not None:
-        pieces = show_pieces(loaded, loaded.encode_plain([text])[0], marks)
+        pieces = format_subwords(loaded, loaded.encode_plain([text])[0], marks)
         print_json(shown | {"pieces": pieces}) if json else print_text(pieces)
         return
     if json:
@@ -150,7 +158,7 @@ def encode(
         progress.note(f"Left out: {encoding.num_truncated} tokens; unknown: {encoding.num_unknown}.")
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def decode(
     tokenizer: TokenizerArgument,
     ids: Annotated[list[int], typer.Argument(help="Token ids.")],
@@ -159,7 +167,7 @@ def decode(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Turn ids back into text.
+    """Decode ids to text.
 
     Examples:
 
@@ -167,7 +175,7 @@ def decode(
 
         maskwright tokenizer decode tok/ 2 7 8 9 3 --keep-special --json
     """
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
     unknown = [id for id in ids if not 0 <= id < loaded.vocab_size]
@@ -177,20 +185,20 @@ def decode(
     print_json({"text": text}) if json else print_text(text)
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def explain(
     words: Annotated[str, typer.Option(help="Words with their counts.", metavar="WORD:COUNT,…")],
-    kind: Annotated[Literal["bpe", "wordpiece-score"], typer.Option(help="Which rule chooses merges.")] = "bpe",
+    kind: Annotated[Literal["bpe", "wordpiece-score"], typer.Option(help="Merge criterion.")] = "bpe",
     merges: Annotated[int | None, typer.Option(min=0, help="Stop after this many merges.")] = None,
     vocab_size: Annotated[int | None, typer.Option(min=1, help="Stop at this many symbols.")] = None,
     tie_break: TieBreakOption = None,
     encode: Annotated[str | None, typer.Option(help="Words to encode with the merges (bpe).", metavar="WORD,…")] = None,
-    candidates: Annotated[int, typer.Option(min=1, help="Pairs to show for each merge.")] = 5,
+    candidates: Annotated[int, typer.Option(min=1, help="Number of candidate pairs to show per merge.")] = 5,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Show every merge with the counts (or scores) that chose it and those that it changed.
+    """Show each merge with pair counts (or scores) before and after it.
 
     Examples:
 
@@ -200,7 +208,7 @@ def explain(
 
         maskwright tokenizer explain --kind wordpiece-score --words old:7,older:3,finest:9,lowest:4 --merges 3
     """
-    from ..text import explain as explaining
+    from ..text.tokenizers import explain as explaining
 
     counts = explaining.parse_words(words)
     explanation = explaining.explain(
@@ -221,18 +229,20 @@ def explain(
         print_text("\n" + "\n  -> ".join(" ".join(state) for state in states))
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 def compare(
     corpus: Annotated[list[str], typer.Argument(help="Text files, folders or patterns.")],
     vocab_size: Annotated[int, typer.Option(help="Vocabulary size of every kind.")] = 8000,
-    kind: Annotated[list[str] | None, typer.Option(help="Only these kinds (repeat it) (default: all).")] = None,
-    tokenizer: Annotated[list[Path] | None, typer.Option(help="Measure this one too (repeat it).")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Tokenizer kind to train. Repeatable.  \\[default: all]")
+    ] = None,
+    tokenizer: Annotated[list[Path] | None, typer.Option(help="Also measure this tokenizer. Repeatable.")] = None,
     skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Train every kind on one corpus and compare them on the tenth of it that is held out.
+    """Train every tokenizer kind on one corpus and compare them on a held-out tenth.
 
     Examples:
 
@@ -240,8 +250,8 @@ def compare(
 
         maskwright tokenizer compare corpus.txt --kind bpe --kind wordpiece --tokenizer tok/ --json
     """
-    from ..text.compare import compare as run
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.compare import compare as run
+    from ..text.tokenizers.tokenizer import Tokenizer
 
     comparison = run(
         corpus,

@@ -26,7 +26,7 @@ from .common import (
 from .using import MaxLengthOption, warn_of_cuts
 
 if TYPE_CHECKING:
-    from ..inference.translate import Translated, Translating
+    from ..inference.translate import TextTranslator, Translated
     from ..tasks.base import AnyRow
 
 STDIN = Path("-")
@@ -36,22 +36,26 @@ DRAWN = 50  # texts whose alignments are drawn
 
 
 def translate(
-    model: Annotated[str, typer.Argument(help="A translator: a folder of finetune translation, Marian or BART.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate.  [default: standard input]")] = None,
+    model: Annotated[
+        str,
+        typer.Argument(help="Translation model: a fine-tuned, Marian or BART folder, or a Hugging Face Hub model ID."),
+    ],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate.  \\[default: standard input]")] = None,
     input: Annotated[
         Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", help="Write translations to this file: lines, or .jsonl with scores.")
+        Path | None,
+        typer.Option("--output", help="Output file: text, one translation per line, or .jsonl with scores."),
     ] = None,
-    beam: Annotated[int, typer.Option("--beam", help="Translations followed at once; 1: greedy.")] = 5,
-    length_penalty: Annotated[float, typer.Option(help="Above 0 prefers long translations.")] = 1.0,
-    results: Annotated[int, typer.Option(help="Translations of each text, best first, with scores.")] = 1,
+    beam: Annotated[int, typer.Option("--beam", help="Beam size; 1 is greedy decoding.")] = 5,
+    length_penalty: Annotated[float, typer.Option(help="Length penalty; above 0 favors longer translations.")] = 1.0,
+    results: Annotated[int, typer.Option(help="Number of translations per text, with scores.")] = 1,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(help="Tokens of a translation, at most.  [default: 50 more than its source]", show_default=False),
+        typer.Option(help="Maximum tokens of a translation.  \\[default: 50 more than its source]", show_default=False),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="The language to write, of a model of several.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Target language of a multilingual model.")] = None,
     brackets: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +64,7 @@ def translate(
     ] = None,
     alignments: Annotated[
         Path | None,
-        typer.Option(help=f"Draw what each written word looked at: .svg, .png or .html, {DRAWN} texts at most."),
+        typer.Option(help=f"Write cross-attention alignments to .svg, .png or .html, for at most {DRAWN} texts."),
     ] = None,
     max_length: MaxLengthOption = None,
     seed: SeedOption = None,
@@ -72,7 +76,7 @@ def translate(
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Translate texts, one a line. With --json or --results also their scores.
+    """Translate texts. --json and --results add scores.
 
     Examples:
 
@@ -87,13 +91,13 @@ def translate(
         maskwright translate runs/t/model "Ein Hund läuft." --alignments dog.svg
     """
     if texts and input is not None:
-        raise ConfigError("Give either texts or --input FILE.")
+        raise ConfigError("Pass either texts or --input FILE.")
     if output is not None and json:
         raise ConfigError("--json prints; --output FILE.jsonl writes the same into a file.")
     if output is not None:
         _check_output(output, results)
     if alignments is not None:
-        from ..train.report.pictures import check_picture
+        from ..report.pictures import check_picture
 
         check_picture(alignments)
     from ..inference.translate import TranslationSettings
@@ -101,9 +105,9 @@ def translate(
     settings = TranslationSettings(beam, results, length_penalty, max_new_tokens, to, brackets)
     set_threads(threads)
     from ..api import open_translator
-    from ..tasks.alignments import check_attends
-    from ..tasks.examples import rows_of
-    from ..text.row_stream import RowStream
+    from ..tasks.rows.examples import rows_of
+    from ..tasks.translation.alignments import check_attends
+    from ..text.readers.row_stream import RowStream
 
     translator = open_translator(model, max_length=max_length, device=device, precision=precision)
     if alignments is not None:
@@ -154,7 +158,7 @@ class Faulty:
             yield row, own
 
     def tell(self) -> None:
-        """Say how many there were."""
+        """Reports the number of invalid results."""
         if self.count:
             from ..core.plural import plural
             from ..core.progress import warn
@@ -180,11 +184,11 @@ class Kept:
             yield row, own
 
 
-def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: Translating, model: str) -> None:
+def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: TextTranslator, model: str) -> None:
     """Draw sources with their translations; nothing where there is none. more: texts that are not drawn."""
     from ..core.progress import note, warn
-    from ..tasks.alignments import alignments
-    from ..train.alignments_page import write_alignments
+    from ..inference.alignments_page import write_alignments
+    from ..tasks.translation.alignments import alignments
 
     if not pairs:
         warn(f"There is no text, so {path} is not drawn.")
@@ -199,9 +203,9 @@ def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: Trans
 def _check_output(output: Path, results: int) -> None:
     """Raise ConfigError for a table, which lines are not, and for several results on a line."""
     if output.suffix in TABLES:
-        raise ConfigError(f"{output} would hold a translation a line, which is no table: name it .txt, or .jsonl.")
+        raise ConfigError(f"{output} would contain one translation per line, which is not a table: use .txt or .jsonl.")
     if results > 1 and output.suffix != JSONL:
-        raise ConfigError(f"{output} holds a translation a line; several with scores go into a .jsonl.")
+        raise ConfigError(f"{output} takes one translation per line: use .jsonl for several with scores.")
 
 
 def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path) -> None:
@@ -218,7 +222,7 @@ def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path) -> No
 
 
 def _line(text: str) -> str:
-    """A translation on one line, so that line n stays that of source n: a model that writes bytes may end one."""
+    """Returns a translation without line breaks, so that line n belongs to source n."""
     return re.sub(r"[\r\n]+", " ", text)
 
 

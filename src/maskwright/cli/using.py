@@ -1,4 +1,4 @@
-"""What the commands that use a model share: options, and reading texts from a file."""
+"""Options of the commands that run a model, and reading of their input files."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
 
     from ..models.model import Model
     from ..tasks.base import AnyRow, AnyTable
-    from ..text.encoding import TextCounts
-    from ..text.inputs import Text
-    from ..text.row_stream import RowStream
-    from ..text.tables import Row
+    from ..text.readers.inputs import Text
+    from ..text.readers.row_stream import RowStream
+    from ..text.readers.tables import Row
+    from ..text.tokenizers.encoding import TextCounts
 
 InputOption = Annotated[
-    Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+    Path | None, typer.Option("--input", help="Input file: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
 ]
 MaxLengthOption = Annotated[
     int | None,
-    typer.Option("--max-length", help="Tokens of a text, at most.  [default: as the folder says]", show_default=False),
+    typer.Option(
+        "--max-length", help="Maximum sequence length in tokens.  \\[default: the model's]", show_default=False
+    ),
 ]
 WindowOption = Annotated[
     int | None,
-    typer.Option(
-        "--max-length", help="Tokens that the model sees at once.  [default: as in training]", show_default=False
-    ),
+    typer.Option("--max-length", help="Context length in tokens.  \\[default: as in training]", show_default=False),
 ]
 BatchTokensOption = Annotated[
     int | None,
-    typer.Option("--batch-tokens", min=1, help="Tokens computed at once.  [default: by device]", show_default=False),
+    typer.Option("--batch-tokens", min=1, help="Maximum tokens per batch.  \\[default: by device]", show_default=False),
 ]
 CalibrateOption = Annotated[
     Path | None,
     typer.Option(
         "--calibrate-on",
-        help="With --precision int8: a file of typical texts.  [default: the first ones of --input]",
+        help="Calibration texts for --precision int8.  \\[default: first rows of --input]",
         show_default=False,
     ),
 ]
 
 
 def read_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> list[Row]:
-    """The texts, or pairs, of a file; bad rows that are left out are told."""
-    from ..text.tables import read_texts
+    """Reads the texts or pairs of a file, and warns of skipped rows."""
+    from ..text.readers.tables import read_texts
 
     table = read_texts(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
     warn_of_skipped(table)
@@ -59,18 +59,18 @@ def read_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = Fals
 
 
 def stream_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> RowStream:
-    """The same, read as they are needed; bad rows that are left out are to be told with `warn_of_skipped`."""
-    from ..text.row_stream import RowStream
+    """Streams the texts or pairs of a file. Call `warn_of_skipped` at the end."""
+    from ..text.readers.row_stream import RowStream
 
     return RowStream(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
 
 
 def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> Sequence[AnyRow] | RowStream:
-    """Sentences, questions or choices of a file that holds such, as a whole; or texts of any other, as needed."""
-    from ..text.choices import is_choices, read_choices
-    from ..text.sentiment_trees import is_treebank, read_treebank
-    from ..text.squad import is_questions, read_questions
-    from ..text.tagged import is_tagged, read_tagged
+    """Reads a file of tagged sentences, questions or choices; streams the texts of any other file."""
+    from ..text.readers.choices import is_choices, read_choices
+    from ..text.readers.sentiment_trees import is_treebank, read_treebank
+    from ..text.readers.squad import is_questions, read_questions
+    from ..text.readers.tagged import is_tagged, read_tagged
 
     roles = parse_columns(columns)
     table: AnyTable
@@ -89,19 +89,19 @@ def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = 
 
 
 def refuse_same_file(input: Path | None, output: Path | None) -> None:
-    """Raise ConfigError when the results would take the place of the texts they are made from."""
+    """Raise ConfigError when the output file is the input file."""
     if input is not None and output is not None and output.exists() and input.exists() and output.samefile(input):
         raise ConfigError(f"--output is the file that --input reads, {input}: choose another name for the results.")
 
 
 def warn_of_skipped(rows: AnyTable | RowStream) -> None:
-    """Tell how many bad rows were left out, after the last one was read."""
+    """Warn of skipped rows. Call it after the last row was read."""
     if rows.num_skipped:
         warn(f"{plural(rows.num_skipped, 'bad row is', 'bad rows are')} left out.")
 
 
 def warn_of_cuts(counts: TextCounts) -> None:
-    """Tell how many texts were too long for the model, and how many tokens its vocabulary does not have."""
+    """Report truncated texts and unknown tokens."""
     if counts.cut_texts or counts.all_unknown:
         warn(counts.note())
     elif counts.unknown_tokens:
@@ -111,7 +111,7 @@ def warn_of_cuts(counts: TextCounts) -> None:
 def calibration_texts(
     precision: str, calibrate_on: Path | None, rows: Sequence[AnyRow] | RowStream | None = None
 ) -> list[Text] | None:
-    """Texts that int8 is calibrated on: of a file, else the first of `rows`; None for another precision.
+    """Calibration texts for int8: of a file, else the first of `rows`; None for another precision.
 
     Raises ConfigError where there are none, or for a file with another precision.
     """
@@ -122,17 +122,17 @@ def calibration_texts(
     from itertools import islice
 
     from ..inference.calibration import CALIBRATION_TEXTS
-    from ..tasks.examples import content_of
+    from ..tasks.rows.examples import content_of
 
     source = rows if calibrate_on is None else read_any_rows(calibrate_on)
     if source is None or getattr(source, "num_rows", 0) is None:
-        raise ConfigError("--precision int8 needs typical texts here: give a file of them with --calibrate-on.")
+        raise ConfigError("--precision int8 needs calibration texts: pass a file with --calibrate-on.")
     found = islice(iter(source), CALIBRATION_TEXTS)
     return [content_of(row) for row in found]
 
 
 def tell_int8_loss(model: Model) -> None:
-    """Tell what int8 costs a model that runs in it."""
+    """Report the accuracy loss of int8."""
     from ..inference.calibration import loss_of
 
     loss = loss_of(model)

@@ -1,43 +1,36 @@
-"""`maskwright vectors`: static word vectors from raw text, as a model folder."""
+"""`maskwright vectors`: train static word embeddings (word2vec)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from .common import (
-    DebugFlag,
-    JsonFlag,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    print_json,
-    print_text,
-)
+from .common import DebugFlag, JsonFlag, QuietFlag, SeedOption, SkipBadRowsFlag, print_json, print_text
 
 
 def vectors(
     corpus: Annotated[list[str], typer.Argument(help="Text: files, folders or globs.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
-    method: Annotated[str, typer.Option(help="skip-gram guesses a word's neighbours, cbow the word from them.")] = (
-        "skip-gram"
-    ),
-    size: Annotated[int, typer.Option(min=1, help="Numbers of a vector.")] = 100,
-    window: Annotated[int, typer.Option(min=1, help="Words on either side, at most.")] = 5,
-    min_count: Annotated[int, typer.Option(min=1, help="Words that are rarer are unknown.")] = 2,
-    vocab_size: Annotated[int, typer.Option(min=16, help="Words, at most.")] = 30_000,
-    epochs: Annotated[int, typer.Option(min=1, help="Times that the text is read.")] = 5,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output model folder.")],
+    method: Annotated[
+        Literal["skip-gram", "cbow"],
+        typer.Option(help="Training objective: skip-gram or continuous bag of words (cbow)."),
+    ] = "skip-gram",
+    size: Annotated[int, typer.Option(min=1, help="Embedding dimensions.")] = 100,
+    window: Annotated[int, typer.Option(min=1, help="Maximum context words on each side.")] = 5,
+    min_count: Annotated[int, typer.Option(min=1, help="Minimum word frequency.")] = 2,
+    vocab_size: Annotated[int, typer.Option(min=16, help="Maximum vocabulary size.")] = 30_000,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of training epochs.")] = 5,
     lowercase: Annotated[bool, typer.Option(help="Ignore case and accents.")] = True,
     seed: SeedOption = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace the folder if it is there.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Replace an existing output folder.")] = False,
     skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """Train one vector for each word of your text (word2vec). The folder works wherever an encoder does.
+    """Train static word embeddings (word2vec). The output folder works like an encoder.
 
     Examples:
 
@@ -48,12 +41,12 @@ def vectors(
         maskwright vectors corpus.txt --min-count 1 --seed 3 -o vec/ --json
     """
     from ..core.plural import plural
-    from ..train.static_vectors import StaticConfig, train_static_vectors
+    from ..train.pretraining.static_embeddings import StaticConfig, train_static_vectors
 
     config = StaticConfig(
         tuple(corpus),
         output,
-        method,  # type: ignore[arg-type]  # checked there
+        method,
         size,
         window,
         min_count,

@@ -1,1 +1,1 @@
-"""Floor 0: errors, configuration, the registry, storage, randomness and progress. Imports no torch."""
+"""Errors, configuration, the registry, storage, random seeds and progress bars. Imports no torch."""

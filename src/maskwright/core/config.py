@@ -1,14 +1,14 @@
 """Configuration: frozen dataclasses, filled from a TOML file and then from overrides; unknown keys are errors.
 
-A config class checks its own values in `__post_init__`, first their types with `fit_types`, so one that exists is
-valid, whoever made it: a file, the command line or a caller in Python.
+A config class validates its values in `__post_init__`, types first (`fit_types`). Every instance is therefore valid,
+whether it comes from a file, the command line or Python code.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import numbers
+import re
 import tomllib
 import types
 import typing
@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from .errors import ConfigError
+from .registry import unknown_name
 from .storage import read_bytes
 
 Config = TypeVar("Config")
+MAX_TOML_LEVELS = 16  # nested tables and lists in a TOML file; our own files have three
+_LONG_KEY = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){32,}""", re.ASCII)
 _MISFIT = object()
-_CONVERTED: dict[Any, tuple[type, ...]] = {  # type of a setting -> what may be given for it
+_CONVERTED: dict[Any, tuple[type, ...]] = {  # declared type of a setting -> accepted types
     str: (str, Path),
     Path: (str, Path),
     float: (numbers.Real,),
@@ -30,9 +33,9 @@ _CONVERTED: dict[Any, tuple[type, ...]] = {  # type of a setting -> what may be 
 
 
 def load(cls: type[Config], path: Path | str | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
-    """Build `cls` from a TOML file (optional), then from `overrides` (None values are skipped).
+    """Builds `cls` from a TOML file (optional), then from `overrides` (None values are skipped).
 
-    An override that is a table changes the keys that it has and leaves the file's others.
+    An override that is a table replaces only its own keys in the file's table.
     """
     values = read_toml(path) if path is not None else {}
     for key, value in (overrides or {}).items():
@@ -44,15 +47,15 @@ def load(cls: type[Config], path: Path | str | None = None, overrides: Mapping[s
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:
-    """A TOML file as a dict. Raises ConfigError with the line when it does not parse."""
+    """Reads a TOML file. Raises ConfigError with the line if it does not parse, or if it is nested too deeply."""
     try:
-        return tomllib.loads(read_bytes(path, limit_bytes=1 << 20).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+        return _parse_toml(read_bytes(path, limit_bytes=1 << 20).decode("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} is not valid TOML: {str(error).rstrip('.')}.") from None
 
 
 def assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """`name=value` texts as a dict; a value is read as TOML, and taken as it stands where it is none.
+    """Parses `name=value` texts into a dict; a value that is not valid TOML is kept as a string.
 
     Raises ConfigError for a text without a name or without "=".
     """
@@ -61,23 +64,46 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         check(bool(sign and name.strip()), f"'{text}' sets nothing: write it as name=value, like positions=rotary.")
         try:
-            found[name.strip().replace("-", "_")] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+            found[name.strip().replace("-", "_")] = _parse_toml(f"value = {value}")["value"]
+        except ValueError:
             found[name.strip().replace("-", "_")] = value.strip()
     return found
 
 
+def _parse_toml(text: str) -> dict[str, Any]:
+    """Parses TOML. Raises ValueError if it does not parse, or is nested more than MAX_TOML_LEVELS deep.
+
+    Python's parser needs memory quadratic in the parts of a dotted key, and a stack frame or more per bracket.
+    """
+    too_deep = f"it is nested more than {MAX_TOML_LEVELS} levels deep"
+    if _LONG_KEY.search(text):
+        raise ValueError(too_deep)
+    try:
+        values = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(too_deep) from None
+    level: list[Any] = [values]
+    for _ in range(MAX_TOML_LEVELS):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, (dict, list))
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+    if level:
+        raise ValueError(too_deep)
+    return values
+
+
 def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the settings") -> Config:
-    """Build the dataclass `cls`; an unknown key or a value of the wrong type is a ConfigError."""
+    """Builds the dataclass `cls`; an unknown key or a value of the wrong type is a ConfigError."""
     fields = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     hints = typing.get_type_hints(cls)
     ready = {}
     for key, value in values.items():
         name = key.replace("-", "_")
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise ConfigError(f"Unknown setting '{key}' in {where}.{hint} Known: {', '.join(sorted(fields))}.")
+            raise ConfigError(unknown_name("setting", key, sorted(fields), where))
         ready[name] = _fit(name, value, hints[name])
     missing = [
         field.name
@@ -93,19 +119,19 @@ def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the se
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """The dataclass as plain values (paths as text), without the settings that are None."""
+    """Converts a dataclass to plain values (paths to strings), without the settings that are None."""
     return {key: value for key, value in _plain(dataclasses.asdict(config)).items() if value is not None}
 
 
 def to_toml(config: Any) -> str:
-    """The dataclass as TOML."""
+    """Serializes a dataclass as TOML."""
     import tomli_w
 
     return tomli_w.dumps(to_dict(config))
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The settings that differ, each as 'name (was X, now Y)'."""
+    """Lists the settings that differ, each as 'name (was X, now Y)'."""
     return [
         f"{key} (was {old.get(key)!r}, now {new.get(key)!r})"
         for key in sorted(old.keys() | new.keys())
@@ -114,9 +140,9 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def fit_types(config: Any) -> None:
-    """Bring every field of a frozen dataclass to the type it declares; for the head of `__post_init__`.
+    """Converts every field of a frozen dataclass to its declared type; call it first in `__post_init__`.
 
-    A path may be given as text, a list of texts as one text. Raises ConfigError for a setting that does not fit.
+    A path may be a string, and a list of strings a single string. Raises ConfigError for a value of the wrong type.
     """
     hints = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
@@ -124,34 +150,40 @@ def fit_types(config: Any) -> None:
 
 
 def check(condition: bool, message: str) -> None:
-    """Raise ConfigError(message) unless `condition` holds; for `__post_init__`."""
+    """Raises ConfigError(message) unless `condition` is true; for `__post_init__`."""
     if not condition:
         raise ConfigError(message)
 
 
+def check_name(setting: str, kind: str, name: str, known: Iterable[str]) -> None:
+    """Raises ConfigError with the closest known name unless `name` is known."""
+    known = list(known)
+    check(name in known, f"Setting '{setting}': {unknown_name(kind, name, known)}")
+
+
 def check_at_least(config: Any, least: float, *names: str) -> None:
-    """Raise ConfigError unless these settings, where they are given, are `least` or more."""
+    """Raises ConfigError unless each of these settings is None or at least `least`."""
     for name in names:
         value = getattr(config, name)
         check(value is None or value >= least, f"Setting '{name}' is {value}; it must be at least {least}.")
 
 
 def check_above_zero(config: Any, *names: str) -> None:
-    """Raise ConfigError unless these settings, where they are given, are above 0."""
+    """Raises ConfigError unless each of these settings is None or above 0."""
     for name in names:
         value = getattr(config, name)
         check(value is None or value > 0, f"Setting '{name}' is {value}; it must be above 0.")
 
 
 def check_not_negative(config: Any, *names: str) -> None:
-    """Raise ConfigError unless these settings, where they are given, are 0 or more."""
+    """Raises ConfigError unless each of these settings is None or at least 0."""
     for name in names:
         value = getattr(config, name)
         check(value is None or value >= 0, f"Setting '{name}' is {value}; it must not be negative.")
 
 
 def check_below_one(config: Any, *names: str) -> None:
-    """Raise ConfigError unless these settings, where they are given, are 0 or more and below 1."""
+    """Raises ConfigError unless each of these settings is None or in [0, 1)."""
     for name in names:
         value = getattr(config, name)
         check(value is None or 0 <= value < 1, f"Setting '{name}' is {value}; it must be in [0, 1).")
@@ -166,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fit(name: str, value: Any, hint: Any) -> Any:
-    """Bring `value` to the type that `hint` names, or raise ConfigError."""
+    """Converts `value` to the type `hint`, or raises ConfigError."""
     options = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
     for option in options:
         fitted = _fit_one(name, value, option)
@@ -183,7 +215,7 @@ def _fit(name: str, value: Any, hint: Any) -> Any:
 
 
 def _fit_one(name: str, value: Any, option: Any) -> Any:
-    """`value` as one of the types of a setting, or _MISFIT."""
+    """Converts `value` to one type of a setting; _MISFIT if it does not fit."""
     origin = typing.get_origin(option) or option
     if origin is Any or (value is None and option is type(None)):
         return value

@@ -1,4 +1,4 @@
-"""How many processor cores this process may use."""
+"""The number of CPU cores this process may use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on: fewer than the machine has where it was confined to some."""
-    ask = getattr(os, "sched_getaffinity", None)
-    return len(ask(0)) if ask is not None else os.cpu_count() or 1
+    """Returns the CPU cores this process may run on (its CPU affinity), at most those of the machine."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Progress of long jobs on standard error: what, how far, how fast, how long still. Standard output stays clean."""
+"""Progress of long jobs on standard error: description, amount, rate and time left. Standard output stays clean."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _quiet = False
 
 
 def set_quiet(quiet: bool) -> None:
-    """Silence notes and progress (warnings still come through)."""
+    """Turns notes and progress off (warnings are still printed)."""
     global _quiet
     _quiet = quiet
 
 
 @contextmanager
 def be_silent() -> Iterator[None]:
-    """No notes and no progress inside; what was set before comes back."""
+    """Turns notes and progress off inside the block and restores the previous setting."""
     before = _quiet
     set_quiet(True)
     try:
@@ -41,23 +41,23 @@ def be_silent() -> Iterator[None]:
 
 
 def console() -> Console:
-    """A console on the standard error of this moment (tests and notebooks replace it)."""
+    """Returns a console on the current standard error (tests and notebooks replace it)."""
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
 
 def note(message: str) -> None:
-    """Tell the user one fact, unless --quiet."""
+    """Prints a message to standard error, unless --quiet."""
     if not _quiet:
         console().print(message, markup=False)
 
 
 def warn(message: str) -> None:
-    """Tell the user something that they should not miss, even with --quiet."""
+    """Prints a warning to standard error, even with --quiet."""
     console().print(f"warning: {message}", style="yellow", markup=False)
 
 
 class Track:
-    """One long job. `update` takes the amount done so far and a few words on its state."""
+    """One long job. `update` takes the amount done so far and a short status text."""
 
     def __init__(
         self, description: str, total: float | None, unit: str, bar: Progress | None, begin: float = 0
@@ -67,7 +67,7 @@ class Track:
         self.task = bar.add_task(description, total=total, completed=int(begin), detail="") if bar is not None else None
 
     def update(self, done: float, detail: str = "") -> None:
-        """Show that `done` of `total` is done; without a terminal, print a line every ten seconds."""
+        """Updates the bar; without a terminal, prints a line every ten seconds."""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=done, detail=detail)
         elif not _quiet and time.monotonic() - self.last_line >= LOG_EVERY_SECONDS:
@@ -87,9 +87,9 @@ class Track:
 
 @contextmanager
 def track(description: str, total: float | None = None, unit: str = "items", begin: float = 0) -> Iterator[Track]:
-    """Show the progress of a job: a bar with rate and time left on a terminal, plain lines elsewhere.
+    """Shows the progress of a job: a bar with rate and time left on a terminal, plain lines elsewhere.
 
-    begin: what was done before, by an earlier start of the job; it does not count in the rate.
+    begin: amount done by an earlier start of the job; it is excluded from the rate.
     """
     if _quiet or not console().is_terminal:
         yield Track(description, total, unit, None, begin)

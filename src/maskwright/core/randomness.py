@@ -1,7 +1,7 @@
-"""Randomness by key: every draw comes from a generator named by (seed, purpose, place).
+"""Counter-based random numbers: each generator is keyed by (seed, purpose, position).
 
-There is no global generator to save or restore, so data order, masks and dropout are functions of the place in the
-run, and exact resume needs only that place.
+There is no global generator state to save: data order, masks and dropout are functions of the position in the run, and
+exact resume needs only that position.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 
 def derive_seed(seed: int, purpose: str, *place: int) -> int:
-    """A 63-bit seed for `purpose` at `place` (epoch, step, example, ...).
+    """Returns a 63-bit seed for `purpose` at `place` (epoch, step, example, ...).
 
-    Different purposes and places give unrelated seeds: the key is hashed (BLAKE2b), not added up.
+    Different purposes and positions give unrelated seeds: the key is hashed (BLAKE2b), not added up.
     """
     key = "/".join([str(int(seed)), purpose, *(str(int(number)) for number in place)])
     digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
@@ -22,5 +22,5 @@ def derive_seed(seed: int, purpose: str, *place: int) -> int:
 
 
 def generator(seed: int, purpose: str, *place: int) -> np.random.Generator:
-    """A numpy generator for `purpose` at `place`; the same key always gives the same stream."""
+    """Returns a numpy generator for `purpose` at `place`; the same key always gives the same stream."""
     return np.random.Generator(np.random.PCG64(derive_seed(seed, purpose, *place)))

@@ -1,7 +1,7 @@
-"""One table from names to `module:attribute`, resolved on use.
+"""Registry: names mapped to `module:attribute`, imported on first use.
 
-Lists and `--help` answer without importing what they list. Other packages add entries through entry points of the
-group `maskwright.<kind>`.
+Lists and `--help` do not import the entries. Other packages register entries as entry points of the group
+`maskwright.<kind>`.
 """
 
 from __future__ import annotations
@@ -13,34 +13,36 @@ from typing import Any
 
 from .errors import ConfigError
 
+NAMES_SHOWN = 20  # known names in an error message
+
 TABLE: dict[str, dict[str, str]] = {
     "tokenizer": {
-        "wordpiece": "maskwright.text.trainers.wordpiece:train_wordpiece",
-        "wordpiece-score": "maskwright.text.trainers.score:train_wordpiece_score",
-        "bpe": "maskwright.text.trainers.bpe:train_bpe",
-        "byte-bpe": "maskwright.text.trainers.byte_bpe:train_byte_bpe",
-        "word": "maskwright.text.trainers.whole:train_word",
-        "char": "maskwright.text.trainers.whole:train_char",
+        "wordpiece": "maskwright.text.tokenizers.trainers.wordpiece:train_wordpiece",
+        "wordpiece-score": "maskwright.text.tokenizers.trainers.score:train_wordpiece_score",
+        "bpe": "maskwright.text.tokenizers.trainers.bpe:train_bpe",
+        "byte-bpe": "maskwright.text.tokenizers.trainers.byte_bpe:train_byte_bpe",
+        "word": "maskwright.text.tokenizers.trainers.whole:train_word",
+        "char": "maskwright.text.tokenizers.trainers.whole:train_char",
     },
     "objective": {
-        "mlm": "maskwright.objectives.pretraining:MaskedLanguageModelling",
-        "mlm+nsp": "maskwright.objectives.pretraining:MaskedLanguageModellingAndNextSentence",
-        "mlm+sop": "maskwright.objectives.pretraining:MaskedLanguageModellingAndSentenceOrder",
+        "mlm": "maskwright.objectives.pretraining:MaskedLanguageModeling",
+        "mlm+nsp": "maskwright.objectives.pretraining:MaskedLanguageModelingAndNextSentence",
+        "mlm+sop": "maskwright.objectives.pretraining:MaskedLanguageModelingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
         "bilm": "maskwright.objectives.bidirectional:BidirectionalTokenPrediction",
         "denoise": "maskwright.objectives.denoising:Denoising",
     },
     "task": {
-        "classification": "maskwright.tasks.classification:Classification",
-        "regression": "maskwright.tasks.regression:Regression",
-        "tagging": "maskwright.tasks.tagging:Tagging",
-        "qa": "maskwright.tasks.qa:QuestionAnswering",
-        "anomaly": "maskwright.tasks.anomaly:Anomaly",
-        "choice": "maskwright.tasks.choice:Choice",
-        "similarity": "maskwright.tasks.similarity:Similarity",
-        "translation": "maskwright.tasks.translation:Translation",
-        "generation": "maskwright.tasks.generation:Generation",
+        "classification": "maskwright.tasks.classification.task:Classification",
+        "regression": "maskwright.tasks.regression.task:Regression",
+        "tagging": "maskwright.tasks.tagging.task:Tagging",
+        "qa": "maskwright.tasks.qa.task:QuestionAnswering",
+        "anomaly": "maskwright.tasks.anomaly.task:Anomaly",
+        "choice": "maskwright.tasks.choice.task:Choice",
+        "similarity": "maskwright.tasks.similarity.task:Similarity",
+        "translation": "maskwright.tasks.translation.task:Translation",
+        "generation": "maskwright.tasks.generation.task:Generation",
     },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
@@ -80,12 +82,12 @@ TABLE: dict[str, dict[str, str]] = {
 
 
 def names(kind: str) -> list[str]:
-    """All names of `kind`, our own first, then those of entry points."""
+    """Returns all names of `kind`, built-in ones first, then entry points."""
     return [*TABLE[kind], *(point.name for point in _entry_points(kind) if point.name not in TABLE[kind])]
 
 
 def resolve(kind: str, name: str) -> Any:
-    """The object behind `name`. Raises ConfigError naming the nearest known name."""
+    """Returns the object registered as `name`. Raises ConfigError with the closest known name."""
     if name in TABLE[kind]:
         module, attribute = TABLE[kind][name].split(":")
         return getattr(import_module(module), attribute)
@@ -95,13 +97,20 @@ def resolve(kind: str, name: str) -> Any:
     raise ConfigError(unknown_name(kind, name, names(kind)))
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name that is not known, with the nearest one."""
+def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") -> str:
+    """Returns the message for an unknown name, with the closest known one; where: the file or object that has it."""
     known = list(known)
+    near = nearest(name, known)
+    hint = f" Did you mean '{near}'?" if near else ""
+    more = f" and {len(known) - NAMES_SHOWN} more" if len(known) > NAMES_SHOWN else ""
+    return f"Unknown {kind} '{name}'{where and f' in {where}'}.{hint} Known: {', '.join(known[:NAMES_SHOWN])}{more}."
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known name closest to `name`, None if none is similar."""
     folded = {one.casefold(): one for one in known}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
-    return f"Unknown {kind} '{name}'.{hint} Known: {', '.join(known)}."
+    return folded[near[0]] if near else None
 
 
 def _entry_points(kind: str) -> metadata.EntryPoints:

@@ -1,8 +1,7 @@
-"""The only writer, and the only opener of foreign paths.
+"""Atomic writes and checked reads; all files are written here.
 
-What is written is complete or absent: a temporary sibling, fsync, rename, fsync of the parent. A folder carries a
-manifest with the size and SHA-256 of every file, written last, so that a flipped bit is found on load. Tests replace
-`fs` by one that fails at the n-th call.
+A write is complete or absent: temporary sibling, fsync, rename, fsync of the parent folder. The manifest of a folder,
+written last, has the size and SHA-256 of every file. Tests replace `fs` with one that fails at the n-th call.
 """
 
 from __future__ import annotations
@@ -12,27 +11,24 @@ import hashlib
 import json
 import os
 import shutil
-import socket
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from .errors import CorruptFileError, InputError, MissingFileError, RunError, StorageError
+from . import errors, locking
+from .errors import CorruptFileError, InputError, MaskwrightError, MissingFileError, RunError, StorageError
 
-try:
-    import fcntl
-except ImportError:  # Windows: the lock file is then advisory only
-    fcntl = None  # type: ignore[assignment]
-
+lock = locking.lock
 MANIFEST = "manifest.json"
+CHECKSUM = "sha256"  # key in a JSON object: checksum of its other entries
+FROM_COPY = "Restore it from a copy."
 JSON_LIMIT_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 
 
 class FileSystem:
-    """The five calls that change a disk, in one place so that a test can let any of them fail."""
+    """The five calls that change a disk, in one place so that a test can make any of them fail."""
 
     def open(self, path: Path, mode: str) -> IO[Any]:
         """Open a file."""
@@ -43,16 +39,16 @@ class FileSystem:
         handle.write(data)
 
     def sync(self, handle: IO[Any]) -> None:
-        """Bring a file's content to the disk."""
+        """Flush a file's content to the disk."""
         handle.flush()
         os.fsync(handle.fileno())
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give `source` the name `target`, replacing it in one step."""
+        """Rename `source` to `target` atomically, replacing it."""
         source.replace(target)
 
     def sync_folder(self, folder: Path) -> None:
-        """Bring a folder's entries to the disk."""
+        """Flush a folder's entries to the disk."""
         if os.name == "nt":
             return
         descriptor = os.open(folder, os.O_RDONLY)
@@ -68,19 +64,19 @@ fs = FileSystem()
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
-def write_bytes(path: Path | str, data: bytes) -> None:
-    """Write a file atomically: the old content stays until the new one is complete on disk."""
-    with open_new(path) as handle:
+def write_bytes(path: Path | str, data: bytes, *, private: bool = False) -> None:
+    """Writes a file atomically: the old content stays until the new one is complete. private: see `open_new`."""
+    with open_new(path, private=private) as handle:
         fs.write(handle, data)
 
 
-def write_text(path: Path | str, text: str) -> None:
-    """Write UTF-8 text atomically."""
-    write_bytes(path, text.encode("utf-8"))
+def write_text(path: Path | str, text: str, *, private: bool = False) -> None:
+    """Writes UTF-8 text atomically. private: see `open_new`."""
+    write_bytes(path, text.encode("utf-8"), private=private)
 
 
 def write_json(path: Path | str, value: Any) -> None:
-    """Write JSON atomically, indented, with a final newline; half of a surrogate pair (in a file name) is escaped."""
+    """Writes indented JSON atomically; an unpaired surrogate (in a file name) is escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
     try:
         data = text.encode("utf-8")
@@ -90,103 +86,166 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 @contextmanager
-def open_new(path: Path | str) -> Iterator[IO[bytes]]:
-    """A binary file to stream into; it appears under `path` only when the block ends well."""
+def open_new(path: Path | str, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """Opens a binary file for streaming; it appears as `path` only if the block succeeds.
+
+    Temporary files left by killed processes are removed. private: only the owner can read the file (0600) and list
+    its folder (0700); the folder's permissions are changed if needed.
+    """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     with _disk_errors(path):
-        try:
+        if private:
+            private_folder(path.parent)  # before there is a file that another user could open
+        else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with fs.open(temporary, "wb") as handle:
-                yield handle
-                fs.sync(handle)
-            fs.rename(temporary, path)
-            fs.sync_folder(path.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        locking.remove_stale(path)
+        for temporary in locking.temporaries(path):
+            try:
+                handle = fs.open(temporary, "xb")
+            except FileExistsError:  # another running process is writing it
+                continue
+            with locking.held(temporary):
+                try:
+                    with handle:
+                        if private:
+                            temporary.chmod(0o600)
+                        yield handle
+                        fs.sync(handle)
+                    fs.rename(temporary, path)
+                    fs.sync_folder(path.parent)
+                except BaseException:
+                    temporary.unlink(missing_ok=True)
+                    raise
+            return
+
+
+def private_folder(path: Path) -> None:
+    """Creates a folder that only its owner can open (0700); an existing one is changed."""
+    with _disk_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
 
 
 def refuse_existing(path: Path | str, *, replace: bool = False) -> None:
-    """Raise RunError unless a new folder may appear under `path`: nothing is there, or an empty folder.
+    """Raises RunError unless a new folder may be created at `path`: nothing or an empty folder is there.
 
-    With `replace`, a folder that `new_folder` wrote may be there too; anything else is never removed.
+    With `replace`, a folder written by `new_folder` may be there too; nothing else is ever removed.
     """
     path = Path(path)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not replace:
-        raise RunError(f"{path} exists already and is not empty: choose another output, or remove it first.")
+        raise RunError(f"{path} already exists and is not empty: choose another output, or remove it first.")
     if not (path / MANIFEST).is_file():
         raise RunError(
-            f"{path} is not replaced: it holds no {MANIFEST}, so it is something else. Choose another output."
+            f"{path} is not replaced: it contains no {MANIFEST}, so maskwright did not write it. Choose another output."
         )
 
 
 @contextmanager
 def new_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
-    """A folder to fill; it appears under `path`, with its manifest, only when the block ends well.
+    """Yields a folder to fill; it appears as `path`, with its manifest, only if the block succeeds.
 
-    With `replace`, a folder that this function wrote is moved away just before the new one is renamed, then removed;
-    anything else that is there is a RunError.
+    With `replace`, a folder written by this function is moved away just before the new one is renamed, then removed;
+    anything else at `path` is a RunError. Temporary folders left by killed processes are removed.
     """
     path = Path(path)
+    recover_folder(path)
     refuse_existing(path, replace=replace)
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    retired = path.with_name(f".{path.name}.old-{os.getpid()}")
+    retired = next(name for name in locking.temporaries(path, "old") if not name.exists())
     with _disk_errors(path):
+        temporary = _make_temporary(path)
+        with locking.held(temporary), locking.held(path):
+            try:
+                yield temporary
+                seal_folder(temporary)
+                if path.exists():
+                    fs.rename(path, retired)
+                fs.rename(temporary, path)
+                fs.sync_folder(path.parent)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                if retired.exists() and not path.exists():
+                    retired.replace(path)
+                raise
+            shutil.rmtree(retired, ignore_errors=True)
+
+
+def _make_temporary(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    locking.remove_stale(path)
+    for temporary in locking.temporaries(path):
         try:
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            yield temporary
-            seal_folder(temporary)
-            if path.exists():
-                fs.rename(path, retired)
-            fs.rename(temporary, path)
-            fs.sync_folder(path.parent)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            if retired.exists() and not path.exists():
-                retired.replace(path)
-            raise
-        shutil.rmtree(retired, ignore_errors=True)
+            temporary.mkdir()
+        except FileExistsError:
+            continue
+        return temporary
+    raise AssertionError("unreachable: the names are unlimited")
+
+
+def recover_folder(path: Path | str) -> None:
+    """Restores the complete folder that a killed process had moved away from `path`."""
+    path = Path(path)
+    if path.exists():
+        return
+    for retired in locking.unfinished(path):
+        if ".old-" not in retired.name:
+            continue
+        with locking.held(retired) as is_stale, suppress(MaskwrightError, OSError):
+            if is_stale and not path.exists():
+                verify_folder(retired)
+                retired.rename(path)
 
 
 def seal_folder(folder: Path) -> None:
-    """Sync every file of `folder` to disk and write its manifest (name, size, SHA-256), last of all."""
+    """Syncs every file of `folder` to disk and writes its manifest (name, size, SHA-256) last."""
     files = {}
-    for file in sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST):
-        with file.open("rb+") as handle:
+    for name in files_in(folder):
+        with (folder / name).open("rb+") as handle:
             fs.sync(handle)
-        files[file.relative_to(folder).as_posix()] = {"size": file.stat().st_size, "sha256": sha256(file)}
+        files[name] = {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
     write_json(folder / MANIFEST, {"files": files})
 
 
+def write_checked_json(path: Path | str, value: Mapping[str, Any]) -> None:
+    """Writes a JSON object with its own SHA-256, for a file that changes while its folder is in use."""
+    write_json(path, {**value, CHECKSUM: _json_sha256(value)})
+
+
+def _json_sha256(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def files_in(folder: Path) -> list[str]:
+    """Returns the relative paths of all files in a folder, recursively, without its manifest and hidden files."""
+    found = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file() and file != folder / MANIFEST)
+    return sorted(name.as_posix() for name in found if not any(part.startswith(".") for part in name.parts))
+
+
 def append_line(path: Path | str, line: str) -> None:
-    """Append one line to a log. A line that a crash cuts off is dropped when the log is next read."""
+    """Appends one line to a log. A reader drops a line truncated by a crash."""
     append_bytes(path, line.encode("utf-8") + b"\n")
 
 
 def append_bytes(path: Path | str, data: bytes) -> None:
-    """Append to a file, in one write. Whoever reads it must bear an end that a crash cut off."""
+    """Appends to a file in one write. A reader must tolerate an end truncated by a crash."""
     with _disk_errors(path), fs.open(Path(path), "ab") as handle:
         fs.write(handle, data)
 
 
 def remove_folder(path: Path | str) -> None:
-    """Remove a folder so that no half of it stays under its name: rename first, then delete."""
+    """Removes a folder by renaming and then deleting it, so a partial folder never has its name."""
     path = Path(path)
     if not path.exists():
         return
-    doomed = path.with_name(f".{path.name}.old-{os.getpid()}")
     with _disk_errors(path):
-        shutil.rmtree(doomed, ignore_errors=True)
+        doomed = next(name for name in locking.temporaries(path) if not name.exists())
         fs.rename(path, doomed)
         shutil.rmtree(doomed, ignore_errors=True)
 
 
 def remove_leftovers(folder: Path | str) -> None:
-    """Remove what killed writers left in and below `folder`. Call it only while holding the folder's lock."""
+    """Removes temporary files left by killed processes in `folder`, recursively. The caller must hold its lock."""
     for pattern in (".*.tmp-*", ".*.old-*"):
         for path in list(Path(folder).rglob(pattern)):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
@@ -196,121 +255,134 @@ def remove_leftovers(folder: Path | str) -> None:
 
 
 def read_bytes(path: Path | str, limit_bytes: int | None = None) -> bytes:
-    """The content of a file. Raises MissingFileError, or InputError beyond `limit_bytes`."""
+    """Reads a file. Raises MissingFileError, or InputError if it is larger than `limit_bytes`."""
     path = Path(path)
-    try:
+    with _read_errors(path):
         if limit_bytes is not None and path.stat().st_size > limit_bytes:
-            raise InputError(f"{path} has {path.stat().st_size:,} bytes; at most {limit_bytes:,} are read.")
+            raise InputError(f"{path} has {path.stat().st_size:,} bytes; the maximum is {limit_bytes:,}.")
         return path.read_bytes()
+
+
+@contextmanager
+def _read_errors(path: Path | str) -> Iterator[None]:
+    """Converts read errors to user errors."""
+    try:
+        yield
     except FileNotFoundError:
         raise MissingFileError(f"{path} does not exist.") from None
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise StorageError(f"{path} cannot be read: {errors.explain_os_error(error)}.") from error
 
 
-def read_json(path: Path | str, limit_bytes: int = JSON_LIMIT_BYTES) -> Any:
-    """A JSON file. Raises CorruptFileError when it does not parse."""
+def read_json(path: Path | str, limit_bytes: int = JSON_LIMIT_BYTES, fix: str = "Restore it from its source.") -> Any:
+    """Reads JSON. Raises CorruptFileError, whose last sentence is `fix`, if it does not parse."""
     data = read_bytes(path, limit_bytes)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"{path} is not valid JSON ({error}): restore it from its source.") from None
+        raise CorruptFileError(f"{path} is not valid JSON ({error}). {fix}") from None
+
+
+def read_checked_json(path: Path | str, fix: str = FROM_COPY, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
+    """Reads a file of `write_checked_json`. Raises CorruptFileError, whose last sentence is `fix`, if it changed."""
+    value = read_json(path, limit_bytes, fix)
+    recorded = value.pop(CHECKSUM, None) if isinstance(value, dict) else None
+    if recorded is None or recorded != _json_sha256(value):
+        raise CorruptFileError(f"{path} has changed since it was written (its SHA-256 differs). {fix}")
+    return dict(value)
 
 
 def sha256(path: Path | str) -> str:
-    """Hexadecimal SHA-256 of a file, read in chunks."""
+    """Returns the hexadecimal SHA-256 of a file, read in chunks."""
     digest = hashlib.sha256()
-    with Path(path).open("rb") as handle:
+    with _read_errors(path), Path(path).open("rb") as handle:
         while chunk := handle.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
 
 
-def verify_folder(folder: Path | str) -> bool:
-    """Check every file against the manifest. False when the folder has none.
-
-    Raises CorruptFileError naming the file that is missing, cut off or changed.
-    """
-    folder = Path(folder)
-    if not (folder / MANIFEST).is_file():
+def has_manifest(folder: Path | str) -> bool:
+    """Whether a folder has a maskwright manifest."""
+    path = Path(folder) / MANIFEST
+    if not path.is_file():
         return False
-    manifest = read_json(folder / MANIFEST)
-    files = manifest.get("files") if isinstance(manifest, dict) else None
+    content = read_json(path)
+    return isinstance(content, dict) and isinstance(content.get("files"), dict)
+
+
+def read_manifest(folder: Path | str, fix: str = FROM_COPY) -> dict[str, dict[str, Any]]:
+    """Reads the manifest of a folder: relative path -> {"size", "sha256"}.
+
+    Raises CorruptFileError, whose last sentence is `fix`, if it is missing or damaged.
+    """
+    path = Path(folder) / MANIFEST
+    if not path.is_file():
+        raise CorruptFileError(f"{path} is missing: without it, changed files cannot be detected. {fix}")
+    content = read_json(path, fix=fix)
+    files = content.get("files") if isinstance(content, dict) else None
     if not isinstance(files, dict):
-        raise CorruptFileError(f"{folder / MANIFEST} is not a manifest: restore the folder from a copy.")
+        raise CorruptFileError(f"{path} is not a manifest. {fix}")
     for name, facts in files.items():
-        path = inside(folder, name)
-        if not isinstance(facts, dict) or not isinstance(facts.get("size"), int) or "sha256" not in facts:
-            raise CorruptFileError(f"{folder / MANIFEST} says nothing of {name}: restore the folder from a copy.")
-        if not path.is_file():
-            raise CorruptFileError(f"{path} is missing: the folder's manifest names it. Restore it from a copy.")
-        size = path.stat().st_size
-        if size != facts["size"]:
-            raise CorruptFileError(
-                f"{path} has {size:,} bytes where its manifest says {facts['size']:,}: restore it from a copy."
-            )
-        if sha256(path) != facts["sha256"]:
-            raise CorruptFileError(
-                f"{path} has changed since it was written (its SHA-256 differs): restore it from a copy."
-            )
-    return True
+        if not isinstance(facts, dict) or type(facts.get("size")) is not int or "sha256" not in facts:
+            raise CorruptFileError(f"{path} records no size and SHA-256 of {name}. {fix}")
+    return files
 
 
-def inside(folder: Path | str, name: str) -> Path:
-    """`folder/name`, resolved. Raises InputError when it leads out of the folder."""
-    root = Path(folder).resolve()
-    path = root if "\0" in name else (root / name).resolve()
-    if "\0" in name or not path.is_relative_to(root):
-        raise InputError(f"'{name}' leads out of {folder}: only files inside the folder are read.")
-    return path
+def verify_folder(
+    folder: Path | str,
+    *,
+    names: Iterable[str] | None = None,
+    root: Path | None = None,
+    manifest_sha256: str | None = None,
+    fix: str = FROM_COPY,
+) -> None:
+    """Compares a folder with its manifest.
 
+    Args:
+        names: Check only these files, if the manifest records them.
+        root: Folder that links may point into (a download cache); default: the folder itself.
+        manifest_sha256: Checksum of the manifest, if another file records it.
 
-# -- one owner at a time -----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def lock(folder: Path | str) -> Iterator[None]:
-    """Hold `folder` for this process; another holder is a RunError that names it.
-
-    The kernel drops the lock when its process dies, however it dies, so a stale one cannot exist.
+    Raises CorruptFileError with the missing, truncated or changed file; its last sentence is `fix`.
     """
     folder = Path(folder)
-    with _disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / ".lock").open("a+")
-    with handle:
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                handle.seek(0)
-                holder = handle.read().strip() or "another process"
-                raise RunError(f"{folder} is in use by {holder}: wait for it, or choose another folder.") from None
-        handle.seek(0)
-        handle.truncate()
-        handle.write(f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
-        handle.flush()
-        yield
+    manifest = read_manifest(folder, fix)
+    if manifest_sha256 is not None and sha256(folder / MANIFEST) != manifest_sha256:
+        raise CorruptFileError(f"{folder / MANIFEST} has changed since it was written (its SHA-256 differs). {fix}")
+    for name in manifest if names is None else [name for name in names if name in manifest]:
+        problem = difference(inside(folder, name, root), manifest[name])
+        if problem:
+            raise CorruptFileError(f"{folder / name} {problem}. {fix}")
+
+
+def difference(path: Path, facts: Mapping[str, Any]) -> str:
+    """Returns how a file differs from its manifest entry; "" if it does not."""
+    if not path.is_file():
+        return f"is missing: {MANIFEST} records it"
+    size = path.stat().st_size
+    if size != facts["size"]:
+        return f"has {size:,} bytes; its manifest records {facts['size']:,}"
+    return "" if sha256(path) == facts["sha256"] else "has changed since it was written (its SHA-256 differs)"
+
+
+def inside(folder: Path | str, name: str, root: Path | None = None) -> Path:
+    """Returns `folder/name`, resolved. Raises InputError if it leads out of the folder, or links leave `root`."""
+    own = Path(folder).resolve()
+    lies_in = own if root is None else root.resolve()
+    path = own if "\0" in name else (own / name).resolve()
+    is_climbing = root is not None and ".." in Path(name).parts
+    if "\0" in name or is_climbing or not path.is_relative_to(lies_in):
+        raise InputError(f"'{name}' is outside {folder}: only files inside the folder are read.")
+    return path
 
 
 @contextmanager
 def _disk_errors(path: Path | str) -> Iterator[None]:
-    """Turn what the file system refuses into a sentence."""
+    """Converts file system errors to user errors."""
     try:
         yield
     except OSError as error:
         if isinstance(error, (StorageError, MissingFileError)):
             raise
-        advice = {
-            errno.ENOSPC: "free some space, or choose another disk",
-            errno.EDQUOT: "free some of your quota, or choose another disk",
-            errno.EACCES: "check the permissions of the folder",
-            errno.EROFS: "the disk is read-only; choose another one",
-            errno.ENOTDIR: "a part of the path is a file; choose another place",
-            errno.EEXIST: "a part of the path is a file; choose another place",
-            errno.EISDIR: "a folder has that name; choose another one",
-            errno.ENAMETOOLONG: "choose a shorter name",
-            errno.EFBIG: "the file is larger than the limit set for this process",
-        }.get(error.errno or 0, "check the disk")
-        reason = error.strerror or str(error)
-        raise StorageError(f"Cannot write {path}: {reason}; {advice}. What was there before is intact.") from error
+        before = "" if error.errno == errno.ENOENT else " Existing files are unchanged."
+        raise StorageError(f"Cannot write {path}: {errors.explain_os_error(error)}.{before}") from error

@@ -1,1 +1,1 @@
-"""Floor 2: the packed batch, token shards, and the order in which training sees them."""
+"""Data: packed batches, token shards, and corpus preparation."""

@@ -1,8 +1,8 @@
-"""The one batch type: sequences packed end to end, without padding.
+"""Packed batches: concatenated sequences without padding.
 
-Every linear layer, norm and loss runs on `[tokens, hidden]`; only attention asks where sequences begin and
-end. It works on runs: neighbours of equal length, which it can view as `[count, length, ...]` without mask,
-gather or copy. Sort by length (`order_by_length`) before packing and the runs are as long as they can be.
+Linear layers, norms and losses run on `[tokens, hidden]`; only attention depends on sequence boundaries. It works on
+runs of neighboring sequences of equal length, which are views `[count, length, ...]` without mask, gather or copy.
+Sorting by length (`order_by_length`) before packing gives the longest runs.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ import torch
 from torch import Tensor
 
 from ..nn.runs import Run
-from ..nn.varlen import Ends
+from ..nn.varlen import SequenceOffsets
 
 
 @dataclass(frozen=True)
 class Batch:
     """Packed sequences.
 
-    input_ids: int64 [tokens]; cu_seqlens: int32 [sequences + 1], where each sequence begins (and the end), on
-    the CPU; position_ids: int64 [tokens]; token_type_ids: int64 [tokens], or None where all are 0; places: int64
-    [tokens], where each token stands in its text, or None where that is its place in the sequence (it is not where
-    tokens before it were dropped); distances: for each sequence int64 [length, length], how far each key is from each
-    query, where something else than places says it (data/parses.py), or None; labels: what a loss needs, by name:
-        "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64 [labels] (their right ids),
-        "clm_positions" and "clm" the same, at the token before the one to guess;
-        "nsp" int64 [sequences] (0 = B follows A, 1 = B is random), "sequence" [sequences] or [sequences,
-        num_labels];
-    target: the texts that are written for these, in their order, or None.
+    Attributes:
+        input_ids: int64 [tokens].
+        cu_seqlens: int32 [sequences + 1] on the CPU, start of each sequence, and the end.
+        position_ids: int64 [tokens].
+        token_type_ids: int64 [tokens], None if all are 0.
+        labels: Labels of a loss by name: "mlm_positions" int64 [labels] (token indices in the pack) and "mlm" int64
+            [labels] (the original ids); "clm_positions" and "clm" the same, at the token before the target; "nsp" int64
+            [sequences] (0 = B follows A, 1 = B is random); "sequence" [sequences] or [sequences, num_labels].
+        places: int64 [tokens], position of each token in its text; None for contiguous tokens from 0.
+        distances: int64 [length, length] per sequence, from each query to each key, if they do not follow from
+            positions (data/parses.py), else None.
+        target: Target sequences of an encoder-decoder, in the same order, or None.
     """
 
     input_ids: Tensor
@@ -52,7 +54,7 @@ class Batch:
         token_types: Sequence[Sequence[int] | np.ndarray] | None = None,
         labels: Mapping[str, Tensor] | None = None,
     ) -> Batch:
-        """Pack `sequences` in the order given; positions count from 0 in each."""
+        """Packs `sequences` in the given order; positions count from 0 in each."""
         lengths = np.fromiter((len(sequence) for sequence in sequences), dtype=np.int32, count=len(sequences))
         cu_seqlens = np.zeros(len(lengths) + 1, dtype=np.int32)
         np.cumsum(lengths, out=cu_seqlens[1:])
@@ -68,17 +70,17 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in the pack."""
+        """Number of tokens in the pack."""
         return self.input_ids.shape[0]
 
     @property
     def num_all_tokens(self) -> int:
-        """The same with those of the target."""
+        """Number of tokens, including the target."""
         return self.num_tokens + (0 if self.target is None else self.target.num_tokens)
 
     @property
     def num_sequences(self) -> int:
-        """Sequences in the pack."""
+        """Number of sequences in the pack."""
         return self.cu_seqlens.shape[0] - 1
 
     def __len__(self) -> int:
@@ -86,18 +88,20 @@ class Batch:
 
     @cached_property
     def lengths(self) -> list[int]:
-        """Tokens of each sequence."""
+        """Number of tokens of each sequence."""
         return self.cu_seqlens.diff().tolist()
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """Neighbours of equal length, in order; empty sequences belong to no run."""
+        """Runs of neighboring sequences of equal length, in order; empty sequences are in no run."""
         return tuple(_runs(self.lengths))
 
     @cached_property
-    def ends(self) -> Ends:
-        """Where the sequences end, beside the tokens, for kernels that take a whole pack."""
-        return Ends(self.cu_seqlens.to(self.input_ids.device, non_blocking=True), max(self.lengths, default=0))
+    def ends(self) -> SequenceOffsets:
+        """Sequence offsets on the device of the tokens, for kernels that process a whole pack."""
+        return SequenceOffsets(
+            self.cu_seqlens.to(self.input_ids.device, non_blocking=True), max(self.lengths, default=0)
+        )
 
     @cached_property
     def first_tokens(self) -> Tensor:
@@ -110,13 +114,13 @@ class Batch:
         return self.cu_seqlens[1:].long().to(self.input_ids.device) - 1
 
     def with_labels(self, **labels: Tensor) -> Batch:
-        """The same pack with these labels added."""
+        """Returns the pack with these labels added."""
         return replace(self, labels={**self.labels, **labels})
 
     def to(self, device: torch.device | str) -> Batch:
-        """Move the tensors; `cu_seqlens` stays on the CPU, where attention plans its runs.
+        """Moves the tensors to a device; `cu_seqlens` stays on the CPU, where attention plans its runs.
 
-        To a GPU they go from page-locked memory, so that nobody waits for the copy.
+        Copies to a GPU use pinned memory and do not block.
         """
         is_gpu = torch.device(device).type == "cuda"
 
@@ -141,7 +145,7 @@ def order_by_length(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
 
 
 def chunks_by_tokens(order: Sequence[int] | np.ndarray, lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Cut `order` into chunks of at most `budget` tokens (a longer sequence stands alone)."""
+    """Splits `order` into chunks of at most `budget` tokens (a longer sequence gets its own chunk)."""
     chunk: list[int] = []
     tokens = 0
     for index in order:

@@ -1,8 +1,8 @@
-"""Which texts were seen before, for any number of texts in bounded memory.
+"""Detection of exact duplicate texts in bounded memory.
 
-Texts are known by their BLAKE2b-128 digests. The newest stay in a set; each full set becomes a sorted file,
-and a batch of digests is looked up in one file after the other. The files can be made again from the
-digests that the shards keep, so nothing here has to survive a crash.
+Texts are identified by their BLAKE2b-128 digests. Recent digests are in a set; each full set becomes a sorted file, and
+batches of digests are looked up in all files. The files can be rebuilt from the digests in the shards, so they need not
+survive a crash.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _HALF = np.dtype("<u8")
 
 
 def digest(sentences: tuple[str, ...]) -> tuple[bytes, int]:
-    """The digest of a document (its sentences, a line each) and its size in UTF-8 bytes."""
+    """Returns the digest of a document (one sentence per line) and its size in UTF-8 bytes."""
     data = "\n".join(sentences).encode("utf-8")
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest(), len(data)
 
 
 class SeenDigests:
-    """A growing set of digests, of which at most `run_size` are in memory; folder: where the sorted files go."""
+    """A growing set of digests with at most `run_size` in memory; folder: location of the sorted files."""
 
     def __init__(self, folder: Path, run_size: int = RUN_SIZE) -> None:
         self.folder, self.run_size = folder, run_size
@@ -35,7 +35,7 @@ class SeenDigests:
         self.runs: list[Path] = []
 
     def add(self, digests: list[bytes]) -> list[bool]:
-        """Add digests; for each, whether it was new (neither seen before nor earlier in the list)."""
+        """Adds digests; returns for each whether it is new (neither added before nor earlier in the list)."""
         known = self._in_runs(digests)
         fresh = []
         for value, is_known in zip(digests, known, strict=True):
@@ -48,7 +48,7 @@ class SeenDigests:
         return fresh
 
     def restore(self, digests: bytes) -> None:
-        """Add digests that are known to be new, end to end."""
+        """Adds new digests, concatenated."""
         for start in range(0, len(digests), DIGEST_BYTES):
             self.recent.add(digests[start : start + DIGEST_BYTES])
         if len(self.recent) >= self.run_size:
@@ -57,8 +57,8 @@ class SeenDigests:
     def _in_runs(self, digests: list[bytes]) -> list[bool]:
         known = np.zeros(len(digests), dtype=bool)
         wanted = _halves(b"".join(digests))
-        order = np.argsort(wanted[0])  # neighbours in a file are looked up together
-        for path in self.runs:  # one map at a time, so that resident memory stays that of one file
+        order = np.argsort(wanted[0])  # sorted look-ups access a file sequentially
+        for path in self.runs:  # one memory map at a time limits resident memory to one file
             ordered = np.memmap(path, _HALF, mode="r").view(np.ndarray).reshape(2, -1)
             known[order] |= _contains(ordered, wanted[:, order])
         return known.tolist()
@@ -72,17 +72,17 @@ class SeenDigests:
 
 
 def _halves(data: bytes) -> np.ndarray:
-    """Digests end to end as uint64 [2, digests]: the first eight bytes of each, then the last eight."""
+    """Splits concatenated digests into uint64 [2, digests]: the first eight bytes of each, then the last eight."""
     return np.frombuffer(data, dtype=_HALF).reshape(-1, 2).T
 
 
 def _contains(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Which digests of `wanted` stand in `ordered`, which is sorted by first half, then by second: bool [wanted]."""
+    """Which digests of `wanted` are in `ordered`, which is sorted by first half, then by second: bool [wanted]."""
     first, second = ordered
     place = np.searchsorted(first, wanted[0])
     hit = np.zeros(wanted.shape[1], dtype=bool)
     same_half = first[np.minimum(place, len(first) - 1)] == wanted[0]
-    for index in np.flatnonzero(same_half):  # nearly all of these are real duplicates
+    for index in np.flatnonzero(same_half):  # nearly all of these are true duplicates
         end = np.searchsorted(first, wanted[0, index], side="right")
         hit[index] = wanted[1, index] in second[place[index] : end]
     return hit

@@ -1,4 +1,4 @@
-"""Texts that are small enough to be held: documents as objectives and the stream of examples take them, no files."""
+"""Tokenized documents in memory, with the interface of token shards."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 
 class PlainTokenizer(Protocol):
-    """What is asked of a tokenizer (text.tokenizer.Tokenizer)."""
+    """The tokenizer method used here (text.tokenizer.Tokenizer)."""
 
     def encode_plain(self, texts: Sequence[str]) -> list[list[int]]: ...
 
 
 class TextsInMemory:
-    """Documents as token ids, with the questions that token shards answer (data/shards.py).
+    """Tokenized documents with the interface of token shards (data/shards.py).
 
-    documents: for each its sentences, each int64 [tokens].
+    documents: the sentences of each, each int64 [tokens].
     """
 
     def __init__(self, documents: Sequence[Sequence[Sequence[int]]]) -> None:
@@ -26,7 +26,7 @@ class TextsInMemory:
 
     @classmethod
     def encode(cls, documents: Sequence[Sequence[str]], tokenizer: PlainTokenizer) -> TextsInMemory:
-        """From the sentences of each document as text."""
+        """Tokenizes the sentences of each document."""
         return cls([tokenizer.encode_plain(list(document)) for document in documents])
 
     def __len__(self) -> int:
@@ -37,9 +37,9 @@ class TextsInMemory:
         return self._tokens[document]
 
     def sentence_lengths_of(self, document: int) -> np.ndarray:
-        """Tokens of each sentence of a document: int64 [sentences]."""
+        """Number of tokens of each sentence of a document: int64 [sentences]."""
         return self._sentences[document]
 
     def document_lengths(self) -> np.ndarray:
-        """Tokens of every document: int64 [documents]."""
+        """Number of tokens of every document: int64 [documents]."""
         return np.array([len(tokens) for tokens in self._tokens], dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Distances in a dependency tree instead of in the text (after Wang et al. 2019), from a file of parses.
+"""Dependency tree distances as relative positions (after Wang et al. 2019), from CoNLL-U files.
 
-Two words are as far apart as there are arcs on the way between them, negative where the key stands to the left. A
-network with `positions` "relative_key" or its like takes them in place of linear distances.
+The distance of two words is the number of arcs between them, negative if the key is on the left. Networks with
+`positions` "relative_key" and its variants use it instead of linear distances.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..text.encoding import Encoding
-from ..text.files import read_lines
-from ..text.tokenizer import Tokenizer
+from ..text.formats.files import read_lines
+from ..text.tokenizers.encoding import Encoding
+from ..text.tokenizers.tokenizer import Tokenizer
 from .batch import Batch
 
-FAR = 1 << 20  # between a special token, which stands in no tree, and any other: beyond every distance that is learned
+FAR = 1 << 20  # distance of special tokens, which are not in the tree: beyond every learned distance
 _FORM, _HEAD, _COLUMNS = 1, 6, 10
 
 
 class Parse(NamedTuple):
-    """A sentence: its words, and for each the number of its head, from 1; 0 is the root's."""
+    """A sentence: its words, and the number of each word's head, from 1; 0 for the root."""
 
     words: list[str]
     heads: list[int]
 
 
 def read_parses(path: str | Path) -> Iterator[Parse]:
-    """The sentences of a CoNLL-U file, packed or not; spans of words and empty words are passed over.
+    """Yields the sentences of a CoNLL-U file, which may be compressed; multiword and empty tokens are skipped.
 
-    Raises InputError naming the line that is no word of a parse, or that ends a sentence which is no tree.
+    Raises InputError with the line that is not a word, or that ends a sentence without a valid tree.
     """
     for is_blank, lines in groupby(read_lines(path), key=lambda line: not (line.fault or line.text.strip())):
         parse = Parse([], [])
@@ -45,10 +45,10 @@ def read_parses(path: str | Path) -> Iterator[Parse]:
             if not line.fault and line.text.startswith("#"):
                 continue
             if line.fault or len(cells) != _COLUMNS:
-                raise InputError(f"{path}:{line.number}: {line.fault or 'no ten columns of CoNLL-U'}.")
-            if cells[0].isdecimal():  # not 3-4 and 8.1, which stand for others
+                raise InputError(f"{path}:{line.number}: {line.fault or 'expected the ten columns of CoNLL-U'}.")
+            if cells[0].isdecimal():  # skip multiword tokens (3-4) and empty nodes (8.1)
                 if not cells[_HEAD].isdecimal():
-                    raise InputError(f"{path}:{line.number}: the head is '{cells[_HEAD]}', and no number.")
+                    raise InputError(f"{path}:{line.number}: the head '{cells[_HEAD]}' is not a number.")
                 parse.words.append(cells[_FORM])
                 parse.heads.append(int(cells[_HEAD]))
         if parse.words:
@@ -60,30 +60,30 @@ def read_parses(path: str | Path) -> Iterator[Parse]:
 
 
 def tree_distances(heads: Sequence[int]) -> np.ndarray:
-    """Arcs between each two words, negative where the second stands to the left: int64 [words, words].
+    """Returns the number of arcs between words, negative if the second is on the left: int64 [words, words].
 
-    heads: as in `Parse`. Raises ValueError when they make no tree with one root.
+    heads: see `Parse`. Raises ValueError if they are not a tree with one root.
     """
     under: list[list[int]] = [[] for _ in range(max([len(heads), *heads]) + 1)]
     for word, head in enumerate(heads):
         under[head].append(word)
     arcs = np.zeros((len(heads), len(heads)), dtype=np.int64)
     reached = list(under[0])
-    for word in reached:  # grows while it is walked: heads come before what hangs on them
+    for word in reached:  # extended in the loop: heads come before their dependents
         for child in under[word + 1]:
             arcs[child, reached] = arcs[reached, child] = arcs[word, reached] + 1
             arcs[child, child] = 0
             reached.append(child)
     if len(under[0]) != 1 or len(reached) != len(heads):
-        raise ValueError("the heads make no tree with one root")
+        raise ValueError("the heads are not a tree with one root")
     place = np.arange(len(heads))
     return arcs * np.sign(place - place[:, None])
 
 
 def parsed_batch(tokenizer: Tokenizer, parses: Sequence[Parse], max_length: int | None = None) -> Batch:
-    """A pack of the sentences, words joined with spaces, whose tokens are as far apart as their words in the tree.
+    """Packs the sentences, words joined with spaces, with the tree distances of their tokens.
 
-    max_length: tokens of a sentence, special ones included; what is beyond is cut.
+    max_length: maximum tokens of a sentence, including special tokens; longer ones are truncated.
     """
     encodings = tokenizer.encode_batch([" ".join(parse.words) for parse in parses], max_length)
     batch = Batch.from_sequences([encoding.ids for encoding in encodings])
@@ -91,8 +91,8 @@ def parsed_batch(tokenizer: Tokenizer, parses: Sequence[Parse], max_length: int 
 
 
 def _token_distances(parse: Parse, encoding: Encoding) -> Tensor:
-    """From words to tokens: int64 [tokens, tokens]. Pieces of one word are 0 apart."""
-    # A word begins with the space before it, because some pieces do.
+    """Expands word distances to tokens: int64 [tokens, tokens]. Subword tokens of one word have distance 0."""
+    # A word starts at the space before it, because some tokens include it.
     starts = np.cumsum([0, *(len(word) + 1 for word in parse.words[:-1])]) - 1
     words = np.searchsorted(starts, [end - 1 for _, end in encoding.offsets], side="right") - 1
     distances = tree_distances(parse.heads)[np.ix_(words, words)]

@@ -1,9 +1,8 @@
-"""From text to token shards, resumable: a killed preparation goes on behind its last finished shard.
+"""Prepares a corpus: tokenizes text into shards. An interrupted preparation resumes after its last finished shard.
 
-Documents are read in order, exact duplicates dropped, the rest tokenised in batches, several at a time,
-while the next ones are read; they are written in the order of the text. Every shard knows the place in the
-corpus behind its last document, so a resumed preparation ends with the same bytes as one that was never
-interrupted. `shards.json` is written last: a folder has it when all is well, and no other state matters.
+Documents are read in order, exact duplicates are removed, and the others are tokenized in parallel batches and written
+in their original order. Every shard records the corpus position after its last document, so a resumed preparation
+produces the same bytes as an uninterrupted one. `shards.json` is written last: a folder with it is complete.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from ..core.config import differences
 from ..core.cores import usable_cores
 from ..core.errors import CorruptFileError, InputError, RunError
 from ..core.progress import Track, note, track
-from ..text.corpus import Source, corpus_files, file_size
-from ..text.files import HUB, STDIN
+from ..text.formats.files import HUB, STDIN
+from ..text.readers.corpus import Source, corpus_files, file_size
 from .duplicates import SeenDigests
 from .reading import Batch, Reader
 from .shard_writer import ShardWriter, read_state, seal
-from .shards import FACTS, UNFINISHED, PlainTokenizer, TokenShards, shard_name, tokenizer_sha256
+from .shards import FACTS, UNFINISHED, PlainTokenizer, TokenShards, read_facts, shard_name, tokenizer_sha256
 
 SHARD_TOKENS = 1 << 24
-MOST_WORKERS = 8  # one thread reads, and does not feed more
+MOST_WORKERS = 8  # a single reader thread cannot feed more
 _WORK = "work"
 
 
@@ -46,15 +45,18 @@ def prepare(
     joint: str = "",
     restart: bool = False,
 ) -> TokenShards:
-    """Tokenise a corpus into `folder`, or go on with what an interrupted call left there, or just open it.
+    """Tokenizes a corpus into `folder`; resumes an interrupted call, or opens a finished one.
 
-    sources, text_field, split_lines: as in `text.corpus.read_documents`; keep_duplicates: keep documents
-    whose text was there before; skip_bad_rows: leave bad rows out instead of raising RowErrors at the end;
-    shard_tokens: a shard is closed by the document that fills it to this size; joint: what stands between the sentences
-    of a document, for tokenizers that keep white space; restart: discard what is there.
+    Args:
+        sources, text_field, split_lines: See `text.readers.corpus.read_documents`.
+        keep_duplicates: Keep exact duplicates of documents.
+        skip_bad_rows: Skip invalid rows instead of raising RowErrors at the end.
+        shard_tokens: A shard ends with the document that reaches this size.
+        joint: Separator between the sentences of a document, for tokenizers that preserve whitespace.
+        restart: Discard existing results.
 
-    Raises RunError when the folder holds a preparation of other text or with other settings, and what
-    `read_documents` raises. An unfinished one of other text is discarded, and a note says so.
+    Raises RunError if the folder contains a preparation of other text or settings, and the errors of `read_documents`.
+    An unfinished preparation of other text is discarded, with a note.
     """
     names = corpus_files(sources)
     folder = Path(folder)
@@ -70,7 +72,7 @@ def prepare(
         recipe = {
             "tokenizer_sha256": tokenizer_sha256(tokenizer),
             "settings": settings,
-            "sources": [_identity(name) for name in names],
+            "sources": [identity(name) for name in names],
         }
         if restart:
             _discard(folder)
@@ -83,23 +85,23 @@ def prepare(
     return TokenShards.open(folder, tokenizer, verify=False)
 
 
-def _identity(name: str) -> dict[str, Any]:
-    """What tells whether a source is the one of before; of a pipe, which is read once, only the name is known."""
+def identity(name: str) -> dict[str, Any]:
+    """Identifies a source; a pipe, which can be read only once, is identified by name."""
     if name == STDIN or name.startswith(HUB) or not Path(name).is_file():
         return {"name": name}
     return {"name": name, "bytes": Path(name).stat().st_size, "sha256": storage.sha256(name)}
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    """In words, in what `new` differs from the recipe `old`; a file is known by its content, not by its name."""
+    """Describes how `new` differs from the recipe `old`; files are identified by content, not name."""
     if old["tokenizer_sha256"] != new["tokenizer_sha256"]:
-        return "the tokenizer is another one"
+        return "the tokenizer differs"
     changed = differences(old["settings"], new["settings"])
     if changed:
         return ", ".join(changed)
     before, after = ([source.get("sha256", source["name"]) for source in recipe["sources"]] for recipe in (old, new))
     if len(before) != len(after):
-        return f"the corpus has {len(after)} files where it had {len(before)}"
+        return f"the corpus has {len(after)} files, previously {len(before)}"
     for number, (one, other) in enumerate(zip(before, after, strict=True)):
         if one != other:
             return f"{new['sources'][number]['name']} has changed"
@@ -107,27 +109,30 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
 
 
 def _check_finished(folder: Path, recipe: dict[str, Any]) -> None:
-    difference = _difference(storage.read_json(folder / FACTS), recipe)
+    difference = _difference(read_facts(folder), recipe)
     if difference is not None:
         raise RunError(
-            f"{folder} holds a corpus that was prepared otherwise: {difference}. Choose another folder, or start over."
+            f"{folder} contains a corpus prepared differently: {difference}. Choose another folder, or restart."
         )
 
 
 def _begin(folder: Path, recipe: dict[str, Any], names: list[str]) -> None:
-    """Leave in `folder` only what an interrupted preparation by the same recipe wrote."""
+    """Keeps in `folder` only the results of an interrupted preparation with the same recipe."""
     path = folder / UNFINISHED
     if path.is_file():
-        difference = _difference(storage.read_json(path), recipe)
+        try:
+            difference = _difference(storage.read_checked_json(path), recipe)
+        except CorruptFileError as error:
+            difference = str(error)
         pipes = [name for name in names if name == STDIN or not (name.startswith(HUB) or Path(name).is_file())]
         if difference is None and pipes:
             shown = "standard input" if pipes[0] == STDIN else pipes[0]
             difference = f"{shown} cannot be read twice"
         if difference is None:
             return
-        note(f"The unfinished preparation in {folder} is started over: {difference}.")
+        note(f"Restarting the unfinished preparation in {folder}: {difference}.")
     _discard(folder)
-    storage.write_json(path, recipe)
+    storage.write_checked_json(path, recipe)
 
 
 def _discard(folder: Path) -> None:
@@ -162,13 +167,13 @@ class _Preparation:
         self._resume(seen)
 
     def _resume(self, seen: SeenDigests | None) -> None:
-        """Take up the finished shards; one that is damaged, and those behind it, are made again."""
+        """Loads the finished shards; a damaged one and those after it are rebuilt."""
         while (path := self.folder / shard_name(len(self.writer.finished))).is_dir():
             try:
                 storage.verify_folder(path)
                 state = read_state(path)
             except CorruptFileError as error:
-                note(f"{error} It is made again, and so are those behind it.")
+                note(f"{error} Rebuilding this shard and those after it.")
                 break
             if seen is not None:
                 seen.restore((path / "digests.bin").read_bytes())
@@ -179,28 +184,28 @@ class _Preparation:
                 storage.remove_folder(path)
         if count:
             self.reader.go_to(self.writer.finished[-1]["next"])
-            note(f"Going on with the preparation behind {count} finished shards.")
+            note(f"Resuming the preparation after {count} finished shards.")
 
     def run(self) -> None:
-        """Read, tokenise and write until the corpus ends; then seal the folder."""
+        """Reads, tokenizes and writes the whole corpus, then finalizes the folder."""
         megabytes = sum(map(file_size, self.reader.names)) / 1e6 or None
         workers = min(usable_cores(), MOST_WORKERS)
         waiting: deque[tuple[Batch, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
         with track("Preparing the corpus", megabytes, "MB") as progress, ThreadPoolExecutor(workers) as pool:
             for batch in self.reader.batches():
                 waiting.append((batch, pool.submit(self._encode, batch)))
-                if len(waiting) > workers:  # this many batches are in memory, whatever the size of the corpus
+                if len(waiting) > workers:  # limits the batches in memory
                     self._write(*waiting.popleft(), progress)
             while waiting:
                 self._write(*waiting.popleft(), progress)
         self.reader.finish(self.skip_bad_rows)
         self.writer.close_last()
         if not self.writer.finished:
-            raise InputError("The corpus holds no text that gives a token: there is nothing to prepare.")
+            raise InputError("The corpus contains no text with tokens: there is nothing to prepare.")
         seal(self.folder, self.writer, self.tokenizer, self.recipe, self.reader)
 
     def _encode(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """All tokens of a batch [tokens], and the number of tokens of each sentence, int64 [sentences]."""
+        """Returns all tokens of a batch [tokens], and the number of tokens per sentence, int64 [sentences]."""
         ids = self.tokenizer.encode_plain(joined(batch, self.recipe["settings"].get("joint", "")))
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         tokens = np.fromiter(chain.from_iterable(ids), dtype=self.writer.dtype, count=int(lengths.sum()))
@@ -213,7 +218,7 @@ class _Preparation:
 
 
 def joined(batch: Batch, joint: str) -> list[str]:
-    """The sentences of a batch, those that follow another of their document with `joint` before them."""
+    """Returns the sentences of a batch, with `joint` before all but the first of each document."""
     if not joint:
         return batch.sentences
     is_first = np.zeros(len(batch.sentences), dtype=bool)

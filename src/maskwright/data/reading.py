@@ -1,4 +1,4 @@
-"""The reading half of a preparation: batches of documents that were not seen before, and where each stands."""
+"""Reads batches of new documents for a preparation, with their positions in the corpus."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.errors import RowError
-from ..text.corpus import CorpusFacts, Document, finish, read_file
+from ..text.readers.corpus import CorpusFacts, Document, finish, read_file
 from .duplicates import SeenDigests, digest
 
-# So much is tokenised at a time: the tokenizer is slower for larger pieces, whose tokens leave the cache.
+# Characters tokenized at a time: larger texts are slower, because their tokens exceed the CPU cache.
 BATCH_CHARACTERS = 1 << 19
 BATCH_DOCUMENTS = 1 << 13
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place in a corpus: before document `document` of file `file`; before: the facts when that file began."""
+class CorpusPosition:
+    """A position in a corpus: before document `document` of `file`; before: the counts at the start of the file."""
 
     file: int
     document: int
     before: CorpusFacts
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Converts to plain values."""
         return {"file": self.file, "document": self.document, "before": asdict(self.before)}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Place:
-        """From `to_dict`."""
+    def from_dict(cls, values: dict[str, Any]) -> CorpusPosition:
+        """Restores from `to_dict`."""
         before = dict(values["before"])
         bad_rows = [RowError(**row) for row in before.pop("bad_rows")]
         return cls(values["file"], values["document"], CorpusFacts(**before, bad_rows=bad_rows))
@@ -37,11 +37,11 @@ class Place:
 
 @dataclass
 class Batch:
-    """Documents to tokenise.
+    """Documents to tokenize.
 
-    sentences: of all documents, one after the other; sizes: sentences of each document; digests: of each
-    document, end to end (empty where duplicates are kept); text_bytes, duplicates: of each document, its
-    UTF-8 size and how many duplicates were dropped just before it; places: behind each document.
+    sentences: of all documents, concatenated; sizes: sentences per document; digests: per document, concatenated (empty
+    if duplicates are kept); text_bytes, duplicates: per document, its UTF-8 size and the number of duplicates removed
+    just before it; places: position after each document.
     """
 
     sentences: list[str] = field(default_factory=list)
@@ -49,26 +49,26 @@ class Batch:
     digests: list[bytes] = field(default_factory=list)
     text_bytes: list[int] = field(default_factory=list)
     duplicates: list[int] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    places: list[CorpusPosition] = field(default_factory=list)
 
 
 class Reader:
-    """Reads a corpus from a place on; seen: knows the documents before it (None: duplicates are kept)."""
+    """Reads a corpus from a position; seen: digests of the documents before it (None: keep duplicates)."""
 
     def __init__(self, names: list[str], text_field: str, split_lines: bool, seen: SeenDigests | None) -> None:
         self.names, self.text_field, self.split_lines, self.seen = names, text_field, split_lines, seen
         self.facts = CorpusFacts()
         self.trailing_duplicates = 0
-        self.start = Place(0, 0, CorpusFacts())
+        self.start = CorpusPosition(0, 0, CorpusFacts())
 
     def go_to(self, place: dict[str, Any]) -> None:
-        """Begin at a place that a shard kept."""
-        self.start = Place.from_dict(place)
+        """Sets the start position from a shard's record."""
+        self.start = CorpusPosition.from_dict(place)
         self.facts = self.start.before.copy()
 
     def batches(self) -> Iterator[Batch]:
-        """The documents from the start to the end of the corpus, without those seen before."""
-        waiting: list[tuple[Document, Place]] = []
+        """Yields the documents from the start to the end of the corpus, without duplicates."""
+        waiting: list[tuple[Document, CorpusPosition]] = []
         characters = 0
         for document, place in self._documents():
             waiting.append((document, place))
@@ -79,21 +79,21 @@ class Reader:
         yield from self._batch(waiting)
 
     def finish(self, skip_bad_rows: bool) -> None:
-        """Raise RowErrors or InputError where the corpus as a whole cannot be used."""
+        """Raises RowErrors or InputError if the corpus as a whole is invalid."""
         finish(self.facts, self.names, skip_bad_rows)
 
-    def _documents(self) -> Iterator[tuple[Document, Place]]:
-        """Each document with the place behind it; the facts of a file that was begun before are counted anew."""
+    def _documents(self) -> Iterator[tuple[Document, CorpusPosition]]:
+        """Yields each document with the position after it; the counts of a partly read file restart at 0."""
         for number in range(self.start.file, len(self.names)):
             before = self.facts.copy()
             to_skip = self.start.document if number == self.start.file else 0
             documents = read_file(self.names[number], self.text_field, self.split_lines, self.facts)
             for index, document in enumerate(documents):
                 if index >= to_skip:
-                    yield document, Place(number, index + 1, before)
+                    yield document, CorpusPosition(number, index + 1, before)
 
-    def _batch(self, waiting: list[tuple[Document, Place]]) -> Iterator[Batch]:
-        """The batch of the new ones among `waiting`; none if there is none."""
+    def _batch(self, waiting: list[tuple[Document, CorpusPosition]]) -> Iterator[Batch]:
+        """Yields the batch of new documents in `waiting`, if any."""
         pairs = [digest(document.sentences) for document, _ in waiting]
         digests = [value for value, _ in pairs]
         fresh = [True] * len(waiting) if self.seen is None else self.seen.add(digests)

@@ -1,4 +1,4 @@
-"""The writing half of a preparation: tokens are gathered and written shard by shard, each complete or absent."""
+"""Writes the tokens of a preparation to shards, each complete or absent."""
 
 from __future__ import annotations
 
@@ -9,23 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..core import storage
-from .reading import Batch, Place, Reader
-from .shards import (
-    COUNTS,
-    FACTS,
-    FORMAT,
-    OFFSET,
-    PlainTokenizer,
-    map_shard,
-    shard_name,
-    token_dtype,
-)
+from .reading import Batch, CorpusPosition, Reader
+from .shards import COUNTS, FACTS, FORMAT, OFFSET, PlainTokenizer, map_shard, shard_name, token_dtype
 
 _STATE = "facts.json"
+_COUNTED_AT_ONCE = 1 << 20  # tokens
 
 
 class ShardWriter:
-    """Collects documents into shards of at least `shard_tokens` tokens; finished: the facts of those on disk."""
+    """Collects documents into shards of at least `shard_tokens` tokens; finished: the records of written shards."""
 
     def __init__(self, folder: Path, vocab_size: int, shard_tokens: int) -> None:
         self.folder, self.shard_tokens = folder, shard_tokens
@@ -35,7 +27,7 @@ class ShardWriter:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens so far."""
+        """Number of tokens so far."""
         return sum(facts["tokens"] for facts in self.finished) + self._size
 
     def _begin(self) -> None:
@@ -45,18 +37,18 @@ class ShardWriter:
         self._digests: list[bytes] = []
         self._counts = {"duplicates": 0, "empty_documents": 0, "empty_sentences": 0, "bytes": 0}
         self._size = 0
-        self._place: Place | None = None
+        self._place: CorpusPosition | None = None
 
     def add(self, batch: Batch, tokens: np.ndarray, lengths: np.ndarray) -> None:
-        """Add a batch. tokens: [tokens]; lengths: int64 [sentences], tokens of each of its sentences."""
+        """Adds a batch. tokens: [tokens]; lengths: int64 [sentences], tokens of each sentence."""
         ends = np.cumsum(batch.sizes)  # of each document, in sentences
         token_ends = np.concatenate([[0], np.cumsum(lengths)])
         document_ends = token_ends[ends]  # of each document, in tokens
         first = 0
         while first < len(ends):
             begin = int(document_ends[first - 1]) if first else 0
-            room = self.shard_tokens - self._size
-            last = min(int(np.searchsorted(document_ends, begin + room)) + 1, len(ends))
+            missing = self.shard_tokens - self._size
+            last = min(int(np.searchsorted(document_ends, begin + missing)) + 1, len(ends))
             sentences = slice(int(ends[first - 1]) if first else 0, int(ends[last - 1]))
             end = int(document_ends[last - 1])
             self._take(batch, slice(first, last), tokens[begin:end], lengths[sentences])
@@ -65,16 +57,16 @@ class ShardWriter:
             first = last
 
     def close_last(self) -> None:
-        """Write what is left as the last shard."""
+        """Writes the remaining documents as the last shard."""
         if self._size:
             self._write()
 
     def leftover(self) -> dict[str, int]:
-        """Counts that belong to no shard: of empty documents behind the last one."""
+        """Counts outside of any shard: empty documents after the last one."""
         return self._counts
 
     def _take(self, batch: Batch, documents: slice, tokens: np.ndarray, lengths: np.ndarray) -> None:
-        """Add the documents `documents` of a batch to the shard in work."""
+        """Adds the documents `documents` of a batch to the current shard."""
         sizes = np.asarray(batch.sizes[documents])
         owner = np.repeat(np.arange(len(sizes)), sizes)  # document of each sentence
         filled = np.bincount(owner[lengths > 0], minlength=len(sizes))  # sentences that have tokens
@@ -112,17 +104,18 @@ class ShardWriter:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The facts of a finished shard."""
+    """Reads the record of a finished shard."""
     return storage.read_json(path / _STATE)
 
 
 def seal(folder: Path, writer: ShardWriter, tokenizer: PlainTokenizer, recipe: dict[str, Any], reader: Reader) -> None:
-    """Count over all shards, and write `shards.json`, which makes the folder a finished preparation."""
+    """Computes totals over all shards and writes `shards.json`, which marks the preparation as finished."""
     counts = np.zeros(tokenizer.vocab_size, dtype=OFFSET)
     longest_sentence = longest_document = 0
     for facts in writer.finished:
         shard = map_shard(folder, facts, writer.dtype)
-        counts += np.bincount(shard.tokens, minlength=len(counts))
+        for start in range(0, len(shard.tokens), _COUNTED_AT_ONCE):  # it makes int64 of them
+            counts += np.bincount(shard.tokens[start : start + _COUNTED_AT_ONCE], minlength=len(counts))
         lengths = np.diff(shard.sentences, prepend=0)
         longest_sentence = max(longest_sentence, int(lengths.max()))
         longest_document = max(longest_document, int(np.diff(shard.sentences[shard.documents - 1], prepend=0).max()))
@@ -134,7 +127,7 @@ def seal(folder: Path, writer: ShardWriter, tokenizer: PlainTokenizer, recipe: d
     }
     totals["duplicates"] += reader.trailing_duplicates
     read = reader.facts.counts()
-    storage.write_json(
+    storage.write_checked_json(
         folder / FACTS,
         {
             "format": FORMAT,

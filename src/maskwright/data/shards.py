@@ -1,15 +1,14 @@
-"""Token shards: a prepared corpus on disk, mapped into memory, with every document at hand in constant time.
+"""Token shards: a prepared corpus on disk, memory-mapped, with constant-time access to documents.
 
-    folder/shards.json           what was prepared, from what, with which tokenizer; written last
-    folder/unigram_counts.bin    int64 [vocab]: how often each token occurs
+    folder/shards.json           sources, settings, tokenizer and counts; written last
+    folder/unigram_counts.bin    int64 [vocab]: count of each token
     folder/shard-00000/          tokens.bin     uint16 or uint32 [tokens]
-                                 sentences.bin  int64 [sentences]: where each sentence ends in tokens
-                                 documents.bin  int64 [documents]: where each document ends in sentences
+                                 sentences.bin  int64 [sentences]: end of each sentence in tokens
+                                 documents.bin  int64 [documents]: end of each document in sentences
                                  digests.bin    uint64 [seen, 2]: BLAKE2b-128 of each text, to find duplicates
                                  facts.json, manifest.json
 
-All numbers are little-endian. Nothing is loaded before it is asked for, so a corpus may be larger than
-memory.
+All numbers are little-endian. Data is loaded on access, so a corpus may be larger than memory.
 """
 
 from __future__ import annotations
@@ -24,16 +23,17 @@ import numpy as np
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError
 
-FORMAT = 1
+FORMAT = 2  # format 1 had no checksum in shards.json
 FACTS = "shards.json"
 UNFINISHED = "preparation.json"
+PREPARE_AGAIN = "Prepare the corpus again."
 COUNTS = "unigram_counts.bin"
 OFFSET = np.dtype("<i8")
-MAX_OPEN_SHARDS = 128  # each holds three maps, and systems allow some thousand open files
+MAX_OPEN_SHARDS = 128  # each has three memory maps, and the number of open files is limited
 
 
 class PlainTokenizer(Protocol):
-    """What preparation asks of a tokenizer (text.tokenizer.Tokenizer)."""
+    """The tokenizer methods needed for a preparation (text.tokenizer.Tokenizer)."""
 
     @property
     def unk_id(self) -> int | None: ...
@@ -47,7 +47,7 @@ class PlainTokenizer(Protocol):
 
 
 class Shard(NamedTuple):
-    """One shard's arrays, mapped read-only."""
+    """The arrays of one shard, mapped read-only."""
 
     tokens: np.ndarray
     sentences: np.ndarray
@@ -55,37 +55,48 @@ class Shard(NamedTuple):
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
-    """The smallest type that holds every id."""
+    """Returns the smallest integer type for all ids."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
 def shard_name(index: int) -> str:
-    """Folder of shard `index`."""
+    """Returns the folder name of shard `index`."""
     return f"shard-{index:05d}"
 
 
 def map_array(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
-    """A file of `count` numbers, mapped read-only. Raises CorruptFileError when its size is another."""
+    """Maps a file of `count` numbers read-only. Raises CorruptFileError if its size differs."""
     size = path.stat().st_size if path.is_file() else -1
     if size != count * dtype.itemsize:
         state = "is missing" if size < 0 else f"has {size:,} bytes, not {count * dtype.itemsize:,}"
         raise CorruptFileError(f"{path} {state}: prepare the corpus again.")
     if count == 0:
         return np.zeros(0, dtype)
-    return np.memmap(path, dtype, mode="r").view(np.ndarray)  # slices of a plain array are much cheaper
+    return np.memmap(path, dtype, mode="r").view(np.ndarray)  # slicing a plain array is much faster
 
 
 def tokenizer_sha256(tokenizer: PlainTokenizer) -> str:
-    """Identity of a tokenizer: the SHA-256 of its tokenizer.json."""
+    """Identifies a tokenizer by the SHA-256 of its tokenizer.json."""
     return hashlib.sha256(tokenizer.files()["tokenizer.json"]).hexdigest()
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Reads shards.json. Raises InputError for another format, CorruptFileError if it has changed."""
+    path = folder / FACTS
+    facts = storage.read_json(path)
+    known = facts.get("format") if isinstance(facts, dict) else None
+    if known == FORMAT:
+        return storage.read_checked_json(path, PREPARE_AGAIN)
+    if known != 1:
+        raise InputError(f"{path} has a format that this version does not support. {PREPARE_AGAIN}")
+    return dict(facts)
 
 
 class TokenShards:
     """Documents as token ids. Use `TokenShards.open`.
 
-    folder: where the shards are; facts: the content of shards.json, with "counts" (documents, sentences,
-    tokens, unknown_tokens, duplicates, skipped_rows, longest_sentence, vocabulary_used, ...), "sources" and
-    "settings".
+    folder: location of the shards; facts: content of shards.json, with "counts" (documents, sentences, tokens,
+    unknown_tokens, duplicates, skipped_rows, longest_sentence, vocabulary_used, ...), "sources" and "settings".
     """
 
     def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
@@ -96,28 +107,26 @@ class TokenShards:
         self.num_sentences: int = self.counts["sentences"]
         self.num_tokens: int = self.counts["tokens"]
         self._dtype = token_dtype(self.vocab_size)
-        # documents before each shard, int64 [shards + 1]
+        # number of documents before each shard, int64 [shards + 1]
         self._starts = np.cumsum([0, *(shard["documents"] for shard in facts["shards"])], dtype=np.int64)
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._lengths: np.ndarray | None = None
 
     @classmethod
     def open(cls, folder: Path | str, tokenizer: PlainTokenizer | None = None, *, verify: bool = True) -> TokenShards:
-        """Open a prepared corpus.
+        """Opens a prepared corpus.
 
-        tokenizer: checked to be the one that made the ids; verify: check the SHA-256 of every file (about a
-        second per gigabyte), else only the sizes. Raises MissingFileError, InputError, CorruptFileError.
+        tokenizer: verified to be the one used for the preparation; verify: check the SHA-256 of every file (about a
+        second per gigabyte), otherwise only the sizes. Raises MissingFileError, InputError, CorruptFileError.
         """
         folder = Path(folder)
         if not (folder / FACTS).is_file():
             if (folder / UNFINISHED).is_file():
-                raise InputError(f"{folder} holds an unfinished preparation: prepare it again to finish it.")
-            raise MissingFileError(f"{folder} holds no token shards: it has no {FACTS}.")
-        facts = storage.read_json(folder / FACTS)
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-            raise InputError(f"{folder / FACTS} has a format that this version does not read: prepare it again.")
+                raise InputError(f"{folder} contains an unfinished preparation: run it again to finish it.")
+            raise MissingFileError(f"{folder} contains no token shards: {FACTS} is missing.")
+        facts = read_facts(folder)
         if tokenizer is not None and tokenizer_sha256(tokenizer) != facts["tokenizer_sha256"]:
-            raise InputError(f"{folder} was prepared with another tokenizer: give that one, or prepare it again.")
+            raise InputError(f"{folder} was prepared with another tokenizer: use that one, or prepare it again.")
         shards = cls(folder, facts)
         shards.verify(deep=verify)
         return shards
@@ -126,52 +135,51 @@ class TokenShards:
         return self.num_documents
 
     def document(self, index: int) -> list[np.ndarray]:
-        """The sentences of a document: for each, uint16 or uint32 [tokens], a view of the file."""
+        """Returns the sentences of a document: each uint16 or uint32 [tokens], a view of the file."""
         shard, first, last = self._locate(index)
         ends = shard.sentences[first:last].tolist()
         start = int(shard.sentences[first - 1]) if first else 0
         return [shard.tokens[begin:end] for begin, end in zip([start, *ends[:-1]], ends, strict=True)]
 
     def document_tokens(self, index: int) -> np.ndarray:
-        """All tokens of a document: uint16 or uint32 [tokens], a view of the file."""
+        """Returns all tokens of a document: uint16 or uint32 [tokens], a view of the file."""
         shard, first, last = self._locate(index)
         start = int(shard.sentences[first - 1]) if first else 0
         return shard.tokens[start : int(shard.sentences[last - 1])]
 
     def sentence_lengths_of(self, index: int) -> np.ndarray:
-        """Tokens of each sentence of a document: int64 [sentences]."""
+        """Number of tokens of each sentence of a document: int64 [sentences]."""
         shard, first, last = self._locate(index)
         if first:
             return np.diff(shard.sentences[first - 1 : last])
         return np.diff(shard.sentences[:last], prepend=0)
 
     def document_lengths(self) -> np.ndarray:
-        """Tokens of every document: int64 [documents]."""
+        """Number of tokens of every document: int64 [documents]."""
         if self._lengths is None:
             parts = [_document_lengths(self._shard(number)) for number in range(len(self._starts) - 1)]
             self._lengths = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         return self._lengths
 
     def unigram_counts(self) -> np.ndarray:
-        """How often each token occurs: int64 [vocab]."""
+        """Count of each token: int64 [vocab]."""
         return map_array(self.folder / COUNTS, OFFSET, self.vocab_size)
 
     def verify(self, deep: bool = True) -> None:
-        """Raise CorruptFileError naming the first file that is not as it was written."""
+        """Raises CorruptFileError with the first file that has changed."""
         for number, facts in enumerate(self.facts["shards"]):
             self._shard(number)
             if not deep:
                 continue
-            path = self.folder / facts["name"]
-            if storage.sha256(path / storage.MANIFEST) != facts["manifest_sha256"]:
-                raise CorruptFileError(f"{path / storage.MANIFEST} has changed: prepare the corpus again.")
-            storage.verify_folder(path)
+            storage.verify_folder(
+                self.folder / facts["name"], manifest_sha256=facts["manifest_sha256"], fix=PREPARE_AGAIN
+            )
         self.unigram_counts()
         if deep and storage.sha256(self.folder / COUNTS) != self.facts["unigram_counts_sha256"]:
-            raise CorruptFileError(f"{self.folder / COUNTS} has changed: prepare the corpus again.")
+            raise CorruptFileError(f"{self.folder / COUNTS} has changed since it was written. {PREPARE_AGAIN}")
 
     def _locate(self, index: int) -> tuple[Shard, int, int]:
-        """The shard of a document, and its first and last + 1 sentence there."""
+        """Returns the shard of a document, and its first and last + 1 sentence there."""
         if not 0 <= index < self.num_documents:
             raise IndexError(f"document {index} of {self.num_documents}")
         number = int(np.searchsorted(self._starts, index, side="right")) - 1
@@ -191,7 +199,7 @@ class TokenShards:
 
 
 def map_shard(folder: Path, facts: dict[str, Any], dtype: np.dtype) -> Shard:
-    """Map the arrays of one shard; facts: its "name" and numbers of documents, sentences and tokens."""
+    """Maps the arrays of one shard; facts: its "name" and numbers of documents, sentences and tokens."""
     path = folder / facts["name"]
     return Shard(
         map_array(path / "tokens.bin", dtype, facts["tokens"]),
@@ -201,5 +209,5 @@ def map_shard(folder: Path, facts: dict[str, Any], dtype: np.dtype) -> Shard:
 
 
 def _document_lengths(shard: Shard) -> np.ndarray:
-    """Tokens of each document of a shard: int64 [documents]."""
+    """Number of tokens of each document of a shard: int64 [documents]."""
     return np.diff(shard.sentences[shard.documents - 1], prepend=0)

@@ -1,27 +1,27 @@
-"""Multiple choice: whether the place or the length of a choice gives the answer away, and choices that are the same."""
+"""Multiple-choice checks: position bias, length bias and duplicate choices."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from ..text.choices import ChoiceRow
-from .findings import Finding, Tally
+from ..text.readers.choices import ChoiceRow
+from .findings import Finding, FindingCounter
 from .rows import Item
 
-_SURE = 0.001  # p below which the places of the right answers are not even
+_SIGNIFICANCE = 0.001  # p-value below which a bias is reported
 
 
-class ChoiceFacts:
-    """The choices of one file."""
+class ChoiceStatistics:
+    """Statistics of the choices of one file."""
 
     def __init__(self, file: str) -> None:
         self.file, self.num_rows, self.num_choices = file, 0, 0
         self.positions: Counter[int] = Counter()
-        self.same = Tally()
+        self.same = FindingCounter()
         self.longest = 0
 
     def see(self, item: Item) -> None:
-        """Take a row in."""
+        """Add a row to the statistics."""
         row: ChoiceRow = item.row
         self.num_rows, self.num_choices = self.num_rows + 1, len(row.choices)
         plain = [" ".join(choice.casefold().split()) for choice in row.choices]
@@ -33,28 +33,33 @@ class ChoiceFacts:
             self.longest += lengths[row.label] == max(lengths) and lengths.count(max(lengths)) == 1
 
     def shown(self) -> Counter[str]:
-        """Right answers by their place."""
-        return Counter({f"choice {place}": self.positions[place] for place in range(self.num_choices)})
+        """Count the correct answers by position."""
+        return Counter({f"choice {index}": self.positions[index] for index in range(self.num_choices)})
 
     def findings(self) -> list[Finding]:
-        """In words."""
+        """Return the findings."""
         from scipy.stats import binomtest, chisquare
 
         found = self.same.finding(
-            "same-choices", "problem", "{count:row has|rows have} a choice twice, so one is right and wrong."
+            "same-choices",
+            "problem",
+            "{count:row has|rows have} a duplicate choice, which is both correct and incorrect.",
         )
-        counts = [self.positions[place] for place in range(self.num_choices)]
-        if sum(counts) and chisquare(counts).pvalue < _SURE:
+        counts = [self.positions[index] for index in range(self.num_choices)]
+        if sum(counts) and chisquare(counts).pvalue < _SIGNIFICANCE:
             most = max(range(len(counts)), key=counts.__getitem__)
             share = counts[most] / sum(counts)
             even = 1 / len(counts)
-            sentence = f"The right answer is choice {most} in {share:.0%} of the rows; chance would give {even:.0%}."
+            sentence = f"The correct answer is choice {most} in {share:.0%} of the rows; chance is {even:.0%}."
             found.append(
                 Finding("position-bias", "warning", sentence, counts[most], "Shuffle the choices of each row.")
             )
         chance = 1 / max(self.num_choices, 1)
-        if self.num_rows and binomtest(self.longest, self.num_rows, chance, alternative="greater").pvalue < _SURE:
+        if (
+            self.num_rows
+            and binomtest(self.longest, self.num_rows, chance, alternative="greater").pvalue < _SIGNIFICANCE
+        ):
             share = self.longest / self.num_rows
-            sentence = f"The longest choice is right in {share:.0%} of the rows; chance would give {chance:.0%}."
+            sentence = f"The longest choice is correct in {share:.0%} of the rows; chance is {chance:.0%}."
             found.append(Finding("length-bias", "note", sentence, self.longest))
         return found

@@ -1,4 +1,4 @@
-"""What is wrong with data, how bad it is, and where: the first few places of each kind, and how many there are."""
+"""Findings about a data set: severity, count and the first few locations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ORDER: tuple[Severity, ...] = ("problem", "warning", "note")
 SHOWN = 5
 
 
-class Place(NamedTuple):
-    """A line of a file, and a few words on it."""
+class SourceLocation(NamedTuple):
+    """A line of a file and a short detail."""
 
     file: str
     line: int
@@ -24,10 +24,10 @@ class Place(NamedTuple):
 
 @dataclass
 class Finding:
-    """One kind of fault.
+    """One kind of defect.
 
-    name: short and fixed; severity: "problem" (training or scores will be wrong), "warning" (likely worse), "note";
-    sentence: what it is, its number in it; advice: what to do; places: the first few.
+    name: stable identifier; severity: "problem" (training or scores will be wrong), "warning" (probably worse) or
+    "note"; sentence: description with the count; advice: how to fix it; places: the first few locations.
     """
 
     name: str
@@ -35,38 +35,38 @@ class Finding:
     sentence: str
     count: int
     advice: str = ""
-    places: list[Place] = field(default_factory=list)
+    places: list[SourceLocation] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return JSON-serializable values."""
         return asdict(self) | {"places": [place._asdict() for place in self.places]}
 
 
 class _Count(int):
-    """A number that a sentence may ask for with its words, see `Tally.finding`."""
+    """A count whose format spec is `singular|plural`, see `FindingCounter.finding`."""
 
     def __format__(self, words: str) -> str:
         one, _, many = words.partition("|")
         return plural(int(self), one, many)
 
 
-class Tally:
-    """Counts places of one kind and keeps the first few."""
+class FindingCounter:
+    """Counts the occurrences of one finding and stores the first few locations."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.places: list[Place] = []
+        self.places: list[SourceLocation] = []
 
     def add(self, file: str, line: int, detail: str = "") -> None:
-        """One more."""
+        """Count one occurrence."""
         self.count += 1
         if len(self.places) < SHOWN:
-            self.places.append(Place(file, line, detail))
+            self.places.append(SourceLocation(file, line, detail))
 
     def finding(self, name: str, severity: Severity, sentence: str, advice: str = "") -> list[Finding]:
-        """The finding, or none where nothing was counted.
+        """Return the finding in a list, which is empty if nothing was counted.
 
-        `{count:row is|rows are}` in the sentence becomes the number and the words for one or for several.
+        `{count:row is|rows are}` in the sentence is replaced by the number and the singular or plural form.
         """
         if not self.count:
             return []
@@ -74,11 +74,11 @@ class Tally:
 
 
 class Faults(list[RowError]):
-    """A list of bad rows that keeps the first of each reason and counts the others, for files of any size."""
+    """A list of invalid rows that stores the first few of each reason and counts the rest, in bounded memory."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_reason: dict[str, Tally] = {}
+        self.by_reason: dict[str, FindingCounter] = {}
         self.lines: list[int] = []
 
     def __iadd__(self, faults: Iterable[RowError]) -> Faults:  # type: ignore[misc, override]
@@ -87,14 +87,16 @@ class Faults(list[RowError]):
         return self
 
     def append(self, fault: RowError) -> None:
-        """Count a bad row under its reason, the numbers in it left out."""
+        """Count an invalid row under the category of its reason."""
         if not self.lines or self.lines[-1] != fault.line:
             self.lines.append(fault.line)
         column = f"column '{fault.column}' " if fault.column else ""
-        self.by_reason.setdefault(_kind(fault.reason), Tally()).add(fault.file, fault.line, column + fault.reason)
+        self.by_reason.setdefault(_kind(fault.reason), FindingCounter()).add(
+            fault.file, fault.line, column + fault.reason
+        )
 
     def findings(self) -> list[Finding]:
-        """One for each reason."""
+        """Return one finding per reason."""
         return [
             finding
             for reason, tally in self.by_reason.items()
@@ -102,7 +104,7 @@ class Faults(list[RowError]):
                 "unreadable-rows",
                 "problem",
                 f"{{count:row|rows}} cannot be used: {reason.replace('{', '(').replace('}', ')')}.",
-                "Mend them, or train with --skip-bad-rows.",
+                "Fix them, or train with --skip-bad-rows.",
             )
         ]
 
@@ -114,23 +116,23 @@ _REASONS: Mapping[str, str] = {
     "question is empty": "the question is empty",
     "context is empty": "the context is empty",
     "line is blank": "the line is blank",
-    "is not in its context": "an answer is not in its context where it is said to be",
-    "beyond the end of its context": "an answer is not in its context where it is said to be",
-    "not valid JSON": "no valid JSON",
-    "was used before": "an id was used before",
-    "choices, and": "another number of choices than the others",
-    "columns, not": "another number of columns than the first row",
-    "column, not": "another number of columns than the first row",
-    "is missing": "a part is missing",
-    "are missing": "a part is missing",
-    "none of the": "the label is none of the choices",
+    "is not in its context": "an answer is not in its context at the given offset",
+    "beyond the end of its context": "an answer is not in its context at the given offset",
+    "not valid JSON": "not valid JSON",
+    "was used before": "an id is used twice",
+    "choices, and": "the number of choices differs from the other rows",
+    "columns, not": "the number of columns differs from the first row",
+    "column, not": "the number of columns differs from the first row",
+    "is missing": "a field is missing",
+    "are missing": "a field is missing",
+    "none of the": "the label is not one of the choices",
 }
 
 
 def _kind(reason: str) -> str:
-    return next((words for sign, words in _REASONS.items() if sign in reason), "other faults")
+    return next((words for fragment, words in _REASONS.items() if fragment in reason), "other errors")
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst kind first, then the most frequent."""
+    """Sort findings by severity, then by count."""
     return sorted(findings, key=lambda finding: (ORDER.index(finding.severity), -finding.count))

@@ -1,4 +1,4 @@
-"""A copy of a file without the rows that should not be there; what is kept stays byte for byte as it was."""
+"""Writes a cleaned copy of a file; the remaining rows are copied byte for byte."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..core import storage
 from ..core.errors import InputError
-from ..text.files import Line, bare_suffix, read_lines
+from ..text.formats.files import Line, bare_suffix, read_lines
 from .clinic import Diagnosis
 
 _COPIED = (".tsv", ".csv", ".jsonl", ".ndjson", ".txt")
@@ -17,17 +17,17 @@ def check_fix(train: Path, output: Path) -> None:
     """Raise InputError unless `train` can be copied line by line to `output`."""
     kind = bare_suffix(train)
     if kind in (".json", ".parquet"):
-        raise InputError(f"--fix copies lines, and {train} has none: write its rows as .jsonl first.")
+        raise InputError(f"--fix requires a line-based file, and {train} is not one: convert it to .jsonl first.")
     if output.suffix.lower() != kind:
-        raise InputError(f"{output} must end in {kind}, as what it is a copy of: --fix changes no format.")
+        raise InputError(f"{output} must end in {kind}, like its source: --fix does not convert formats.")
     if output.exists() and output.samefile(train):
-        raise InputError(f"{output} is the file that is read: choose another name for the copy.")
+        raise InputError(f"{output} is the input file: choose another name for the copy.")
 
 
 def write_fixed(diagnosis: Diagnosis, output: Path) -> dict[str, int]:
-    """Write the training file without duplicates, leaks, conflicts and rows that cannot be read.
+    """Write the training file without duplicates, leaks, conflicts and invalid rows.
 
-    Returns how many rows of each kind were left out, and how many were kept. One row may be of several kinds.
+    Returns the number of removed rows per kind and the number of kept rows. A row can have several kinds.
     """
     found, prints, bad = diagnosis.repeats, diagnosis.train.prints, set(diagnosis.train.faults.lines)
     removed = set(prints.line[found.removable].tolist()) | bad
@@ -49,7 +49,7 @@ def write_fixed(diagnosis: Diagnosis, output: Path) -> dict[str, int]:
 
 
 def _without_rows(lines: Iterator[Line], removed: set[int], begins: set[int]) -> Iterator[Line]:
-    """All lines but those of removed rows; a row goes on to the line where the next one begins."""
+    """Yield all lines except those of removed rows; a row extends to the first line of the next row."""
     is_kept = True
     for line in lines:
         if line.number in begins:
@@ -59,7 +59,7 @@ def _without_rows(lines: Iterator[Line], removed: set[int], begins: set[int]) ->
 
 
 def _without_blocks(lines: Iterator[Line], removed: set[int]) -> Iterator[Line]:
-    """All blocks between blank lines, with their comments, but those in which a removed row begins."""
+    """Yield all blocks between blank lines, with their comments, except those that contain a removed row."""
     block: list[Line] = []
     for line in lines:
         block.append(line)

@@ -1,4 +1,4 @@
-"""Labels of texts and pairs: how often each class occurs, names that are nearly the same, numbers that are far off."""
+"""Label checks: class frequencies, inconsistently spelled labels and numeric outliers."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import math
 from collections import Counter
 
 from ..core.plural import plural
-from ..text.cells import LABEL_SEPARATOR
-from .findings import Finding, Place, Tally
+from ..text.formats.cells import LABEL_SEPARATOR
+from .findings import Finding, FindingCounter, SourceLocation
 from .rows import Item
 
-FEW = 10  # rows of a class below which little can be learnt
-MOST_NAMES = 10_000  # labels with more different values are numbers, or no labels
-_UNEVEN = 20  # times as many rows
+FEW = 10  # a class with fewer rows is reported
+MAX_LABELS = 10_000  # more distinct values are numbers or not labels
+_IMBALANCE = 20  # reported ratio of the largest class to the smallest
 
 
 class Labels:
-    """The labels of one file; what is kept does not grow beyond MOST_NAMES names."""
+    """Label statistics of one file, with at most MAX_LABELS distinct labels in memory."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.counts: Counter[str] = Counter()
         self.where: dict[str, int] = {}
-        self.missing, self.no_numbers = Tally(), Tally()
+        self.missing, self.no_numbers = FindingCounter(), FindingCounter()
         self.is_open, self.num_rows = True, 0
         self.low, self.high, self.total, self.squares, self.num_numbers = math.inf, -math.inf, 0.0, 0.0, 0
         self.has_fraction = False
 
     def see(self, item: Item) -> None:
-        """Take a row in."""
+        """Add a row to the statistics."""
         self.num_rows += 1
         if item.label is None:
             self.missing.add(self.file, item.line)
@@ -37,7 +37,7 @@ class Labels:
             if self.is_open:
                 self.counts[label] += 1
                 self.where.setdefault(label, item.line)
-                self.is_open = len(self.counts) <= MOST_NAMES
+                self.is_open = len(self.counts) <= MAX_LABELS
         self._see_number(item)
 
     def _see_number(self, item: Item) -> None:
@@ -55,17 +55,17 @@ class Labels:
 
     @property
     def looks_numeric(self) -> bool:
-        """Whether these are numbers to predict and not names of classes."""
+        """Whether the labels are regression targets rather than class names."""
         many = len(self.counts) > 20 or self.has_fraction
         return self.num_numbers > 0 and not self.no_numbers.count and many
 
     def findings(self, is_regression: bool) -> list[Finding]:
-        """In words."""
+        """Return the findings."""
         found = self.missing.finding(
             "no-label",
             "problem",
             "{count:row has|rows have} no label.",
-            "Label them, or leave them out with --skip-bad-rows.",
+            "Label them, or skip them with --skip-bad-rows.",
         )
         if not self.num_rows or self.missing.count == self.num_rows:
             return found
@@ -73,7 +73,7 @@ class Labels:
 
     def _of_numbers(self) -> list[Finding]:
         found = self.no_numbers.finding(
-            "no-number", "problem", "{count:label is no finite number|labels are no finite numbers}."
+            "no-number", "problem", "{count:label is not a finite number|labels are not finite numbers}."
         )
         if self.num_numbers > 1 and self.low == self.high:
             sentence = f"Every label is {self.low:g}: there is nothing to learn."
@@ -82,10 +82,9 @@ class Labels:
         mean = self.total / max(self.num_numbers, 1)
         deviation = math.sqrt(max(self.squares / max(self.num_numbers, 1) - mean * mean, 0.0))
         if deviation and max(self.high - mean, mean - self.low) > 6 * deviation:
-            sentence = (
-                f"Labels go from {self.low:g} to {self.high:g}, more than 6 deviations ({deviation:.3g}) off the mean."
-            )
-            found.append(Finding("far-off-label", "warning", sentence, 1, "Look whether those are typing mistakes."))
+            spread = f"{self.low:g} to {self.high:g}"
+            sentence = f"Labels range from {spread}, over 6 standard deviations ({deviation:.3g}) off the mean."
+            found.append(Finding("far-off-label", "warning", sentence, 1, "Check these labels for typing errors."))
         return found
 
     def _of_classes(self) -> list[Finding]:
@@ -93,51 +92,56 @@ class Labels:
             sentence = f"Every row has the label '{next(iter(self.counts))}': there is nothing to learn."
             return [Finding("constant-label", "problem", sentence, self.num_rows)]
         if not self.is_open:
-            sentence = f"There are more than {MOST_NAMES:,} different labels."
+            sentence = f"There are more than {MAX_LABELS:,} different labels."
             return [
-                Finding("too-many-labels", "problem", sentence, MOST_NAMES, "Is this the label's column? --columns.")
+                Finding("too-many-labels", "problem", sentence, MAX_LABELS, "Check the label column; see --columns.")
             ]
         found = []
         few = {label: count for label, count in self.counts.items() if count < FEW}
         if few:
             places = [
-                Place(self.file, self.where[label], f"'{label[:40]}': {plural(count, 'row')}")
+                SourceLocation(self.file, self.where[label], f"'{label[:40]}': {plural(count, 'row')}")
                 for label, count in list(few.items())[:5]
             ]
             have = "has" if len(few) == 1 else "have"
             sentence = f"{len(few):,} of {len(self.counts):,} classes {have} fewer than {FEW} rows."
-            found.append(Finding("few-rows", "warning", sentence, len(few), "Add rows, or join classes.", places))
+            found.append(Finding("few-rows", "warning", sentence, len(few), "Add rows, or merge classes.", places))
         most, least = max(self.counts.values()), min(self.counts.values())
-        if most >= _UNEVEN * least:
-            sentence = f"The commonest class has {plural(most, 'row')} and the rarest {least:,}."
+        if most >= _IMBALANCE * least:
+            sentence = f"The most frequent class has {plural(most, 'row')} and the rarest {least:,}."
             found.append(Finding("uneven-classes", "note", sentence, most, "See --class-weight balanced."))
         return found + self._alike()
 
     def _alike(self) -> list[Finding]:
-        """Classes whose names differ in case or spacing alone."""
+        """Find classes whose names differ only in case or spacing."""
         names: dict[str, list[str]] = {}
         for label in self.counts:
             names.setdefault(" ".join(label.casefold().split()), []).append(label)
         same = [group for group in names.values() if len(group) > 1]
         places = [
-            Place(self.file, self.where[group[1]], " and ".join(repr(name) for name in group)) for group in same[:5]
+            SourceLocation(self.file, self.where[group[1]], " and ".join(repr(name) for name in group))
+            for group in same[:5]
         ]
         if not same:
             return []
-        sentence = f"{plural(len(same), 'class is', 'classes are')} spelt in several ways."
-        return [Finding("labels-alike", "problem", sentence, len(same), "Spell each label in one way.", places)]
+        sentence = f"{plural(len(same), 'class is', 'classes are')} spelled in several ways."
+        return [Finding("labels-alike", "problem", sentence, len(same), "Use one spelling per label.", places)]
 
 
 def against(train: Labels, dev: Labels) -> list[Finding]:
-    """Classes that only one of two files has."""
+    """Find classes that only one of the two files has."""
     unknown = [label for label in dev.counts if label not in train.counts]
     unseen = [label for label in train.counts if label not in dev.counts]
     found = []
     if unknown:
-        places = [Place(dev.file, dev.where[label], f"'{label[:40]}'") for label in unknown[:5]]
+        places = [SourceLocation(dev.file, dev.where[label], f"'{label[:40]}'") for label in unknown[:5]]
         count = sum(dev.counts[label] for label in unknown)
         sentence = f"{plural(count, 'dev row has', 'dev rows have')} a label that training does not have."
-        found.append(Finding("unknown-dev-labels", "problem", sentence, count, "Mend them, or move such rows.", places))
+        found.append(
+            Finding(
+                "unknown-dev-labels", "problem", sentence, count, "Fix them, or move such rows to training.", places
+            )
+        )
     if unseen:
         named = ", ".join(f"'{label[:30]}'" for label in unseen[:5])
         sentence = f"{plural(len(unseen), 'class of training has', 'classes of training have')} no dev row: {named}."

@@ -1,4 +1,4 @@
-"""What this machine and this installation can do, and what `auto` picks here and why."""
+"""Hardware, installation, and the choices that `auto` makes on this machine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..nn.varlen import missing
 from ..train.compiled import WORTH_STEPS, choose_compiling
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
-USUAL_HEAD = 64  # the width of heads in the published networks from 512 on
+USUAL_HEAD = 64  # head size of published models with a hidden size of 512 or more
 _REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([\w-]+)['"]""")
 
 
 def machine_facts() -> dict[str, Any]:
-    """Processor, memory, devices, versions, extras, and the automatic choices with their reasons."""
+    """Return CPU, memory, devices, versions, extras, and the automatic choices with their reasons."""
     device = resolve_device()
     return {
         "system": platform.platform(),
@@ -40,20 +40,20 @@ def machine_facts() -> dict[str, Any]:
 
 
 def instruction_sets() -> list[str]:
-    """Those of the processor that torch knows of; [] where it cannot say."""
+    """Return the CPU instruction sets that torch reports; [] if unknown."""
     ask = getattr(torch.cpu, "get_capabilities", None)
     return sorted(name for name, has in ask().items() if has is True) if ask is not None else []
 
 
 def memory_bytes() -> int | None:
-    """Main memory; None where the system does not say."""
+    """Return the size of the main memory in bytes; None if unknown."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def devices() -> list[dict[str, Any]]:
-    """Where can be computed: name and memory of each."""
+    """Return the available devices with name and memory."""
     found: list[dict[str, Any]] = [{"device": "cpu", "name": platform.processor() or platform.machine()}]
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         facts = torch.cuda.get_device_properties(number)
@@ -64,36 +64,36 @@ def devices() -> list[dict[str, Any]]:
 
 
 def engine_choices(device: torch.device) -> dict[str, dict[str, str]]:
-    """For each number format of inference what multiplies on the device that `auto` picks, and why."""
+    """Return the inference kernels and the reason, per precision, for the device that `auto` selects."""
     return {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")}
 
 
 def training_choices(device: torch.device) -> dict[str, dict[str, str]]:
-    """What training (and what is said, inference) does on the device that `auto` picks, and why."""
+    """Return how training (and small inference requests) runs on the device that `auto` selects, and why."""
     dtype = DTYPES[resolve_precision("auto", device)]
     lacking = missing(dtype, device, USUAL_HEAD)
     compiling = choose_compiling("auto", device, steps=WORTH_STEPS)
     is_gpu = device.type == "cuda"
-    alone = "a thread would take a core from the products" if device.type == "cpu" else "only a GPU is waited for"
+    no_thread = "a thread would compete for the CPU cores" if device.type == "cpu" else "only useful with a GPU"
     return {
         "attention": {
-            "picked": "runs of equal length" if lacking else "one kernel for a whole pack",
-            "why": lacking or f"it has the explicit product's numbers here, heads of {USUAL_HEAD}",
+            "picked": "groups of equal length" if lacking else "one variable-length kernel per batch",
+            "why": lacking or f"it matches the reference attention here, head size {USUAL_HEAD}",
         },
         "layers": {"picked": "compiled" if compiling.compiles else "plain", "why": compiling.why},
         "batches": {
-            "picked": "made ahead" if is_gpu else "made when they are needed",
-            "why": "a thread makes the next step's while the GPU computes" if is_gpu else alone,
+            "picked": "prefetched" if is_gpu else "built on demand",
+            "why": "a thread builds the next batch while the GPU computes" if is_gpu else no_thread,
         },
         "small requests": {
-            "picked": "kernel by kernel" if lacking else "recorded graphs",
-            "why": lacking or "all kernels of a request start at once",
+            "picked": "eager" if lacking else "CUDA graphs",
+            "why": lacking or "all kernels of a request are launched at once",
         },
     }
 
 
 def extras() -> dict[str, list[str]]:
-    """For each optional extra of this installation the packages that are missing; [] where it is complete."""
+    """Return the missing packages of each optional extra; [] if it is complete."""
     try:
         required = metadata.requires("maskwright") or []
     except metadata.PackageNotFoundError:
@@ -101,7 +101,7 @@ def extras() -> dict[str, list[str]]:
     lacking: dict[str, list[str]] = {}
     for requirement in required:
         found = _REQUIREMENT.match(requirement)
-        if found is None or found[1].lower() == "maskwright":  # extras that join others
+        if found is None or found[1].lower() == "maskwright":  # an extra that only combines others
             continue
         lacking.setdefault(found[2], [])
         if _version(found[1]) is None:
@@ -118,13 +118,13 @@ def _version(name: str) -> str | None:
 
 def _why_device(device: torch.device) -> str:
     return {
-        "cuda": "torch sees an NVIDIA or AMD GPU",
-        "mps": "torch sees an Apple GPU",
-        "cpu": "torch sees no GPU",
+        "cuda": "torch found an NVIDIA or AMD GPU",
+        "mps": "torch found an Apple GPU",
+        "cpu": "torch found no GPU",
     }[device.type]
 
 
 def _precisions(device: torch.device) -> dict[str, str]:
     chosen = resolve_precision("auto", device)
-    why = "it multiplies bfloat16 in hardware" if chosen == "bf16" else "it has no fast bfloat16"
+    why = "it supports bfloat16 in hardware" if chosen == "bf16" else "it has no fast bfloat16"
     return {"precision": chosen, "why_precision": why}

@@ -1,4 +1,4 @@
-"""What a model folder holds, whether its parts belong together, and what loading it would say."""
+"""Checks a model folder: files, configuration, weights, tokenizer and their consistency."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from ..core import storage
-from ..core.errors import MaskwrightError
+from ..core.errors import InputError, MaskwrightError
+from ..core.sealed import accept, changes, read_facts, verify_sealed
 from ..hub.config_file import read_config
 from ..hub.download import find_folder
-from ..hub.folders import load_model, read_facts, verify
+from ..hub.folders import load_model
 from ..hub.sentence import network_folder
 from ..models.model import Model
 from ..tasks import task_of_model
@@ -20,24 +21,40 @@ Problem = dict[str, str]
 
 
 def examine_model(name: str | Path) -> dict[str, Any]:
-    """Facts of a folder, or of a model of the hub, and its problems, each as what was looked at and a sentence.
+    """Return the facts and problems of a model folder or Hugging Face Hub model.
 
-    Raises MissingFileError where there is no such folder; whatever else is wrong is a problem in the answer.
+    Raises MissingFileError if there is no such folder; every other error becomes an entry of `problems`.
     """
-    folder, _ = find_folder(name)
+    folder, root = find_folder(name)
     problems: list[Problem] = []
     facts: dict[str, Any] = {"folder": str(folder), "files": _files(folder), "problems": problems}
-    _try(problems, "manifest", lambda: facts.update(manifest=_manifest(folder)))
+    _try(problems, "manifest", lambda: facts.update(manifest=_manifest(folder, root)))
     _try(problems, "config.json", lambda: facts.update(_config(folder)))
     _try(problems, "maskwright.json", lambda: facts.update(_own(folder)))
     _try(problems, "weights and tokenizer", lambda: facts.update(_loaded(name, problems)))
     return facts
 
 
-def _try(problems: list[Problem], part: str, look: Any) -> None:
-    """Look at a part; what it raises is a problem, told once."""
+def accept_model(name: str | Path) -> dict[str, str]:
+    """Update the manifest of a folder to its current files; returns the changes by file.
+
+    Raises MissingFileError if there is no such folder, InputError for a Hugging Face Hub model ID.
+    """
+    folder, root = find_folder(name)
+    if folder != root:
+        raise InputError(
+            f"{name} is a Hugging Face Hub model: files in the cache are not modified. Pass a model folder."
+        )
+    found = changes(folder)
+    if found:
+        accept(folder)
+    return found
+
+
+def _try(problems: list[Problem], part: str, check: Any) -> None:
+    """Run a check and record what it raises as a problem, once."""
     try:
-        look()
+        check()
     except MaskwrightError as error:
         if str(error) not in [known["problem"] for known in problems]:
             problems.append({"part": part, "problem": str(error)})
@@ -51,9 +68,8 @@ def _files(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _manifest(folder: Path) -> str:
-    verify(folder)
-    return "every file is as it was written" if (folder / storage.MANIFEST).is_file() else "none"
+def _manifest(folder: Path, root: Path) -> str:
+    return "all files match" if verify_sealed(folder, root=root) else "none"
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -85,13 +101,15 @@ def _loaded(name: str | Path, problems: list[Problem]) -> dict[str, Any]:
     model, report = load_model(name)
     if report.new:
         problems.append(
-            {"part": "weights", "problem": f"The folder lacks {len(report.new)} tensors: {report.new[:3]}."}
+            {"part": "weights", "problem": f"The folder lacks {len(report.new)} tensors, such as {report.new[:3]}."}
         )
     strange = [key for key, value in model.named_parameters() if not bool(torch.isfinite(value).all())]
     if strange:
-        problems.append({"part": "weights", "problem": f"These hold numbers that are not finite: {strange[:3]}."})
+        problems.append({"part": "weights", "problem": f"These tensors contain non-finite values: {strange[:3]}."})
     if model.tokenizer is None:
-        problems.append({"part": "tokenizer", "problem": "The folder has no tokenizer: texts cannot be given to it."})
+        problems.append(
+            {"part": "tokenizer", "problem": "The folder has no tokenizer, so the model cannot process text."}
+        )
     if read_facts(find_folder(name)[0]).get("task"):
         _try(problems, "maskwright.json", lambda: task_of_model(model, read_facts(find_folder(name)[0])))
     return {
@@ -107,5 +125,5 @@ def _tokenizer(model: Model) -> dict[str, Any] | None:
     if model.tokenizer is None:
         return None
     size, rows = model.tokenizer.vocab_size, model.config.vocab_size
-    agreement = "as many as the embeddings" if size == rows else f"{rows - size:,} embeddings have no token"
+    agreement = "matches the embedding matrix" if size == rows else f"{rows - size:,} embedding rows have no token"
     return {"kind": model.tokenizer.kind, "tokens": size, "agreement": agreement}

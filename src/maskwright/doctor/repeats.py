@@ -1,4 +1,4 @@
-"""Rows that say the same: duplicates, leaks from dev into train, labels that disagree, and rows that nearly repeat."""
+"""Finds duplicates, train-dev leaks, conflicting labels and near duplicates."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from ..core.plural import plural
-from .findings import Finding, Severity, Tally
-from .prints import BANDS, NEAR, Prints, overlap
+from .findings import Finding, FindingCounter, Severity
+from .fingerprints import BANDS, NEAR, RowFingerprints, overlap
 from .rows import Item
 
-MOST_PAIRS = 100_000  # of near duplicates that are looked at; a file with more is told so
+MAX_PAIRS = 100_000  # candidate pairs of near duplicates that are compared
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """Row numbers of train. first_of: of each duplicate the row that it repeats."""
+    """Row indices of the training file. first_of: for each duplicate, the row that it repeats."""
 
     duplicates: np.ndarray
     first_of: np.ndarray
@@ -27,18 +27,18 @@ class Repeats:
 
     @property
     def removable(self) -> np.ndarray:
-        """All that `--fix` leaves out, in order."""
+        """All rows that `--fix` removes, in order."""
         return np.unique(np.concatenate([self.duplicates, self.conflicts, self.leaks]))
 
 
 def _groups(names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each row the number of its group of equal names, and the first row of that group: int64 [rows]."""
+    """Return the group of equal hashes of each row, and the first row of that group: int64 [rows]."""
     _, first, group = np.unique(names, return_index=True, return_inverse=True)
     return group, first[group]
 
 
 def _disagree(names: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Rows of groups of equal names that have two labels or more: bool [rows]."""
+    """Mark the rows of groups of equal hashes with two or more labels: bool [rows]."""
     group, first = _groups(names)
     differs = np.zeros(group.max(initial=-1) + 1, dtype=bool)
     differs[group[labels != labels[first]]] = True  # from the first of its group
@@ -46,11 +46,11 @@ def _disagree(names: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def find_repeats(
-    train: Prints, dev: Prints | None, labels_may_differ: bool = False
+    train: RowFingerprints, dev: RowFingerprints | None, labels_may_differ: bool = False
 ) -> tuple[Repeats, dict[str, np.ndarray]]:
-    """What repeats exactly, and the rows that are the same but for case, spacing and punctuation, by kind.
+    """Find exact repeats, and rows that differ only in case, spacing or punctuation, by kind.
 
-    labels_may_differ: a second label of one text is no conflict (questions with several right answers).
+    labels_may_differ: a second label of a text is not a conflict (questions with several correct answers).
     """
     _, first = _groups(train.exact)
     _, plain_first = _groups(train.plain)
@@ -70,19 +70,19 @@ def find_repeats(
 
 
 def repeat_findings(
-    train: Prints,
-    dev: Prints | None,
+    train: RowFingerprints,
+    dev: RowFingerprints | None,
     train_file: str,
     dev_file: str | None,
     found: Repeats,
     kinds: dict[str, np.ndarray],
 ) -> list[Finding]:
-    """Everything of `find_repeats` in words."""
+    """Return the findings of `find_repeats`."""
 
     def report(
         name: str, severity: Severity, rows: np.ndarray, sentence: str, advice: str, detail: Callable[[int], str]
     ) -> list[Finding]:
-        tally = Tally()
+        tally = FindingCounter()
         for row in rows[:5].tolist():
             tally.add(train_file, int(train.line[row]), detail(row))
         tally.count = len(rows)
@@ -93,54 +93,54 @@ def repeat_findings(
 
     def same_as(row: int) -> str:
         other = int(first[row]) if first[row] != row else int(plain_first[row])
-        return f"as line {train.line[other]}" if other != row else "the first of them"
+        return f"same as line {train.line[other]}" if other != row else "first occurrence"
 
     def in_dev(row: int) -> str:
         assert dev is not None
         hits = np.flatnonzero((dev.exact == train.exact[row]) | (dev.plain == train.plain[row]))
-        return f"as {Path(dev_file or '').name} line {dev.line[hits[0]]}"
+        return f"same as {Path(dev_file or '').name} line {dev.line[hits[0]]}"
 
-    own = "Leave them out: --fix OUT writes a copy without them."
+    fix = "Remove them: --fix OUT writes a copy without them."
     result = report(
         "leaks",
         "problem",
         kinds["leak"],
-        "{count:training row stands|training rows stand} in the dev file too, so dev scores flatter.",
-        own,
+        "{count:training row is|training rows are} also in the dev file, so dev scores are too high.",
+        fix,
         in_dev,
     )
     result += report(
         "leaks-but-for-spelling", "problem", kinds["loose-leak"],
-        "{count:training row stands|training rows stand} in the dev file but for case, spacing or punctuation.",
-        own, in_dev,
+        "{count:training row is|training rows are} also in the dev file, except for case, spacing or punctuation.",
+        fix, in_dev,
     )  # fmt: skip
     result += report(
         "label-conflicts", "problem", found.conflicts,
-        "{count:row has|rows have} a text that has another label elsewhere.",
-        "Decide which label is right; --fix OUT leaves all of them out.", same_as,
+        "{count:row has|rows have} a text that occurs elsewhere with another label.",
+        "Decide which label is correct; --fix OUT removes all of them.", same_as,
     )  # fmt: skip
     result += report(
         "label-conflicts-but-for-spelling", "warning", kinds["loose-conflict"],
-        "{count:row has|rows have} another label than a text that differs in case, spacing or punctuation alone.",
-        "Look at them: one of the labels may be wrong.", same_as,
+        "{count:row has|rows have} another label than a text that differs only in case, spacing or punctuation.",
+        "Review them: one of the labels may be wrong.", same_as,
     )  # fmt: skip
     result += report(
         "duplicates",
         "warning",
         found.duplicates,
-        "{count:row repeats|rows repeat} an earlier row, label and all.",
-        own,
+        "{count:row repeats|rows repeat} an earlier row, including its label.",
+        fix,
         same_as,
     )
     result += report(
         "duplicates-but-for-spelling", "note", kinds["loose"],
-        "{count:row repeats|rows repeat} an earlier row but for case, spacing or punctuation.", "", same_as,
+        "{count:row repeats|rows repeat} an earlier row, except for case, spacing or punctuation.", "", same_as,
     )  # fmt: skip
     if dev is not None:
         repeated = len(dev) - len(np.unique(dev.exact))
         if repeated:
             rows = plural(repeated, "dev row repeats", "dev rows repeat")
-            sentence = f"{rows} an earlier dev row: counted twice in every score."
+            sentence = f"{rows} an earlier dev row and counts twice in every score."
             result.append(Finding("dev-duplicates", "note", sentence, repeated))
     return result
 
@@ -149,10 +149,10 @@ def repeat_findings(
 
 
 def near_pairs(plain: np.ndarray, bands: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Pairs of rows (first, later) that share a band and are not the same but for spelling: int64 [pairs, 2].
+    """Return pairs of rows (first, later) that share a band and differ in more than spelling: int64 [pairs, 2].
 
-    plain [rows], bands [rows, BANDS]: as in Prints, of one file or two end to end. The second value says whether there
-    were more than MOST_PAIRS.
+    plain [rows], bands [rows, BANDS]: as in RowFingerprints, of one file or of two concatenated. The second result is
+    True if there are more than MAX_PAIRS pairs.
     """
     _, first = _groups(plain)
     kept = np.flatnonzero(first == np.arange(len(plain)))
@@ -166,19 +166,23 @@ def near_pairs(plain: np.ndarray, bands: np.ndarray) -> tuple[np.ndarray, bool]:
         begin = rows[starts[np.searchsorted(starts, same, side="right") - 1]]
         found += [np.stack([rows[same], rows[same + 1]], axis=1), np.stack([begin, rows[same + 1]], axis=1)]
     pairs = np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 2), dtype=np.int64)
-    return pairs[:MOST_PAIRS], len(pairs) > MOST_PAIRS
+    return pairs[:MAX_PAIRS], len(pairs) > MAX_PAIRS
 
 
 def near_findings(
-    pairs: np.ndarray, is_cut: bool, num_train: int, again: Callable[[], Iterator[Item]], files: tuple[str, str | None]
+    pairs: np.ndarray,
+    is_truncated: bool,
+    num_train: int,
+    reread: Callable[[], Iterator[Item]],
+    files: tuple[str, str | None],
 ) -> list[Finding]:
-    """Pairs whose texts truly overlap, read once more from the files (`again`: train, then dev)."""
+    """Return findings for pairs whose texts overlap; `reread` reads the rows again: train, then dev."""
     wanted = set(np.unique(pairs).tolist())
-    held = {number: item for number, item in enumerate(again()) if number in wanted} if wanted else {}
-    repeats, leaks = Tally(), Tally()
+    rows = {number: item for number, item in enumerate(reread()) if number in wanted} if wanted else {}
+    repeats, leaks = FindingCounter(), FindingCounter()
     seen: set[int] = set()
     for first, later in pairs.tolist():
-        one, other = held[first], held[later]
+        one, other = rows[first], rows[later]
         if later in seen or not _is_near(one, other):
             continue
         if later < num_train:
@@ -187,13 +191,14 @@ def near_findings(
         elif first < num_train:
             seen.add(later)
             leaks.add(files[0], one.line, f"nearly {Path(files[1] or '').name} line {other.line}")
-    more = f" (the first {MOST_PAIRS:,} pairs that may be near were looked at)" if is_cut else ""
-    shared = f"{NEAR:.0%} of their pairs of neighbouring words"
+    more = f" (the first {MAX_PAIRS:,} candidate pairs were compared)" if is_truncated else ""
+    shared = f"at least {NEAR:.0%} of their word bigrams"
     return [
         *leaks.finding(
             "near-leaks", "warning",
-            f"{{count:dev row nearly repeats|dev rows nearly repeat}} a training row: {shared} are the same{more}.",
-            "Look at them: dev scores may flatter.",
+            "{count:dev example nearly repeats|dev examples nearly repeat} a training row: "
+            f"{shared} are the same{more}.",
+            "Review them: dev scores may be too high.",
         ),
         *repeats.finding(
             "near-duplicates", "note",
@@ -203,7 +208,7 @@ def near_findings(
 
 
 def _is_near(one: Item, other: Item) -> bool:
-    """Whether both texts of a pair overlap enough."""
+    """Return whether the texts (and paired texts) of two rows overlap enough."""
     if (one.pair is None) != (other.pair is None):
         return False
     return overlap(one.text, other.text) >= NEAR and (

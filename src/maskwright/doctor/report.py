@@ -1,10 +1,10 @@
-"""The page of an examination: findings with their places, classes, lengths."""
+"""HTML report of a data check: findings with locations, classes, lengths."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ..train.report import (
+from ..report import (
     Bar,
     Bars,
     Block,
@@ -14,24 +14,24 @@ from ..train.report import (
     Histogram,
     NextSteps,
     Report,
+    RunMetadata,
     Table,
-    WhatRan,
     write_report,
 )
-from ..train.report.content import Level
-from ..train.report.numbers import percent
-from .clinic import Diagnosis, Examined
+from ..report.content import Level
+from ..report.numbers import percent
+from .clinic import Diagnosis, FileStatistics
 from .findings import Finding
 
-_NAMES = {"tagging": "Entities or tags", "qa": "Questions", "choice": "Places of the right answer"}
+_NAMES = {"tagging": "Entities or tags", "qa": "Questions", "choice": "Positions of the correct answer"}
 
 
 def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
-    """Write one self-contained page. command: what was typed."""
+    """Write a self-contained HTML report. command: the command line that ran."""
     problems = diagnosis.num_problems
     files = " and ".join(Path(one.file).name for one in (diagnosis.train, diagnosis.dev) if one is not None)
     blocks: list[Block] = [
-        WhatRan(command),
+        RunMetadata(command),
         _findings("Findings", diagnosis.findings),
         *[_places(finding) for finding in diagnosis.findings if finding.places],
         *[block for one in (diagnosis.train, diagnosis.dev) if one is not None for block in _file(one)],
@@ -41,39 +41,44 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
     severities = {finding.severity for finding in diagnosis.findings}
     level: Level = "bad" if problems else "watch" if "warning" in severities else "good"
     worst = [finding.sentence for finding in diagnosis.findings if finding.severity != "note"][:5]
-    health = Health(level, worst or ["Nothing was found that would harm training."])
+    health = Health(level, worst or ["No finding would harm training."])
     write_report(path, Report(f"data for {diagnosis.task}", headline(diagnosis, files), health, blocks))
 
 
 def headline(diagnosis: Diagnosis, files: str) -> str:
-    """The verdict in one sentence."""
+    """Return the result in one sentence."""
     kinds = len(diagnosis.findings)
     problems = diagnosis.num_problems
     found = (
-        f"{problems} of {kinds} findings would harm training or scores" if problems else f"{kinds} findings, none grave"
+        f"{problems} of {kinds} findings would harm training or scores"
+        if problems
+        else f"{kinds} findings, none severe"
     )
-    return f"{files}: {found if kinds else 'nothing found'}."
+    return f"{files}: {found if kinds else 'no findings'}."
 
 
 def next_steps(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Commands that follow, and what they do."""
+    """Return the suggested next commands with descriptions."""
     train = diagnosis.train.file
     steps = []
     if len(diagnosis.repeats.removable):
         fixed = Path(train).stem + ".fixed" + Path(train).suffix
         dev = f" --dev {diagnosis.dev.file}" if diagnosis.dev is not None else ""
         steps.append(
-            (f"maskwright doctor data {train}{dev} --fix {fixed}", "a copy without duplicates, leaks, conflicts")
+            (
+                f"maskwright doctor data {train}{dev} --fix {fixed}",
+                "write a copy without duplicates, leaks and conflicts",
+            )
         )
     skip = " --skip-bad-rows" if diagnosis.train.faults.lines else ""
-    how = "train on it" + (" without its bad rows" if skip else "")
+    how = "train on it" + (", skipping invalid rows" if skip else "")
     steps.append((f"maskwright finetune {diagnosis.task} --model MODEL --train {train}{skip} -o runs/a", how))
     return steps
 
 
 def _findings(title: str, findings: list[Finding]) -> Table:
     rows = [(one.severity, one.count, one.sentence, one.advice) for one in findings]
-    return Table(("how bad", "count", "what", "what to do"), rows, title=title)
+    return Table(("severity", "count", "finding", "fix"), rows, title=title)
 
 
 def _places(finding: Finding) -> Table:
@@ -83,14 +88,14 @@ def _places(finding: Finding) -> Table:
     return Table(("file", "line", "detail"), rows, title=finding.name.replace("-", " ").capitalize(), note=note)
 
 
-def _file(one: Examined) -> list[Block]:
-    facts = {"rows": len(one.prints), "rows that cannot be used": len(one.faults.lines)}
+def _file(one: FileStatistics) -> list[Block]:
+    facts = {"rows": len(one.prints), "invalid rows": len(one.faults.lines)}
     shown = {name: percent(value) if name.startswith("share") else value for name, value in one.lengths.facts().items()}
     unit, edges, counts = one.lengths.histogram()
     name = Path(one.file).name
     return [
         Facts({**facts, **shown}, title=name),
-        Histogram(edges, counts, title=f"Length of the rows of {name}", x_label=unit, y_label="rows"),
+        Histogram(edges, counts, title=f"Row lengths of {name}", x_label=unit, y_label="rows"),
     ]
 
 

@@ -1,26 +1,23 @@
-"""The rows of a file of any task as one stream: texts, label, line. Bad rows are counted and left out."""
+"""Reads files of any task as one stream of texts, label and line. Invalid rows are counted and skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.errors import InputError
-from ..text.choices import ChoiceRow, is_choices, read_choices
-from ..text.files import bare_suffix, file_format
-from ..text.records import read_records
-from ..text.sentiment_trees import is_treebank, read_treebank
-from ..text.squad import Question, scan_questions
-from ..text.tables import Row, scan_texts
-from ..text.tagged import Sentence, is_tagged, read_tagged
+from ..text.readers.choices import ChoiceRow, read_choices
+from ..text.readers.detect import TaskName
+from ..text.readers.sentiment_trees import is_treebank, read_treebank
+from ..text.readers.squad import Question, scan_questions
+from ..text.readers.tables import Row, scan_texts
+from ..text.readers.tagged import Sentence, read_tagged
 from .findings import Faults
-
-TaskName = Literal["classification", "regression", "tagging", "qa", "choice"]
 
 
 class Item(NamedTuple):
-    """A row of any task. label: as one text, None where it has none; row: what the reader of its task gave."""
+    """A row of any task. label: as one string, or None; row: the row of the task's reader."""
 
     text: str
     pair: str | None
@@ -29,25 +26,8 @@ class Item(NamedTuple):
     row: Any
 
 
-def find_task(path: Path, columns: Mapping[str, str]) -> TaskName | None:
-    """The task that a file is for by its form: tagging, qa, choice, trees to classify; None for labelled text."""
-    if bare_suffix(path) == ".json":
-        return "qa"
-    if is_tagged(path, columns):
-        return "tagging"
-    if is_treebank(path):
-        return "classification"
-    if is_choices(path):
-        return "choice"
-    if path.is_file() and file_format(path, default="txt") == "jsonl":
-        first = next(read_records(path, "jsonl"), None)
-        if first is not None and {"answers", "is_impossible"} & set(first.named):
-            return "qa"
-    return None
-
-
 def read_items(path: Path, task: TaskName | None, columns: Mapping[str, str], faults: Faults) -> Iterator[Item]:
-    """The good rows, as they are read; bad ones go to `faults`. Raises what the readers of the task raise."""
+    """Yield the valid rows and add invalid ones to `faults`. Raises the errors of the task's reader."""
     if task == "tagging":
         yield from _sentences(path, columns, faults)
     elif task == "qa":
@@ -56,7 +36,7 @@ def read_items(path: Path, task: TaskName | None, columns: Mapping[str, str], fa
         yield from _choices(path, faults)
     else:
         if path.suffix == ".json":
-            raise InputError(f"{path} is no table: rows are read from .csv, .tsv, .jsonl or .parquet.")
+            raise InputError(f"{path} is not a table: pass a .csv, .tsv, .jsonl or .parquet file.")
         if is_treebank(path):
             bank = read_treebank(path, columns=columns or None, skip_bad_rows=True)
             faults += bank.skipped
@@ -71,8 +51,8 @@ def _of_row(row: Row) -> Item:
 
 
 def _of_question(row: Question) -> Item:
-    golds = None if row.answers is None else "|".join(sorted(gold.text for gold in row.answers))
-    return Item(row.question, row.context, golds, row.line, row)
+    answers = None if row.answers is None else "|".join(sorted(answer.text for answer in row.answers))
+    return Item(row.question, row.context, answers, row.line, row)
 
 
 def _sentences(path: Path, columns: Mapping[str, str], faults: Faults) -> Iterator[Item]:

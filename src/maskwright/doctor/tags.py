@@ -1,19 +1,19 @@
-"""Tagged sentences: how tags are spelt, tags that are not, and how often each entity occurs."""
+"""Tag checks: tagging scheme, invalid tags and entity frequencies."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from ..core.plural import plural
-from ..tasks.schemes import OUTSIDE, find_scheme, repair, spans, split_tag
-from ..text.tagged import Sentence
-from .findings import Finding, Place, Tally
+from ..tasks.tagging.schemes import OUTSIDE, find_scheme, repair, spans, split_tag
+from ..text.readers.tagged import Sentence
+from .findings import Finding, FindingCounter, SourceLocation
 from .labels import FEW
 from .rows import Item
 
 
 class Tags:
-    """The tags of one file. Which scheme they follow is known when all were seen, so the sentences are kept."""
+    """Tag statistics of one file. The scheme is known only after the last row, so the sentences are stored."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -22,7 +22,7 @@ class Tags:
         self.where: dict[str, int] = {}
 
     def see(self, item: Item) -> None:
-        """Take a sentence in."""
+        """Add a sentence to the statistics."""
         row: Sentence = item.row
         self.rows.append(row)
         for word, tag in enumerate(row.tags or ()):
@@ -31,17 +31,17 @@ class Tags:
 
     @property
     def scheme(self) -> str | None:
-        """How the tags are spelt; None where each is a name by itself."""
+        """Tagging scheme; None for plain tags."""
         return find_scheme(self.counts)
 
     def shown(self) -> Counter[str]:
-        """Entities by type, or words by tag where there is no scheme."""
+        """Count entities by type, or words by tag without a scheme."""
         if self.scheme is None:
             return self.counts
         return Counter(entity.type for row in self.rows for entity in spans(row.tags or ()))
 
     def findings(self) -> list[Finding]:
-        """In words."""
+        """Return the findings."""
         if len(self.counts) < 2:
             sentence = f"Every word has the tag '{next(iter(self.counts), '')}': there is nothing to learn."
             return [Finding("constant-label", "problem", sentence, len(self.rows))]
@@ -51,7 +51,7 @@ class Tags:
             listed = ", ".join(f"{name} {count}" for name, count in sorted(rare.items(), key=lambda pair: pair[1])[:8])
             one, many = ("tag", "tags") if self.scheme is None else ("type of entity", "types of entity")
             sentence = f"{plural(len(rare), f'{one} occurs', f'{many} occur')} fewer than {FEW} times: {listed}."
-            found.append(Finding("few-rows", "warning", sentence, len(rare), "Add sentences, or join types."))
+            found.append(Finding("few-rows", "warning", sentence, len(rare), "Add sentences, or merge types."))
         empty = sum(all(tag == OUTSIDE for tag in row.tags or ()) for row in self.rows)
         if self.scheme is not None and empty:
             share = empty / len(self.rows)
@@ -64,30 +64,30 @@ class Tags:
         scheme = self.scheme
         if scheme is None:
             return []
-        faults, strange = Tally(), Tally()
+        faults, strange = FindingCounter(), FindingCounter()
         for row in self.rows:
             tags = row.tags or ()
-            mended, changed = repair(tags, scheme)
-            for word, (tag, right) in enumerate(zip(tags, mended, strict=True)):
+            repaired, changed = repair(tags, scheme)
+            for word, (tag, right) in enumerate(zip(tags, repaired, strict=True)):
                 if tag != OUTSIDE and not split_tag(tag)[1]:
                     strange.add(self.file, row.line_of(word), f"'{tag}'")
                 elif changed and tag != right:
-                    faults.add(self.file, row.line_of(word), f"'{tag}' where {scheme} has '{right}'")
+                    faults.add(self.file, row.line_of(word), f"'{tag}' should be '{right}' in {scheme}")
         return [
             *strange.finding(
-                "tags-outside-scheme", "problem", f"{{count:tag has|tags have}} no form of {scheme}.", "Mend them."
+                "tags-outside-scheme", "problem", f"{{count:tag is|tags are}} not valid in {scheme}.", "Fix them."
             ),
             *faults.finding(
                 "tag-spelling",
                 "warning",
-                f"{{count:tag is|tags are}} not spelt as {scheme} says.",
+                f"{{count:tag does|tags do}} not follow the {scheme} scheme.",
                 "Training repairs them.",
             ),
         ]
 
 
 def against(train: Tags, dev: Tags) -> list[Finding]:
-    """Tags of dev that training does not have."""
+    """Find dev tags that training does not have."""
     if train.scheme is None:
         unknown = [tag for tag in dev.counts if tag not in train.counts]
     else:
@@ -95,7 +95,11 @@ def against(train: Tags, dev: Tags) -> list[Finding]:
         unknown = [tag for tag in dev.counts if split_tag(tag)[1] not in types]
     if not unknown:
         return []
-    places = [Place(dev.file, dev.where[tag], f"'{tag}'") for tag in unknown[:5]]
+    places = [SourceLocation(dev.file, dev.where[tag], f"'{tag}'") for tag in unknown[:5]]
     count = sum(dev.counts[tag] for tag in unknown)
     sentence = f"{plural(count, 'dev word has', 'dev words have')} a tag that training does not have."
-    return [Finding("unknown-dev-labels", "problem", sentence, count, "Mend them, or move such sentences.", places)]
+    return [
+        Finding(
+            "unknown-dev-labels", "problem", sentence, count, "Fix them, or move such sentences to training.", places
+        )
+    ]

@@ -1,4 +1,4 @@
-"""What single texts show: characters that do not belong, how long they are, columns that never change."""
+"""Text checks: damaged characters, lengths and constant columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.plural import plural
-from .findings import Finding, Place, Tally
+from .findings import Finding, FindingCounter, SourceLocation
 from .rows import Item
 
 if TYPE_CHECKING:
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 CUTS = (128, 256, 512)
 _BLOCK = 1024
@@ -29,15 +29,20 @@ _MARKUP = re.compile(r"&(?:amp|lt|gt|quot|nbsp|#\d+);|<(?:br|p|div|span|a)\b[^>]
 
 
 class Characters:
-    """Texts with signs of damage."""
+    """Counts texts with damaged or unusual characters."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.control, self.mojibake, self.lost, self.hidden = Tally(), Tally(), Tally(), Tally()
-        self.markup, self.unnormal = Tally(), Tally()
+        self.control, self.mojibake, self.lost, self.hidden = (
+            FindingCounter(),
+            FindingCounter(),
+            FindingCounter(),
+            FindingCounter(),
+        )
+        self.markup, self.unnormal = FindingCounter(), FindingCounter()
 
     def see(self, item: Item) -> None:
-        """Look at the texts of a row."""
+        """Check the texts of a row."""
         text = item.text if item.pair is None else f"{item.text} {item.pair}"
         self._count(self.control, _CONTROL.search(text), item)
         if "&" in text or "<" in text:
@@ -50,37 +55,40 @@ class Characters:
         if not unicodedata.is_normalized("NFC", text):
             self.unnormal.add(self.file, item.line)
 
-    def _count(self, tally: Tally, found: re.Match[str] | None, item: Item) -> None:
+    def _count(self, tally: FindingCounter, found: re.Match[str] | None, item: Item) -> None:
         if found is not None:
             codes = " ".join(f"U+{ord(character):04X}" for character in found[0][:3])
             shown = found[0] if found[0].isprintable() else codes
             tally.add(self.file, item.line, f"at character {found.start() + 1}: {shown}")
 
     def findings(self) -> list[Finding]:
-        """In words."""
+        """Return the findings."""
         return [
             *self.mojibake.finding(
-                "mojibake", "warning", "{count:text looks|texts look} like UTF-8 that was read in another encoding.",
-                "Write the file again from its source as UTF-8.",
+                "mojibake", "warning", "{count:text looks|texts look} like UTF-8 decoded with another encoding.",
+                "Export the file again as UTF-8.",
             ),
             *self.lost.finding(
-                "lost-characters", "warning", "{count:text holds|texts hold} U+FFFD, where characters were lost.",
-                "Write the file again from its source as UTF-8.",
+                "lost-characters", "warning",
+                "{count:text contains|texts contain} U+FFFD, the replacement for undecodable characters.",
+                "Export the file again as UTF-8.",
             ),
-            *self.control.finding("control-characters", "warning", "{count:text holds|texts hold} control characters."),
+            *self.control.finding(
+                "control-characters", "warning", "{count:text contains|texts contain} control characters."
+            ),
             *self.hidden.finding(
-                "hidden-characters", "note", "{count:text holds|texts hold} characters that are not seen."
+                "hidden-characters", "note", "{count:text contains|texts contain} invisible characters."
             ),
-            *self.markup.finding("markup", "note", "{count:text holds|texts hold} markup of web pages."),
+            *self.markup.finding("markup", "note", "{count:text contains|texts contain} HTML markup."),
             *self.unnormal.finding(
                 "unicode-forms", "note",
-                "{count:text spells|texts spell} accents as characters of their own (not NFC).",
+                "{count:text spells|texts spell} accents as combining characters (not NFC).",
             ),
         ]  # fmt: skip
 
 
 class Lengths:
-    """How long the rows of a file are, in words, and in tokens where a tokenizer is given."""
+    """Row lengths of a file in words, and in tokens if a tokenizer is given."""
 
     def __init__(self, file: str, tokenizer: Tokenizer | None) -> None:
         self.file, self.tokenizer = file, tokenizer
@@ -88,7 +96,7 @@ class Lengths:
         self._waiting: list[Item] = []
 
     def see(self, item: Item, num_words: int) -> None:
-        """Take a row in."""
+        """Add a row to the statistics."""
         self.words.append(num_words)
         self.lines.append(item.line)
         if self.tokenizer is not None:
@@ -97,7 +105,7 @@ class Lengths:
                 self._flush()
 
     def _flush(self) -> None:
-        from ..text.encoding import TextCounts
+        from ..text.tokenizers.encoding import TextCounts
 
         assert self.tokenizer is not None
         texts = [item.text if item.pair is None else (item.text, item.pair) for item in self._waiting]
@@ -106,13 +114,13 @@ class Lengths:
         self._waiting = []
 
     def close(self) -> Lengths:
-        """No more rows come."""
+        """Tokenize the remaining rows."""
         if self._waiting:
             self._flush()
         return self
 
     def facts(self) -> dict[str, float]:
-        """Median, 95th centile and most, and the share that is cut at each usual length."""
+        """Return median, 95th percentile and maximum, and the fraction of rows truncated at common lengths."""
         unit, lengths = self._unit()
         if not len(lengths):
             return {}
@@ -122,7 +130,7 @@ class Lengths:
         return facts | cut
 
     def histogram(self, bins: int = 30) -> tuple[str, list[float], list[int]]:
-        """Unit, edges [bins + 1], counts [bins]."""
+        """Return unit, edges [bins + 1] and counts [bins]."""
         unit, lengths = self._unit()
         if not len(lengths):
             return unit, [], []
@@ -130,15 +138,18 @@ class Lengths:
         return unit, edges.tolist(), counts.tolist()
 
     def findings(self) -> list[Finding]:
-        """Rows that are far longer than the others."""
+        """Return a finding for very long rows."""
         unit, lengths = self._unit()
         limit = 512 if self.tokens else _LONG_WORDS
         rows = np.flatnonzero(lengths > limit)
         if not len(rows):
             return []
-        places = [Place(self.file, int(self.lines[row]), f"{int(lengths[row]):,} {unit}") for row in rows[:5].tolist()]
-        sentence = f"{plural(len(rows), 'row is', 'rows are')} longer than {limit:,} {unit}; most models cut them."
-        return [Finding("long-rows", "warning", sentence, len(rows), "Split them, or see --max-length.", places)]
+        places = [
+            SourceLocation(self.file, int(self.lines[row]), f"{int(lengths[row]):,} {unit}")
+            for row in rows[:5].tolist()
+        ]
+        sentence = f"{plural(len(rows), 'row is', 'rows are')} longer than {limit:,} {unit}; most models truncate them."
+        return [Finding("long-rows", "warning", sentence, len(rows), "Split them, or raise --max-length.", places)]
 
     def _unit(self) -> tuple[str, np.ndarray]:
         chosen = self.tokens if self.tokens else self.words
@@ -146,14 +157,14 @@ class Lengths:
 
 
 class Constants:
-    """Columns with one value from the first row to the last."""
+    """Finds columns with the same value in every row."""
 
     def __init__(self, file: str) -> None:
         self.file, self.num_rows = file, 0
         self.first: dict[str, str | None] = {}
 
     def see(self, item: Item) -> None:
-        """Take a row in."""
+        """Add a row to the statistics."""
         cells = {"text": item.text, "text_pair": item.pair}
         if not self.num_rows:
             self.first = {name: value for name, value in cells.items() if value is not None}
@@ -162,13 +173,13 @@ class Constants:
             del self.first[name]
 
     def findings(self) -> list[Finding]:
-        """In words; a single row says nothing."""
+        """Return a finding per constant column; needs at least two rows."""
         if self.num_rows < 2:
             return []
         return [
             Finding(
                 "constant-column", "problem", f"The column of the {name.replace('_', ' ')} is the same in every row.",
-                self.num_rows, "Say which column is what with --columns.",
+                self.num_rows, "Set the column mapping with --columns.",
             )
             for name in self.first
         ]  # fmt: skip

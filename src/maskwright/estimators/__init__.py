@@ -1,7 +1,8 @@
 """Floor 6: models as scikit-learn estimators, for `cross_val_score`, `Pipeline`, `GridSearchCV` and the rest.
 
 `__init__` only stores; `fit` checks, loads and trains, and sets the attributes that end in `_`. X is a list of texts or
-of (text, second text) pairs, a numpy array of str, or a pandas or polars column; of a tagger, a list of lists of words.
+of (text, second text) pairs, a numpy array of str, a pandas or polars column, or a frame with the columns `text` and
+`text_pair`; of a tagger, a list of lists of words.
 `MultipleChoice` takes rows of a context and its choices.
 """
 

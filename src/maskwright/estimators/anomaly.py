@@ -1,8 +1,8 @@
-"""Texts that are unlike those it was fitted on, as a scikit-learn outlier detector."""
+"""Anomaly detection with the interface of a scikit-learn outlier detector."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,19 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.config import check
 from ..core.errors import InputError
 from ..inference.texts import as_texts
-from ..tasks.anomaly import QUANTILE, Anomaly
-from ..tasks.long_texts import MAX_WINDOWS
-from ..tasks.thresholds import Threshold
+from ..tasks.anomaly.task import QUANTILE, Anomaly
+from ..tasks.evaluation.thresholds import Threshold
+from ..tasks.rows.long_texts import MAX_WINDOWS
+from ..text.readers.inputs import Column
+from ..train.schedules import Schedule
 from .fine_tuned import ModelSource, own_facts
 from .whole_text import WholeText
 
 
 class AnomalyDetector(OutlierMixin, WholeText):
-    """An autoencoder over the vectors of a frozen encoder that learns what its texts have in common.
+    """Detects anomalous texts by the reconstruction error of an autoencoder on frozen embeddings.
 
-    Parameters as those of WholeText, but for freeze_encoder, and contamination: the part of the texts of `fit` that
-    lies beyond the threshold. Of a text in windows the error is the mean, or the largest, of that of its windows.
-    `fit` takes normal texts alone; y is not used. As in scikit-learn `score_samples` is higher for normal texts (the
+    Parameters of WholeText except freeze_encoder, and contamination: fraction of the texts of `fit` above the
+    threshold. Of a text in windows the error is the mean, or the largest, of that of its windows.
+    `fit` takes only normal texts; y is not used. As in scikit-learn `score_samples` is higher for normal texts (the
     negative error), `decision_function` is below 0 for outliers, `predict` gives 1 for normal texts and -1 for others.
     After fit: offset_, model_, task_.
     """
@@ -38,15 +40,19 @@ class AnomalyDetector(OutlierMixin, WholeText):
         *,
         epochs: int = 30,
         lr: float = 1e-3,
+        learning_rate: float | None = None,
         batch_size: int = 32,
         max_length: int | None = None,
         long: str = "cut",
         stride: int | None = None,
         pool: str = "mean",
         max_windows: int = MAX_WINDOWS,
+        columns: Sequence[Column] | None = None,
         contamination: float = 1 - QUANTILE,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
+        schedule: Schedule = "linear",
+        accumulation: int = 1,
         random_state: int = 0,
         device: str = "auto",
         precision: str = "auto",
@@ -55,14 +61,18 @@ class AnomalyDetector(OutlierMixin, WholeText):
             model,
             epochs=epochs,
             lr=lr,
+            learning_rate=learning_rate,
             batch_size=batch_size,
             max_length=max_length,
             long=long,
             stride=stride,
             pool=pool,
             max_windows=max_windows,
+            columns=columns,
             warmup=warmup,
             weight_decay=weight_decay,
+            schedule=schedule,
+            accumulation=accumulation,
             random_state=random_state,
             device=device,
             precision=precision,
@@ -75,7 +85,7 @@ class AnomalyDetector(OutlierMixin, WholeText):
         part = self.contamination
         fits = isinstance(part, float | np.floating) and 0 < part <= 0.5
         check(fits, f"contamination is {part!r}; it must be above 0 and at most 0.5.")
-        texts = as_texts(X)
+        texts = as_texts(X, self.columns)
         if not texts:
             raise InputError("X is empty: at least one text is needed.")
         self._fit(texts, Anomaly(quantile=float(1 - part)), [0] * len(texts))

@@ -11,18 +11,20 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.errors import InputError
 from ..inference.answer import Answer, Answerer
 from ..inference.predict import Predictor
-from ..tasks.qa import QuestionAnswering
-from ..tasks.qa_scores import score_answer
-from ..text.answer_places import find_place
-from ..text.squad import Gold, Question
+from ..tasks.qa.scores import score_answer
+from ..tasks.qa.task import QuestionAnswering
+from ..text.readers.answer_positions import find_answer
+from ..text.readers.inputs import is_frame, texts_of_table
+from ..text.readers.squad import Question, ReferenceAnswer
 from .fine_tuned import FineTuned, check_lengths, tokenizer_of
 
 
 class QuestionAnswerer(FineTuned):
     """A piece of a context for each question.
 
-    X: (question, context) pairs. y: for each the right answer, a text that stands in the context; a list of several;
-    or "" or [] where the context has none: then the model learns to refuse. Parameters as of the other estimators.
+    X: (question, context) pairs, or a frame with the columns question and context. y: for each the right answer, a text
+    that is in the context; a list of several; or "" or [] where the context has none: then the model learns to give no
+    answer. Parameters as of the other estimators.
     """
 
     _heads = ("qa",)
@@ -42,13 +44,13 @@ class QuestionAnswerer(FineTuned):
         return self
 
     def answer(self, X: Any, top_k: int = 1) -> list[Answer]:  # noqa: N803
-        """Answers with characters and probabilities, and the `top_k` best pieces of each context."""
+        """Returns answers with character offsets and probabilities, and the `top_k` best spans of each context."""
         check_is_fitted(self, "model_")
         predictor = Predictor(self.model_, self.task_, self._room(self.model_))
         return Answerer(predictor).answer(_pairs(X), top_k)
 
     def predict(self, X: Any) -> list[str]:  # noqa: N803
-        """The text of each answer; "" where the question is refused."""
+        """Returns the text of each answer, "" for a no-answer prediction."""
         return [found.answer["answer"] for found in self.answer(X)]
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
@@ -59,6 +61,8 @@ class QuestionAnswerer(FineTuned):
 
 
 def _pairs(X: Any) -> list[tuple[str, str]]:  # noqa: N803
+    if is_frame(X):
+        X = texts_of_table(X, ("question", "context"))  # noqa: N806
     pairs = [tuple(pair) if isinstance(pair, (tuple, list, np.ndarray)) else (pair,) for pair in X]
     for number, pair in enumerate(pairs):
         if len(pair) != 2:
@@ -74,8 +78,8 @@ def _texts(gold: Any) -> Sequence[str]:
 def _question(number: int, pair: tuple[str, str], gold: Any) -> Question:
     found = []
     for text in _texts(gold):
-        start, reason = find_place(text, pair[1])
+        start, reason = find_answer(text, pair[1])
         if reason is not None:
             raise InputError(f"Item {number - 1}: {reason}.")
-        found.append(Gold(text, start))
+        found.append(ReferenceAnswer(text, start))
     return Question(str(number), *pair, tuple(found), number, "X")

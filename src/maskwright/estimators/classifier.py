@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +13,10 @@ from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..inference.texts import as_texts
 from ..tasks import Classification
-from ..tasks.class_labels import balanced_weights
-from ..tasks.long_texts import MAX_WINDOWS
+from ..tasks.classification.labels import balanced_weights
+from ..tasks.rows.long_texts import MAX_WINDOWS
+from ..text.readers.inputs import Column
+from ..train.schedules import Schedule
 from .fine_tuned import ModelSource, check_lengths, own_facts
 from .whole_text import WholeText
 
@@ -38,18 +40,22 @@ class TextClassifier(ClassifierMixin, WholeText):
         *,
         epochs: int = 3,
         lr: float = 5e-5,
+        learning_rate: float | None = None,
         batch_size: int = 32,
         max_length: int | None = None,
         long: str = "cut",
         stride: int | None = None,
         pool: str = "mean",
         max_windows: int = MAX_WINDOWS,
+        columns: Sequence[Column] | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
         focal: float | None = None,
         resample: str | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
+        schedule: Schedule = "linear",
+        accumulation: int = 1,
         random_state: int = 0,
         device: str = "auto",
         precision: str = "auto",
@@ -58,15 +64,19 @@ class TextClassifier(ClassifierMixin, WholeText):
             model,
             epochs=epochs,
             lr=lr,
+            learning_rate=learning_rate,
             batch_size=batch_size,
             max_length=max_length,
             long=long,
             stride=stride,
             pool=pool,
             max_windows=max_windows,
+            columns=columns,
             freeze_encoder=freeze_encoder,
             warmup=warmup,
             weight_decay=weight_decay,
+            schedule=schedule,
+            accumulation=accumulation,
             random_state=random_state,
             device=device,
             precision=precision,
@@ -76,9 +86,9 @@ class TextClassifier(ClassifierMixin, WholeText):
         self.resample = resample
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Train on texts and their classes. Raises InputError for what cannot be learnt from."""
+        """Train on texts and their classes. Raises InputError for what cannot be learned from."""
         self._check()
-        texts, gold = as_texts(X), _as_array(y)
+        texts, gold = as_texts(X, self.columns), _as_array(y)
         check_lengths(texts, gold)
         is_multi = gold.ndim == 2
         if is_multi:
@@ -156,7 +166,7 @@ def _known(labels: np.ndarray) -> np.ndarray:
     """The labels, none of which is missing. Raises InputError."""
     missing = [index for index, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
     if missing:
-        raise InputError(f"y has no class for item {missing[0]} ({len(missing)} in all): leave such texts out.")
+        raise InputError(f"y has no class for item {missing[0]} ({len(missing)} in all): remove such texts.")
     if len({type(label) for label in labels.tolist()}) > 1:
         raise InputError("y mixes classes of different types: make them all text, or all numbers.")
     return labels

@@ -14,18 +14,20 @@ from ..inference.embed import TextEncoder, TokenVectors
 from ..inference.ready import place
 from ..inference.texts import as_texts
 from ..models.model import Model
-from ..tasks.long_texts import LongTexts
+from ..tasks.rows.long_texts import LongTexts
+from ..text.readers.inputs import Column, check_columns
 from .fine_tuned import ModelSource
 
 
 class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Texts to vectors, with any model; nothing is trained, so `transform` works without `fit` (but in int8).
 
-    model: a model folder, a name of the hub, or a Model with a tokenizer, which is copied; layers: "embeddings",
+    model: a model folder, a Hub model ID, or a Model with a tokenizer, which is copied; layers: "embeddings",
     "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4" or numbers; pooling: "cls", "mean", "max", or
     "none" for a matrix of token vectors for each text; normalize: vectors of length 1; max_length: tokens; long: "cut",
-    or "windows" for longer texts, which share `stride` tokens and are averaged by their tokens. What is None is as the
-    folder declares it (modules.json, maskwright.json), else mean, not normalised, all that the model takes, cut.
+    or "windows" for longer texts, which share `stride` tokens and are averaged by their tokens; columns: of a frame or
+    matrix, the text, or the text and the second text, None for the names `text` and `text_pair`. What is None is as the
+    folder declares it (modules.json, maskwright.json), else mean, not normalized, all that the model takes, cut.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         max_length: int | None = None,
         long: str | None = None,
         stride: int | None = None,
+        columns: Sequence[Column] | None = None,
         device: str = "auto",
         precision: str = "auto",
     ) -> None:
@@ -48,12 +51,14 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.max_length = max_length
         self.long = long
         self.stride = stride
+        self.columns = columns
         self.device = device
         self.precision = precision
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: N803
-        """Load the model. The texts are not used, but for precision "int8", which is calibrated on them."""
-        typical = as_texts(X) if self.precision == "int8" and X is not None else None
+        """Load the model. The texts are used only for precision "int8", which is calibrated on them."""
+        check_columns(self.columns)
+        typical = as_texts(X, self.columns) if self.precision == "int8" and X is not None else None
         if isinstance(self.model, Model):
             model = place(deepcopy(self.model), self.device, self.precision)
             pooling, normalize = self.pooling or "mean", bool(self.normalize)
@@ -79,21 +84,22 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def transform(self, X: Any) -> Any:  # noqa: N803
         """float32 [texts, size]; with pooling "none" a list of float32 [tokens, size]."""
         encoder = self._encoder()
-        texts = as_texts(X)
+        texts = as_texts(X, self.columns)
         if encoder.pooling == "none":
             return [found.vectors for found in encoder.token_vectors(texts)]
         cut = encoder.counts.cut_texts
         vectors = encoder.vectors(texts)
         if encoder.counts.cut_texts > cut:
-            warn(f"{encoder.counts.cut_texts - cut:,} of {len(texts):,} texts are cut to {encoder.max_length} tokens.")
+            truncated = encoder.counts.cut_texts - cut
+            warn(f"{truncated:,} of {len(texts):,} texts are truncated to {encoder.max_length} tokens.")
         return vectors
 
     def word_vectors(self, X: Any, pieces: str = "mean") -> list[TokenVectors]:  # noqa: N803
         """For each text its words, their starts and ends in it, and float32 [words, size], from the same layers.
 
-        pieces: "mean" of the word's pieces, or its "first". Words cut off with the end of a text are not there.
+        pieces: "mean" of a word's subword tokens, or the "first". Truncated words are omitted.
         """
-        return list(self._encoder().word_vectors(as_texts(X), pieces))
+        return list(self._encoder().word_vectors(as_texts(X, self.columns), pieces))
 
     def _encoder(self) -> TextEncoder:
         if not hasattr(self, "encoder_"):

@@ -1,10 +1,11 @@
-"""Training, answering, saving and loading: what the fine-tuned estimators share."""
+"""Training, prediction, saving and loading, shared by the fine-tuned estimators."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,14 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.config import check
 from ..core.errors import InputError
+from ..core.registry import unknown_name
 from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
 from ..inference.ready import compute_in, place, require_head, room_of, tokenizer_of
+from ..models.build import build
 from ..models.device import resolve_precision
-from ..models.model import Model, build
+from ..models.model import Model
 from ..tasks import Task, task_of_model
-from ..tasks.examples import Examples
-from ..train.finetune import fit, has_new_head
+from ..tasks.rows.examples import Examples
+from ..train.finetuning.finetune import fit, has_new_head
+from ..train.schedules import Schedule
 
 ModelSource = str | Path | Model
 
@@ -28,12 +32,14 @@ DEFAULT_LENGTH = 128  # as `maskwright finetune`
 
 
 class FineTuned(BaseEstimator):
-    """What the fine-tuned estimators share: starting from a model, training, folders.
+    """Base class of the fine-tuned estimators.
 
-    model: a model folder, a name of the hub, or a Model with a tokenizer, which is copied; epochs, lr, batch_size,
-    max_length (tokens; None for 128, or as many as the model takes where that is fewer), warmup (share of the steps),
-    weight_decay: of the training; freeze_encoder: train the pooler and the head only; random_state: names every random
-    draw; device, precision: as on the command line.
+    model: a model folder, a Hub model ID, or a Model with a tokenizer, which is copied; epochs, lr, batch_size,
+    max_length (tokens; None for 128, or as many as the model takes where that is fewer), warmup (fraction of the
+    steps), weight_decay, schedule ("linear", "cosine", "constant", "inverse_sqrt"), accumulation (gradient accumulation
+    steps): of the training; learning_rate: the same setting as lr, under its usual name, and used where it is given;
+    freeze_encoder: train the pooler and the head only; random_state: the random seed; device, precision: as on the
+    command line.
     """
 
     _heads: tuple[str, ...] = ("classification", "regression")
@@ -44,11 +50,14 @@ class FineTuned(BaseEstimator):
         *,
         epochs: int = 3,
         lr: float = 5e-5,
+        learning_rate: float | None = None,
         batch_size: int = 32,
         max_length: int | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
+        schedule: Schedule = "linear",
+        accumulation: int = 1,
         random_state: int = 0,
         device: str = "auto",
         precision: str = "auto",
@@ -56,11 +65,14 @@ class FineTuned(BaseEstimator):
         self.model = model
         self.epochs = epochs
         self.lr = lr
+        self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_length = max_length
         self.freeze_encoder = freeze_encoder
         self.warmup = warmup
         self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.accumulation = accumulation
         self.random_state = random_state
         self.device = device
         self.precision = precision
@@ -72,19 +84,21 @@ class FineTuned(BaseEstimator):
         compute_in(model, resolve_precision(self.precision, model.word_embeddings.device, training=True))
         examples = task.prepare(model, examples)
         if is_new_head:
-            task.prime(model, examples)
+            task.init_from_counts(model, examples)
         self.fit_result_ = fit(
             model,
             task,
             examples,
             epochs=self.epochs,
-            lr=self.lr,
+            lr=self.lr if self.learning_rate is None else self.learning_rate,
             batch_size=self.batch_size,
             seed=self.random_state,
             freeze_encoder=self.freeze_encoder,
             precision=self.precision,
             warmup_share=self.warmup,
             weight_decay=self.weight_decay,
+            schedule=self.schedule,
+            accumulation=self.accumulation,
         )
         self.model_, self.task_ = model, task
 
@@ -105,24 +119,31 @@ class FineTuned(BaseEstimator):
             )
             tokenizer_of(model)
             is_new_head = has_new_head(self.load_report_)
-        return place(task.adapt(model), self.device), is_new_head
+        return place(task.extend_vocabulary(model), self.device), is_new_head
 
     def _check(self) -> None:
         """Raise ConfigError for a parameter that is out of range."""
-        for name in ("epochs", "batch_size", "max_length"):
+        for name in ("epochs", "batch_size", "max_length", "accumulation"):
             value = getattr(self, name)
             if value is None and name == "max_length":
                 continue
             check(
                 isinstance(value, int | np.integer) and int(value) >= 1, f"{name} is {value!r}; it must be 1 or more."
             )
-        for name, least in (("lr", "above 0"), ("warmup", "0 or more"), ("weight_decay", "0 or more")):
+        check(self.schedule in get_args(Schedule), unknown_name("schedule", str(self.schedule), get_args(Schedule)))
+        usual = inspect.signature(type(self).__init__).parameters["lr"].default
+        check(
+            self.learning_rate is None or self.lr in (usual, self.learning_rate),
+            f"lr is {self.lr!r} and learning_rate is {self.learning_rate!r}; they are one setting: pass one of them.",
+        )
+        rate = "lr" if self.learning_rate is None else "learning_rate"
+        for name, least in ((rate, "above 0"), ("warmup", "0 or more"), ("weight_decay", "0 or more")):
             value = getattr(self, name)
             fits = isinstance(value, int | float | np.number) and bool(value > 0 if least == "above 0" else value >= 0)
             check(fits, f"{name} is {value!r}; it must be a number, {least}.")
         check(
             isinstance(self.random_state, int | np.integer),
-            f"random_state is {self.random_state!r}; it must be a whole number, which names every random draw.",
+            f"random_state is {self.random_state!r}; it must be an integer, the random seed.",
         )
 
     def _room(self, model: Model) -> int:
@@ -148,7 +169,7 @@ class FineTuned(BaseEstimator):
         parameters: replace those stored, as in device="cpu". Raises ModelFolderError when its head is another one.
         """
         model, report = load_model(folder)
-        report.tell(folder)
+        report.log_weight_mismatch(folder)
         require_head(model, cls._heads, str(folder))
         facts = read_facts(find_folder(folder)[0])
         task = task_of_model(model, facts)

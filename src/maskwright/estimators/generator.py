@@ -1,4 +1,4 @@
-"""Text that goes on, in the manner of a scikit-learn estimator."""
+"""Text generation with the interface of a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 
 from ..api import open_generator
-from ..core.errors import InputError
 from ..inference.generate import Continuation, Generation, TextGenerator
 from ..inference.ready import place
-from ..inference.texts import as_texts
+from ..inference.texts import single_texts
 from ..models.decoding.rules import Rules
 from ..models.model import Model
 from .fine_tuned import ModelSource
 
 
 class Generator(BaseEstimator):
-    """Continues texts with a left-to-right model; nothing is trained, so every method works without `fit`.
+    """Generates continuations with a causal language model. All methods work without `fit`.
 
-    model: a model folder, a name of the hub, or a Model with a tokenizer. max_new_tokens, greedy, temperature, top_k,
-    top_p, repetition_penalty, num_results, beams, length_penalty, stop: as `maskwright generate` has them;
-    max_length: tokens that the model sees at once, None as in training; random_state: names every draw.
+    model: a model folder, a Hub model ID, or a Model with a tokenizer. max_new_tokens, greedy, temperature, top_k,
+    top_p, repetition_penalty, num_results, beams, length_penalty, stop: as in `maskwright generate`;
+    max_length: context length in tokens, None as in training; random_state: random seed.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Generator(BaseEstimator):
 
     def generate(self, prompts: Any) -> list[list[Continuation]]:
         """`num_results` continuations of each prompt, with their scores and why they ended."""
-        return self._generator().generate(_plain(prompts), self._settings())
+        return self._generator().generate(single_texts(prompts, "Prompts"), self._settings())
 
     def predict(self, X: Any) -> list[str]:  # noqa: N803
         """What the model adds to each prompt; the first of several results."""
@@ -103,11 +102,3 @@ class Generator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
-
-
-def _plain(texts: Any) -> list[str]:
-    """Prompts; one text alone is a list of one."""
-    found = [texts] if isinstance(texts, str) else as_texts(texts)
-    if any(not isinstance(text, str) for text in found):
-        raise InputError("Prompts are single texts, not pairs.")
-    return [str(text) for text in found]

@@ -25,7 +25,7 @@ class TextRegressor(RegressorMixin, WholeText):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train on texts and numbers. Raises InputError for targets that are not finite numbers."""
         self._check()
-        texts = as_texts(X)
+        texts = as_texts(X, self.columns)
         try:
             gold = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError):

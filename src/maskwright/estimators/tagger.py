@@ -12,14 +12,16 @@ from ..core.progress import warn
 from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
 from ..tasks import Tagging
-from ..text.tagged import Sentence
+from ..text.readers.inputs import is_frame
+from ..text.readers.tagged import Sentence
+from ..train.schedules import Schedule
 from .fine_tuned import FineTuned, ModelSource, check_lengths
 
 
 class TokenTagger(FineTuned):
     """A fine-tuned encoder that gives each word of a sentence its tag.
 
-    Parameters as those of FineTuned, and crf: whether the tags of a sentence are judged together.
+    Parameters as those of FineTuned, and crf: whether to decode with a linear-chain CRF.
 
     X is a list of sentences, each a list of words; to `predict` and `entities` also plain texts, which are split into
     words. y is as many lists of tags. After fit: classes_ (the tags), model_, task_.
@@ -34,12 +36,15 @@ class TokenTagger(FineTuned):
         *,
         epochs: int = 3,
         lr: float = 5e-5,
+        learning_rate: float | None = None,
         batch_size: int = 32,
         max_length: int | None = None,
         crf: bool = False,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
+        schedule: Schedule = "linear",
+        accumulation: int = 1,
         random_state: int = 0,
         device: str = "auto",
         precision: str = "auto",
@@ -48,11 +53,14 @@ class TokenTagger(FineTuned):
             model,
             epochs=epochs,
             lr=lr,
+            learning_rate=learning_rate,
             batch_size=batch_size,
             max_length=max_length,
             freeze_encoder=freeze_encoder,
             warmup=warmup,
             weight_decay=weight_decay,
+            schedule=schedule,
+            accumulation=accumulation,
             random_state=random_state,
             device=device,
             precision=precision,
@@ -60,13 +68,13 @@ class TokenTagger(FineTuned):
         self.crf = crf
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Train on sentences and their tags. Raises InputError for what cannot be learnt from."""
+        """Train on sentences and their tags. Raises InputError for what cannot be learned from."""
         self._check()
         rows = _tagged(X, y)
         task = Tagging.from_rows(rows, crf=self.crf)
         model, is_new_head = self._start(task)
         examples = task.examples(rows, tokenizer_of(model), self._room(model))
-        for remark in task.remarks(examples, "train", self._room(model)):
+        for remark in task.notes(examples, "train", self._room(model)):
             warn(remark)
         self._train(model, task, examples, is_new_head)
         return self
@@ -124,6 +132,8 @@ def _tagged(X: Any, y: Any) -> list[Sentence]:  # noqa: N803
 
 def _sentences(X: Any) -> list[Sentence]:  # noqa: N803
     """Lists of words, or texts, as sentences. Raises InputError naming the first item that is neither."""
+    if is_frame(X):
+        raise InputError("Sentences are expected as one column or a list of lists of words, not as a frame.")
     if isinstance(X, (str, bytes)) or not isinstance(X, Iterable):
         raise InputError(f"Sentences are expected as a list of lists of words, not as {type(X).__name__}.")
     rows = []

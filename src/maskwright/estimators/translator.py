@@ -8,12 +8,11 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 
 from ..api import open_translator
-from ..core.errors import InputError
 from ..inference.ready import place
-from ..inference.texts import as_texts
-from ..inference.translate import Translated, Translating, TranslationSettings
+from ..inference.texts import single_texts
+from ..inference.translate import TextTranslator, Translated, TranslationSettings
 from ..models.model import Model
-from ..tasks.translation_scores import corpus_scores
+from ..tasks.translation.scores import corpus_scores
 from .fine_tuned import ModelSource
 from .fine_tuned import check_lengths as check_pairs
 
@@ -21,7 +20,7 @@ from .fine_tuned import check_lengths as check_pairs
 class Translator(BaseEstimator):
     """Translates texts with an encoder-decoder; nothing is trained, so every method works without `fit`.
 
-    model: a model folder, a name of the hub, or a Model with a tokenizer. beams, num_results, length_penalty,
+    model: a model folder, a Hub model ID, or a Model with a tokenizer. beams, num_results, length_penalty,
     max_new_tokens, to, brackets: as `maskwright translate` has them; max_length: tokens of a source, None as in
     training.
     """
@@ -55,7 +54,7 @@ class Translator(BaseEstimator):
         """Load the model. The texts are not used."""
         if isinstance(self.model, Model):
             own = place(deepcopy(self.model), self.device, self.precision)
-            self.translator_ = Translating(own, self.max_length)
+            self.translator_ = TextTranslator(own, self.max_length)
         else:
             self.translator_ = open_translator(
                 self.model, max_length=self.max_length, device=self.device, precision=self.precision
@@ -69,7 +68,7 @@ class Translator(BaseEstimator):
         settings = TranslationSettings(
             self.beams, self.num_results, self.length_penalty, self.max_new_tokens, self.to, self.brackets
         )
-        return self.translator_.translate(_plain(X), settings)
+        return self.translator_.translate(single_texts(X, "Texts to translate"), settings)
 
     def predict(self, X: Any) -> list[str]:  # noqa: N803
         """The best translation of each text."""
@@ -77,17 +76,9 @@ class Translator(BaseEstimator):
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """BLEU of the translations of X against the texts y, 0 to 100. Raises MissingExtraError without sacrebleu."""
-        texts, wanted = _plain(X), _plain(y)
+        texts, wanted = single_texts(X, "Texts to translate"), single_texts(y, "Texts to translate")
         check_pairs(texts, wanted)
         return corpus_scores(self.predict(texts), wanted)[0]["bleu"]
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
-
-
-def _plain(texts: Any) -> list[str]:
-    """Texts; one text alone is a list of one."""
-    found = [texts] if isinstance(texts, str) else as_texts(texts)
-    if any(not isinstance(text, str) for text in found):
-        raise InputError("Texts to translate are single texts, not pairs.")
-    return [str(text) for text in found]

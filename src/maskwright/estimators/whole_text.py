@@ -14,8 +14,10 @@ from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
 from ..inference.texts import as_texts
 from ..tasks import Choice, SequenceTask, Task
-from ..tasks.examples import rows_of
-from ..tasks.long_texts import MAX_WINDOWS, LongTexts
+from ..tasks.rows.examples import rows_of
+from ..tasks.rows.long_texts import MAX_WINDOWS, LongTexts
+from ..text.readers.inputs import PAIR_COLUMNS, Column, check_columns
+from ..train.schedules import Schedule
 from .fine_tuned import FineTuned, ModelSource
 
 
@@ -23,10 +25,12 @@ class WholeText(FineTuned):
     """An estimator that gives each text, pair of texts, or row of choices, one answer.
 
     Parameters as those of FineTuned, and long: "cut", or "windows" for texts of more than max_length tokens; stride:
-    tokens that neighbouring windows share (None: a third of max_length, at most 128); pool: "mean" or "max" of the
-    windows' logits; max_windows: of one text in training.
+    tokens that neighboring windows share (None: a third of max_length, at most 128); pool: "mean" or "max" of the
+    windows' logits; max_windows: of one text in training; columns: of a frame (by name) or matrix (by position), the
+    text, or the text and the second text of a pair, None for the names `text` and `text_pair`.
     """
 
+    _roles: tuple[str, ...] = PAIR_COLUMNS  # what `columns` names
     task_: SequenceTask | Choice
 
     def __init__(
@@ -35,15 +39,19 @@ class WholeText(FineTuned):
         *,
         epochs: int = 3,
         lr: float = 5e-5,
+        learning_rate: float | None = None,
         batch_size: int = 32,
         max_length: int | None = None,
         long: str = "cut",
         stride: int | None = None,
         pool: str = "mean",
         max_windows: int = MAX_WINDOWS,
+        columns: Sequence[Column] | None = None,
         freeze_encoder: bool = False,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
+        schedule: Schedule = "linear",
+        accumulation: int = 1,
         random_state: int = 0,
         device: str = "auto",
         precision: str = "auto",
@@ -52,11 +60,14 @@ class WholeText(FineTuned):
             model,
             epochs=epochs,
             lr=lr,
+            learning_rate=learning_rate,
             batch_size=batch_size,
             max_length=max_length,
             freeze_encoder=freeze_encoder,
             warmup=warmup,
             weight_decay=weight_decay,
+            schedule=schedule,
+            accumulation=accumulation,
             random_state=random_state,
             device=device,
             precision=precision,
@@ -65,6 +76,7 @@ class WholeText(FineTuned):
         self.stride = stride
         self.pool = pool
         self.max_windows = max_windows
+        self.columns = columns
 
     @classmethod
     def load(cls, folder: str | Path, **parameters: Any) -> Self:
@@ -82,7 +94,7 @@ class WholeText(FineTuned):
         examples = task.tokenize(rows_of(texts), tokenizer_of(model), room, task.as_targets(targets))
         examples = task.for_training(examples)
         if task.long is not None:
-            for remark in task.remarks(examples, "train", room):
+            for remark in task.notes(examples, "train", room):
                 warn(remark)
         elif examples.num_truncated:
             warn(f"{examples.counts.note()} Raise max_length (now {room}) to keep them whole.")
@@ -92,7 +104,7 @@ class WholeText(FineTuned):
         """float32 [texts, labels]."""
         check_is_fitted(self, "model_")
         predictor = Predictor(self.model_, self.task_, self._room(self.model_))
-        logits = predictor.logits(as_texts(X))
+        logits = predictor.logits(as_texts(X, self.columns))
         if predictor.counts.cut_texts:
             warn(predictor.counts.note())
         return logits
@@ -100,6 +112,7 @@ class WholeText(FineTuned):
     def _check(self) -> None:
         super()._check()
         self._long()
+        check_columns(self.columns, self._roles)
 
     def _long(self) -> LongTexts | None:
         return LongTexts.of(self.long, self.stride, self.pool, self.max_windows)

@@ -1,1 +1,1 @@
-"""Floor 5: Hugging Face model folders, read and written. safetensors and JSON only; nothing here executes code."""
+"""Reading and writing Hugging Face model folders (safetensors and JSON); code in a folder is never executed."""

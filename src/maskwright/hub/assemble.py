@@ -1,4 +1,4 @@
-"""From the tensors of a file to the parameters of a model: match names and shapes first, allocate and read after."""
+"""Assigns checkpoint tensors to model parameters: matches names and shapes before allocating or reading anything."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ from torch import Tensor
 
 from ..core.errors import ModelFolderError
 from ..core.progress import note, warn
+from ..core.storage import MANIFEST
+from ..models.build import make_model
 from ..models.config import ModelConfig
-from ..models.heads import CLASSIFIERS, LABELLED
-from ..models.initialisation import initialise_new
-from ..models.model import Model, make_model
+from ..models.heads import CLASSIFIERS, LABELED_HEADS
+from ..models.initialization import initialize_new
+from ..models.model import Model
 from .config_file import FolderConfig
 from .family import Family
 from .weights import Weights
 
-# Heads whose parts mean the same under the same names.
+# Heads with equivalent parameters under the same names.
 ALIKE = ({"mlm", "clm"}, {"classification", "regression"}, {"tagging", "tagging-crf"})
-LISTED = 20  # names of tensors in one sentence
+LISTED = 20  # maximum number of tensor names in one message
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Where each weight came from, in the names of the file.
+    """Where each parameter was initialized from, by checkpoint tensor name.
 
-    loaded: read from it; new: not in it, drawn at random; unused: in it, but not part of this model.
+    loaded: read from the checkpoint; new: missing from it and randomly initialized; unused: not part of this model;
+    is_verified: whether the files were checked against a manifest.
     """
 
     loaded: list[str]
     new: list[str]
     unused: list[str]
+    is_verified: bool = True
 
     def __str__(self) -> str:
         parts = [f"{len(self.loaded)} tensors loaded"]
@@ -40,31 +44,33 @@ class LoadReport:
         parts += [f"unused: {listed(self.unused)}"] if self.unused else []
         return "; ".join(parts)
 
-    def tell(self, name: object, new_is_wanted: bool = False) -> None:
-        """Say which weights folder `name` does not give and which it has beyond the model's.
+    def log_weight_mismatch(self, name: object, new_is_wanted: bool = False) -> None:
+        """Log missing and unexpected tensors of folder `name`, and whether it was verified.
 
-        new_is_wanted: the caller asked for a head that the folder does not hold.
+        new_is_wanted: the caller requested a head that the folder does not contain.
         """
         if self.new:
             say = note if new_is_wanted else warn
-            say(f"{name} gives no weights for {listed(self.new)}: they are drawn at random, not trained.")
+            say(f"{name} has no weights for {listed(self.new)}: they are randomly initialized and untrained.")
+        if not self.is_verified:
+            note(f"{name} has no {MANIFEST}: its structure was checked, but changed files cannot be detected.")
         if self.unused:
-            note(f"{name} also holds {listed(self.unused)}, which this model does not use.")
+            note(f"{name} also contains {listed(self.unused)}, which this model does not use.")
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in one line; beyond LISTED of them, how many more."""
+    """Join names with commas; after LISTED of them, append how many more there are."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more
 
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """The head to put on the encoder.
+    """The head to add to the encoder.
 
-    name, labels, problem_type: as `build` takes them; rows: which rows of the stored classifier make up this one, in
-    order, or None when the head does not come from the file as a classifier; is_stored: whether the file holds this
-    head, or one whose parts mean the same: our own names of parts say nothing of whose they are.
+    name, labels, problem_type: as in `build`; rows: which rows of the stored classifier to use, in order, or None if
+    the head is not loaded from a stored classifier; is_stored: whether the checkpoint contains this head or one with
+    equivalent parameters (parameter names in Maskwright's own format do not identify the head).
     """
 
     name: str | None
@@ -75,32 +81,32 @@ class HeadPlan:
 
 
 class Checkpoint:
-    """The tensors of a file by canonical name: no prefix, today's spelling, each bias once."""
+    """Checkpoint tensors by canonical name: without prefix, current spelling, each bias once."""
 
     def __init__(self, file: Weights, family: Family) -> None:
         self.file, self.family = file, family
         self.stored: dict[str, str] = {}
-        # Prefixed names first: where a file holds a tensor under both, the prefixed one is the model's.
+        # Prefixed names first: if the file has a tensor with and without the prefix, the model uses the prefixed one.
         for name in sorted(file.shapes, key=lambda name: family.canonical(name) == name):
             self.stored.setdefault(family.canonical(name), name)
         self.copies = {name for name in file.shapes if family.is_buffer(family.canonical(name))}
-        if family.own_words:  # the one table of both sides may stand under each side's name too
+        if family.decoder_embeddings:  # a shared embedding table may also be stored under the name of each side
             words = {name for name in file.shapes if family.canonical(name) == family.words}
             self.copies |= words - {self.stored.get(family.words, "")}
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor by canonical name."""
+        """Returns the shape of a tensor by canonical name."""
         return self.file.shapes[self.stored[name]]
 
     def read(self, name: str) -> Tensor:
-        """A tensor by canonical name, float32."""
+        """Returns a tensor by canonical name as float32."""
         return self.file.read(self.stored[name])
 
-    def settle_decoder(self, config: ModelConfig, head: str | None) -> ModelConfig:
-        """Make of what is stored for the decoder of `head` what our head has.
+    def match_decoder_weights(self, config: ModelConfig, head: str | None) -> ModelConfig:
+        """Adapt the stored decoder weights of `head` to our parameters, and return the matching configuration.
 
-        Its bias may stand under two names. A stored decoder that is the word table itself is dropped; one that differs
-        is a decoder of its own.
+        The decoder bias may be stored under two names. A stored decoder weight equal to the word embeddings is tied
+        and dropped; a different one makes the decoder untied.
         """
         words = self._words_of_decoder(config)
         names = self.family.decoder(head)
@@ -125,7 +131,7 @@ class Checkpoint:
         return replace(config, tie_word_embeddings=False)
 
     def _words_of_decoder(self, config: ModelConfig) -> str:
-        """The name of the table whose rows score words. One that both sides share is kept once."""
+        """Returns the name of the decoder's embedding table; a table shared by both sides is kept once."""
         words = self.family.words
         if not config.num_decoder_layers or "embeddings.word.weight" not in self.family.decoder_rows:
             return words
@@ -135,8 +141,8 @@ class Checkpoint:
         if words in self.stored and own in self.stored:
             if self.shape(words) != self.shape(own) or not torch.equal(self.read(words), self.read(own)):
                 raise ModelFolderError(
-                    f"{self.file.folder}: {self.stored[words]} and {self.stored[own]} differ, and config.json says "
-                    "that both sides share one table."
+                    f"{self.file.folder}: {self.stored[words]} and {self.stored[own]} differ, but config.json says "
+                    "that encoder and decoder share one embedding table."
                 )
             self.copies.add(self.stored.pop(own))
         elif words not in self.stored and own in self.stored:
@@ -150,10 +156,10 @@ def plan_head(
     labels: Sequence[str] | int | None,
     checkpoint: Checkpoint,
 ) -> HeadPlan:
-    """Which head to build, and whether the stored classifier serves it."""
+    """Decide which head to build, and whether the stored classifier can be loaded into it."""
     if isinstance(labels, int):
         labels = [f"LABEL_{index}" for index in range(labels)]
-    if head not in LABELLED or stored.head_or_none() != head:
+    if head not in LABELED_HEADS or stored.head_or_none() != head:
         own = stored.head_or_none()
         alike = own == head or any(own in group and head in group for group in ALIKE)
         return HeadPlan(head, labels, is_stored=alike)
@@ -165,15 +171,15 @@ def plan_head(
     kept = stored.labels or generic
     if labels is None or tuple(labels) == kept:
         return HeadPlan(head, kept, stored.problem_type, list(range(len(kept))))
-    if sorted(labels) == sorted(kept):  # the same classes in another order
+    if sorted(labels) == sorted(kept):  # same classes, different order
         return HeadPlan(head, labels, stored.problem_type, [kept.index(label) for label in labels])
-    if kept == generic and len(labels) == count:  # the file does not name its classes
+    if kept == generic and len(labels) == count:  # the checkpoint has no class names
         return HeadPlan(head, labels, stored.problem_type, list(range(count)))
     return HeadPlan(head, labels)
 
 
 def _in_order(name: str, tensor: Tensor, rows: list[int] | None) -> Tensor:
-    """A head's tensor with its labels in the order of `rows` (None: as stored); other tensors as they are."""
+    """Returns a head tensor with labels reordered by `rows` (None: as stored); other tensors unchanged."""
     if rows is None or not name.startswith(("head.classifier.", "head.crf.")):
         return tensor
     return tensor[rows][:, rows] if name == "head.crf.transitions" else tensor[rows]
@@ -182,11 +188,12 @@ def _in_order(name: str, tensor: Tensor, rows: list[int] | None) -> Tensor:
 def assemble(
     config: ModelConfig, plan: HeadPlan, checkpoint: Checkpoint, problem_type: str | None, seed: int
 ) -> tuple[Model, LoadReport]:
-    """Build the model that `plan` describes and fill it. Nothing is allocated before names and shapes agree.
+    """Build and load the model described by `plan`, after checking all names and shapes.
 
-    Raises ModelFolderError naming the tensor that the file lacks, or whose shape differs.
+    Raises:
+        ModelFolderError: a tensor is missing or has the wrong shape.
     """
-    config = checkpoint.settle_decoder(config, plan.name)
+    config = checkpoint.match_decoder_weights(config, plan.name)
     family = checkpoint.family
 
     def make() -> Model:
@@ -206,9 +213,9 @@ def assemble(
         for name, parameter in model.named_parameters():
             if name in sources:
                 tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
-                tensor = tensor.T if family.is_turned(name) else tensor.view_as(parameter)
+                tensor = tensor.T if family.is_transposed(name) else tensor.view_as(parameter)
                 parameter.copy_(_in_order(name, tensor, plan.rows))
-    initialise_new(model, set(new), config.initializer_range, seed, by_width=plan.name in CLASSIFIERS)
+    initialize_new(model, set(new), config.initializer_range, seed, by_width=plan.name in CLASSIFIERS)
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
     unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)
     fresh = [theirs for name in new for theirs in family.stored_names(name, plan.name)]
@@ -216,14 +223,14 @@ def assemble(
 
 
 def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[dict[str, list[str]], list[str]]:
-    """Our parameters by the canonical names that fill them, and those that start at random."""
+    """Returns checkpoint names for each of our parameters, and the parameters to initialize randomly."""
     sources: dict[str, list[str]] = {}
     new, missing, wanted = [], [], set()
     for name, parameter in blueprint.named_parameters():
         theirs = checkpoint.family.their_names(name, plan.name)
         wanted.update(theirs)
         is_head = name.startswith(("head.", "top.", "encoder.pooler."))
-        is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELLED and plan.rows is None
+        is_other_classifier = name.startswith("head.classifier.") and plan.name in LABELED_HEADS and plan.rows is None
         is_of_other_head = name.startswith("head.") and theirs == [name] and not plan.is_stored
         if all(part in checkpoint.stored for part in theirs) and not (is_other_classifier or is_of_other_head):
             _check_shapes(theirs, checkpoint.family.stored_shape(name, tuple(parameter.shape)), checkpoint)
@@ -235,9 +242,9 @@ def _match(blueprint: Model, plan: HeadPlan, checkpoint: Checkpoint) -> tuple[di
     if missing:
         stored = checkpoint.stored
         other = sorted(stored[name] for name in stored.keys() - wanted if stored[name] not in checkpoint.copies)
-        besides = f"; what it holds besides: {listed(other)}" if other else ""
+        besides = f"; other tensors in the file: {listed(other)}" if other else ""
         raise ModelFolderError(
-            f"{checkpoint.file.folder} lacks weights of the encoder that its config.json describes: {listed(missing)}"
+            f"{checkpoint.file.folder} lacks encoder weights that its config.json describes: {listed(missing)}"
             f"{besides}."
         )
     return sources, new
@@ -249,6 +256,6 @@ def _check_shapes(theirs: list[str], shape: tuple[int, ...], checkpoint: Checkpo
         found = checkpoint.shape(name)
         if found != wanted:
             raise ModelFolderError(
-                f"{checkpoint.file.folder}: {checkpoint.stored[name]} has shape {list(found)}, but config.json asks "
-                f"for {list(wanted)}: they are not from the same model."
+                f"{checkpoint.file.folder}: {checkpoint.stored[name]} has shape {list(found)}, but config.json "
+                f"requires {list(wanted)}: the two files belong to different models."
             )

@@ -1,8 +1,9 @@
-"""The model card: README.md of a saved folder, so that whoever finds it knows what it is and how to use it."""
+"""Model card (README.md) of a saved folder: what the model is and how to use it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from ..models.model import Model
@@ -11,19 +12,19 @@ from .family import Family
 _TITLES = {
     None: "A text encoder",
     "mlm": "A masked language model",
-    "clm": "A left-to-right language model",
-    "bilm": "A pair of language models, one from each end",
-    "seq2seq": "A translator",
+    "clm": "A causal language model",
+    "bilm": "A forward and a backward language model",
+    "seq2seq": "A translation model",
     "nsp": "A next-sentence model",
-    "pretraining": "A pre-trained encoder (masked words and sentence pairs)",
+    "pretraining": "A pre-trained encoder (masked tokens and sentence pairs)",
     "rtd": "A replaced-token detector",
     "classification": "A text classifier",
     "regression": "A text regressor",
-    "tagging": "A token tagger",
-    "tagging-crf": "A token tagger with a CRF",
-    "qa": "A finder of answers in a text",
+    "tagging": "A token classifier",
+    "tagging-crf": "A token classifier with a CRF",
+    "qa": "A question-answering model",
     "choice": "A multiple-choice model",
-    "anomaly": "A detector of texts unlike those that it has learnt",
+    "anomaly": "An anomaly detector",
 }
 _TAGS = {
     "mlm": "fill-mask",
@@ -52,16 +53,16 @@ _LONGEST_VALUE = 200
 
 
 def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
-    """Markdown with the front matter that model hubs read.
+    """Returns a Markdown model card with the front matter that model hubs read.
 
-    facts: the content of maskwright.json; family: in whose format the folder is.
+    facts: content of maskwright.json; family: format of the folder.
     """
     config = model.config
     is_sentence = model.head_name is None and model.sentence is not None
     tag = "sentence-similarity" if is_sentence else _TAGS.get(model.head_name or "", "feature-extraction")
     lines = ["---", "library_name: maskwright", f"pipeline_tag: {tag}", "tags:"]
     lines += [f"- {tag}" for tag in dict.fromkeys((family.model_type, "maskwright"))] + ["---", ""]
-    lines += [f"# {'An encoder of sentences' if is_sentence else _TITLES[model.head_name]}", ""]
+    lines += [f"# {'A sentence encoder' if is_sentence else _TITLES[model.head_name]}", ""]
     inside = f"{config.num_attention_heads} heads" if config.recurrent is None else f"{config.recurrent.upper()} cells"
     lines += [
         f"{_kind(family)} with {config.num_hidden_layers} layers of {config.hidden_size}, "
@@ -71,38 +72,59 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
     ]
     if model.labels:
         lines += ["Labels: " + ", ".join(f"`{_one_line(label)}`" for label in model.labels), ""]
-    rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels")})
-    lines += ["## How it was made", "", "| | |", "| --- | --- |"]
+    rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels", "manifest")})
+    lines += ["## Training", "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in rows]
     lines += ["", "## Use", "", "```sh", _USES.get(model.head_name, _EMBED).format(folder="this-folder"), "```", ""]
     lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
     if not family.encoder:
-        lines += ["transformers has no class for this network: the folder opens in Maskwright alone.", ""]
+        lines += ["transformers has no class for this network: only Maskwright can load this folder.", ""]
         return "\n".join(lines)
     architecture = family.class_of(model.head_name)
-    lines += ["It opens in transformers as well:", "", "```python", f"from transformers import {architecture}"]
+    lines += ["It also loads in transformers:", "", "```python", f"from transformers import {architecture}"]
     lines += [f'model = {architecture}.from_pretrained("this-folder")', "```", ""]
     return "\n".join(lines)
 
 
 def _kind(family: Family) -> str:
-    return family.title if family.encoder else "A network that no published family describes,"
+    return family.title if family.encoder else "A custom architecture"
 
 
 def _rows(facts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested facts as (name, value) with dotted names."""
+    """Flatten nested facts to (dotted name, value) pairs."""
     rows: list[tuple[str, str]] = []
     for key, value in facts.items():
         if isinstance(value, Mapping):
             rows += _rows(value, f"{prefix}{key}.")
         elif value is not None:
-            text = f"{value:.6g}" if isinstance(value, float) else str(value)
+            text = f"{value:.6g}" if isinstance(value, float) else str(without_folders(value))
             rows.append((_one_line(f"{prefix}{key}"), _one_line(text)))
     return rows
 
 
+def without_folders(value: Any) -> Any:
+    """Remove private paths from settings: keep only the file name of absolute paths, also in lists and "NAME:PATH"."""
+    if isinstance(value, Mapping):
+        return {key: without_folders(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_folders(inner) for inner in value]
+    if isinstance(value, PurePath):
+        value = str(value)
+    if not isinstance(value, str):
+        return value
+    name, colon, rest = value.partition(":")
+    if colon and len(name) > 1 and _is_absolute(rest):
+        return f"{name}:{without_folders(rest)}"
+    return PureWindowsPath(value).name or value if _is_absolute(value) else value
+
+
+def _is_absolute(text: str) -> bool:
+    """Whether a text is an absolute path on any operating system, or starts with a home directory."""
+    return PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute() or text.startswith(("~", "\\\\"))
+
+
 def _one_line(text: str) -> str:
-    """Text that cannot break out of a table cell: no line break, bar, backtick or angle bracket; cut if long."""
+    """Escape text for a table cell: no line breaks, bars, backticks or angle brackets; long text is truncated."""
     text = " ".join(text.split())
     for mark, instead in (("|", "/"), ("`", "'"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(mark, instead)

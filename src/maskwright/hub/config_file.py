@@ -1,11 +1,13 @@
-"""`config.json` in transformers' names: read into a ModelConfig and a head, and written back.
+"""Reads transformers' `config.json` as a ModelConfig and a head, and writes it.
 
-The names of each family stand in its table (`hub.families`).
+The setting names of each family are in its table (`hub.families`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from ..core.errors import ConfigError, ModelFolderError
 from ..models.config import ModelConfig
 from ..models.losses import PROBLEM_TYPES
 from .family import Family, families, family_named
+from .model_type import infer_family
+from .weights import stored_names
 
 FILE = "config.json"
 MOST_LABELS = 100_000
@@ -21,10 +25,9 @@ MOST_LABELS = 100_000
 
 @dataclass(frozen=True)
 class FolderConfig:
-    """What config.json says.
+    """Parsed config.json.
 
-    family: whose format it is; architecture: transformers' class name, or None; labels: names of the outputs, () where
-    none are given.
+    family: model format; architecture: transformers class name, or None; labels: output label names, () if not set.
     """
 
     family: Family
@@ -34,18 +37,18 @@ class FolderConfig:
     problem_type: str | None
 
     def head(self) -> str | None:
-        """Our name of the head. Raises ModelFolderError for a class whose head is not ours."""
+        """Our head name. Raises ModelFolderError for an architecture with an unsupported head."""
         classes = self.family.classes
         if self.architecture not in classes:
             heads = dict.fromkeys(head for head in classes.values() if head)
             raise ModelFolderError(
-                f"The folder holds a {self.architecture}, whose head is not supported: name another to put on its "
-                f"encoder ({', '.join(heads)}). Supported: {', '.join(classes)}."
+                f"The folder contains a {self.architecture}, whose head is not supported. Specify another head to put "
+                f"on its encoder ({', '.join(heads)}). Supported: {', '.join(classes)}."
             )
         return self.head_or_none()
 
     def head_or_none(self) -> str | None:
-        """Our name of the head, None for a bare encoder and for a head that is not ours."""
+        """Our head name; None for a bare encoder or an unsupported head."""
         head = self.family.classes.get(self.architecture or "")
         return "regression" if head == "classification" and self._is_regression() else head
 
@@ -53,30 +56,36 @@ class FolderConfig:
         return self.problem_type == "regression" or (self.problem_type is None and len(self.labels) == 1)
 
 
-def read_config(folder: Path) -> FolderConfig:
-    """Read and check config.json. Code that it may name (`auto_map`) is never run.
+def read_config(folder: Path, names: Callable[[], Iterable[str]] | None = None) -> FolderConfig:
+    """Read and validate config.json. Custom code named in `auto_map` is never run.
 
-    Raises ModelFolderError: no config.json, another model type, settings that we do not compute, absurd sizes.
+    Args:
+        folder: Model folder.
+        names: Returns the stored tensor names, used to infer a missing model_type; default: read from safetensors.
+
+    Raises:
+        ModelFolderError: config.json is missing, or its model type, settings or sizes are not supported.
     """
     path = folder / FILE
     if not path.is_file():
         raise ModelFolderError(_not_a_model(folder))
     values = storage.read_json(path)
     if not isinstance(values, dict):
-        raise ModelFolderError(f"{path} is not a JSON object: this is no model folder.")
-    family = _family(path, values)
+        raise ModelFolderError(f"{path} is not a JSON object, so this is not a model folder.")
+    family = _family(path, values, names or partial(stored_names, folder))
     try:
         config = ModelConfig(**family.to_ours(values))
     except ConfigError as error:
         raise ModelFolderError(f"{path}: {error}") from None
     problem_type = values.get("problem_type")
     if problem_type not in (None, *PROBLEM_TYPES):
-        raise ModelFolderError(
-            f"{path}: problem_type is {problem_type!r}; it must be one of {', '.join(PROBLEM_TYPES)}."
-        )
+        raise ModelFolderError(f"{path}: problem_type is {problem_type!r}; use one of {', '.join(PROBLEM_TYPES)}.")
     architecture = _architecture(path, values)
     _check_direction(path, family, config, architecture)
-    return FolderConfig(family, config, architecture, _labels(path, values), problem_type)
+    for head, understood in family.head_understood.items():
+        if architecture is None or family.classes.get(architecture) == head:
+            _check_understood(path, values, understood)
+    return FolderConfig(family.sized(config), config, architecture, _labels(path, values), problem_type)
 
 
 def write_config(
@@ -87,7 +96,7 @@ def write_config(
     problem_type: str | None,
     dtype: str,
 ) -> dict[str, Any]:
-    """The content of config.json, as transformers reads it. family: one that describes the model."""
+    """Returns the content of config.json in transformers' format. family: must describe the model."""
     values: dict[str, Any] = {"architectures": [family.class_of(head)], "model_type": family.model_type}
     values |= family.to_theirs(config)
     values["dtype"] = dtype
@@ -98,17 +107,23 @@ def write_config(
     return values
 
 
-def _family(path: Path, values: dict[str, Any]) -> Family:
-    """The family of a config.json, if its other settings are such that we compute what it describes."""
+def _family(path: Path, values: dict[str, Any], names: Callable[[], Iterable[str]]) -> Family:
+    """Returns the family of a config.json after checking that all settings affecting the computation are supported."""
     model_type = values.get("model_type")
-    if not isinstance(model_type, str) or model_type not in families():
-        named = f"a model of type '{model_type}'" if model_type else "a model without a model_type"
-        raise ModelFolderError(f"{path} describes {named}; supported: {', '.join(families())}.")
-    family = family_named(model_type)
-    for name, understood in family.understood.items():
+    if model_type is None:
+        family = infer_family(path, values, names)
+    elif isinstance(model_type, str) and model_type in families():
+        family = family_named(model_type)
+    else:
+        raise ModelFolderError(f"{path} has model_type '{model_type}'; supported: {', '.join(families())}.")
+    _check_understood(path, values, family.understood)
+    return family
+
+
+def _check_understood(path: Path, values: dict[str, Any], settings: Mapping[str, Sequence[Any]]) -> None:
+    for name, understood in settings.items():
         if name in values and values[name] not in understood:
             raise ModelFolderError(f"{path}: {name} is {values[name]!r}, which is not supported.")
-    return family
 
 
 def _architecture(path: Path, values: dict[str, Any]) -> str | None:
@@ -121,18 +136,18 @@ def _architecture(path: Path, values: dict[str, Any]) -> str | None:
 
 
 def _check_direction(path: Path, family: Family, config: ModelConfig, architecture: str | None) -> None:
-    """Of most published networks only the class that guesses next tokens is causal, and it always is."""
+    """Check is_decoder: for most families only the causal LM class is causal, and it always is."""
     decoder = family.class_of("clm")
     if not family.encoder or decoder is None or family.is_causal:
         return
-    if config.judges_last and architecture != decoder:
-        raise ModelFolderError(f"{path}: is_decoder is true, which is supported for {decoder} alone.")
-    if architecture == decoder and not config.judges_last:
-        raise ModelFolderError(f"{path}: a {decoder} guesses next tokens, so is_decoder must be true.")
+    if config.pools_last_token and architecture != decoder:
+        raise ModelFolderError(f"{path}: is_decoder is true, which is only supported for {decoder}.")
+    if architecture == decoder and not config.pools_last_token:
+        raise ModelFolderError(f"{path}: a {decoder} is a causal language model, so is_decoder must be true.")
 
 
 def _labels(path: Path, values: dict[str, Any]) -> tuple[str, ...]:
-    """Label names by index from id2label (or label2id, or num_labels)."""
+    """Returns label names by index from id2label, label2id or num_labels."""
     by_id, by_label = values.get("id2label"), values.get("label2id")
     if not by_id and isinstance(by_label, dict):
         by_id = {index: label for label, index in by_label.items()}
@@ -145,12 +160,12 @@ def _labels(path: Path, values: dict[str, Any]) -> tuple[str, ...]:
     except (AttributeError, TypeError, ValueError):
         names = {}
     if sorted(names) != list(range(len(names))) or not 0 < len(names) <= MOST_LABELS:
-        raise ModelFolderError(f"{path}: id2label must name the labels 0, 1, 2, ... without a gap.")
+        raise ModelFolderError(f"{path}: id2label must have consecutive indices starting at 0.")
     return tuple(names[index] for index in range(len(names)))
 
 
 def _not_a_model(folder: Path) -> str:
-    """Why `folder` is no model, with the folder that was probably meant."""
+    """Explain why `folder` is not a model folder, and suggest the folder probably intended."""
     if (folder / "model" / FILE).is_file():
-        return f"{folder} is not a model folder, but {folder / 'model'} is one: give that."
+        return f"{folder} is not a model folder, but {folder / 'model'} is: use that one."
     return f"{folder} is not a model folder: it has no {FILE}."

@@ -1,7 +1,7 @@
-"""A model folder whose weights are a pickle becomes one with safetensors.
+"""Converts a model folder with pickled weights to safetensors.
 
-The `.bin` is read by `hub.foreign`, which executes nothing of it. Everything else of the folder is copied, but for code
-and for what names code. The new folder must load before it appears.
+`hub.foreign` reads the `.bin` files without executing anything. All other files are copied, except code and references
+to code. The new folder appears only after it has been loaded successfully.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from torch import Tensor
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, ModelFolderError
 from ..core.progress import note
-from . import weights
+from ..core.sealed import FACTS
+from . import config_file, weights
 from .config_file import FolderConfig, read_config
 from .download import find_folder
-from .folders import FACTS, complete_facts, load_model
+from .folders import complete_facts, load_model, read_facts, save_model
 from .foreign.reader import read_bin
 from .sentence import module_folders, network_folder
 
@@ -30,11 +31,11 @@ _LEFT = ("*.index.json", FACTS, storage.MANIFEST, ".*")
 
 
 @dataclass
-class Converted:
-    """What was made.
+class Conversion:
+    """Result of a conversion.
 
-    files: the weight files; num_tensors, num_bytes: of the tensors in them; dtypes: how many tensors of each; tied:
-    names that were left out, because they stand for a tensor that is stored under another name.
+    files: weight files written; num_tensors, num_bytes: tensors in them; dtypes: number of tensors by dtype; tied:
+    tensor names that were dropped because they alias a tensor stored under another name.
     """
 
     folder: Path
@@ -47,8 +48,8 @@ class Converted:
 
 @dataclass(frozen=True)
 class _Source:
-    """root: the folder that was meant; real: where its files may really lie; network: where config.json is; bins: the
-    files to read, and the tensors that an index promises of each.
+    """root: folder that the user specified; real: directory where its files are stored; network: folder with
+    config.json; bins: files to read, each with the tensors that the index lists for it.
     """
 
     root: Path
@@ -57,53 +58,79 @@ class _Source:
     bins: Mapping[Path, set[str]]
 
 
-def convert(source: str | Path, output: str | Path) -> Converted:
-    """Write the model of `source` into the new folder `output`.
+def convert(source: str | Path, output: str | Path) -> Conversion:
+    """Convert the model of `source` and write it to the new folder `output`.
 
-    source: a folder with pytorch_model.bin (whole, or shards with an index), such a file itself, or a name of the hub.
-    Tensors keep their names, shapes, dtypes and bits. Raises InputError when there is nothing to convert,
-    ModelFolderError or CorruptFileError for what is no model or no plain table of weights, RunError when `output`
-    exists and is not empty.
+    Tensors keep their names, shapes, dtypes and bits.
+
+    Args:
+        source: Folder with pytorch_model.bin (one file, or shards with an index), such a file, or a Hub model ID.
+        output: Folder to create.
+
+    Raises:
+        InputError: there is nothing to convert.
+        ModelFolderError, CorruptFileError: not a model folder, or not a plain weights file.
+        RunError: `output` exists and is not empty.
     """
     found = _find(source)
-    stored = read_config(found.network)
+    stored = read_config(found.network, lambda: _names(found))
     with storage.new_folder(output) as new:
         network = new / found.network.resolve().relative_to(found.root.resolve())
         done = _write_weights(found, stored, network)
         for path, place in _companions(found):
             _copy(path, new / place, found.real)
+        _write_model_type(network / config_file.FILE, stored)
         read = {path.name: storage.sha256(path) for path in found.bins}
-        storage.write_json(new / FACTS, complete_facts({"converted_from": read}))
         _check(new, found.root)
+        storage.write_json(new / FACTS, complete_facts({"converted_from": read}))
     done.folder = Path(output)
     return done
 
 
-# -- what there is -----------------------------------------------------------------------------------------------
+def store_as(source: str | Path, output: str | Path, weights_as: str) -> Conversion:
+    """Copy the model of `source` (a model folder or Hub model ID) to the new folder `output`, its weights stored as
+    "fp16", "bf16" (half the size) or "fp32".
+
+    Head, labels, tokenizer, declaration and facts stay. Raises the errors of `load_model` and `save_model`, and
+    InputError for a folder without the weights of its head.
+    """
+    model, report = load_model(source)
+    if report.new:
+        raise InputError(f"{source} has no weights for {', '.join(report.new[:3])}: only a complete model is copied.")
+    facts = read_facts(find_folder(source)[0])
+    kept = {name: value for name, value in facts.items() if name not in ("format", "version", "versions")}
+    save_model(model, output, facts=kept, weights_as=weights_as)
+    with weights.Weights(Path(output)) as written:
+        count = len(written.shapes)
+    size = (Path(output) / weights.FILE).stat().st_size
+    return Conversion(Path(output), [weights.FILE], count, size, {weights_as: count})
+
+
+# -- source files ------------------------------------------------------------------------------------------------
 
 
 def _find(source: str | Path) -> _Source:
     path = Path(source)
     if path.is_file() and path.name != weights.BIN_INDEX:
         if path.suffix == ".safetensors":
-            raise InputError(f"{path} is safetensors already: there is nothing to convert.")
+            raise InputError(f"{path} is already safetensors: there is nothing to convert.")
         return _Source(path.parent, path.parent, path.parent, {path: set()})
     root, real = find_folder(path.parent if path.is_file() else source, also=("pytorch_model*.bin",))
     network = network_folder(root)
     for name in (weights.FILE, weights.INDEX):
         if (network / name).is_file():
-            raise InputError(f"{network} has {name} already: it needs no conversion.")
+            raise InputError(f"{network} already has {name}: no conversion needed.")
     if (network / weights.BIN).is_file():
         return _Source(root, real, network, {network / weights.BIN: set()})
     if (network / weights.BIN_INDEX).is_file():
         return _Source(root, real, network, weights.read_index(network / weights.BIN_INDEX, real))
     others = weights.unsafe_files(network)
-    hint = f"; if its weights are in {others[0].name}, name that file" if others else ""
+    hint = f"; if its weights are in {others[0].name}, specify that file" if others else ""
     raise InputError(f"{network} has no {weights.BIN}: there is nothing to convert{hint}.")
 
 
 def _companions(found: _Source) -> Iterator[tuple[Path, Path]]:
-    """Every other file that belongs to the model, and its place below the folder."""
+    """Yields every other file of the model and its relative path."""
     root = found.root.resolve()
     for folder in dict.fromkeys([root, found.network.resolve(), *module_folders(found.root)]):
         for path in sorted({path for pattern in _COPIED for path in folder.glob(pattern)}):
@@ -112,9 +139,9 @@ def _companions(found: _Source) -> Iterator[tuple[Path, Path]]:
 
 
 def _copy(path: Path, target: Path, real: Path) -> None:
-    """Copy one file, if it is not a link to somewhere else. Of JSON, what names code to run on load is left out."""
+    """Copy one file unless it links outside the folder; references to code are removed from JSON files."""
     if not path.resolve().is_relative_to(real.resolve()):
-        raise ModelFolderError(f"{path} is a link that leads out of the folder: refused.")
+        raise ModelFolderError(f"{path} is a link to a path outside the folder, which is not allowed.")
     data = storage.read_bytes(path, LARGEST_COPY_BYTES)
     content: Any = storage.read_json(path) if b'"auto_map"' in data and path.suffix == ".json" else None
     if isinstance(content, dict) and "auto_map" in content:
@@ -123,22 +150,29 @@ def _copy(path: Path, target: Path, real: Path) -> None:
         storage.write_bytes(target, data)
 
 
-# -- what is made ------------------------------------------------------------------------------------------------
+def _write_model_type(path: Path, stored: FolderConfig) -> None:
+    """Add an inferred model_type to a config.json without one, so that later loads need not infer it."""
+    values = storage.read_json(path)
+    if values.get("model_type") is None:
+        storage.write_json(path, {**values, "model_type": stored.family.model_type})
 
 
-def _write_weights(found: _Source, stored: FolderConfig, folder: Path) -> Converted:
-    """Read each file and write what it holds as one of safetensors; with an index if there are several."""
-    done = Converted(folder)
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def _write_weights(found: _Source, stored: FolderConfig, folder: Path) -> Conversion:
+    """Write each source file as safetensors, with an index if there are several."""
+    done = Conversion(folder)
     where: dict[str, str] = {}
     for number, (path, promised) in enumerate(sorted(found.bins.items()), start=1):
-        note(f"Reading {path} in a process that can execute nothing of it ...")
+        note(f"Reading {path} in a sandboxed process ...")
         name = weights.FILE if len(found.bins) == 1 else f"model-{number:05}-of-{len(found.bins):05}.safetensors"
         tensors, tied = _tensors(path, stored)
         absent = sorted(promised - tensors.keys() - set(tied))
         twice = sorted(tensors.keys() & where.keys())
         if absent or twice:
-            said = f"lacks {absent[0]}, which the index promises" if absent else f"holds {twice[0]} a second time"
-            raise CorruptFileError(f"{path} {said}: the files do not belong together. Fetch them again.")
+            said = f"lacks {absent[0]}, which the index lists" if absent else f"contains {twice[0]} a second time"
+            raise CorruptFileError(f"{path} {said}: the files do not belong together. Download them again.")
         storage.write_bytes(folder / name, to_safetensors(tensors, metadata={"format": "pt"}))
         where |= dict.fromkeys(tensors, name)
         done.files.append(name)
@@ -154,21 +188,26 @@ def _write_weights(found: _Source, stored: FolderConfig, folder: Path) -> Conver
     return done
 
 
+def _names(found: _Source) -> list[str]:
+    """Returns the names of all tensors, used to infer the model type."""
+    return [name for path in found.bins for names, _ in read_bin(path) for name in names]
+
+
 def _tensors(path: Path, stored: FolderConfig) -> tuple[dict[str, Tensor], list[str]]:
-    """The tensors of one file by name, and the names that are left out."""
+    """Returns the tensors of one file by name, and the names that are dropped."""
     tensors: dict[str, Tensor] = {}
     left_out = []
     for names, tensor in read_bin(path):
         tied = _tied(names, stored)
         left_out += tied
         for name in names:
-            if name not in tied:  # a further name of a tensor that is not tied has numbers of its own
+            if name not in tied:  # an alias that loading does not tie needs its own copy
                 tensors[name] = tensor if name == names[0] else tensor.clone()
     return tensors, left_out
 
 
 def _tied(names: tuple[str, ...], stored: FolderConfig) -> list[str]:
-    """Of names that share one tensor, those of a decoder that loading makes of the word table, and of its bias."""
+    """Of names that alias one tensor, returns those of a decoder weight or bias that loading ties."""
     if len(names) == 1 or not stored.config.tie_word_embeddings:
         return []
     family = stored.family
@@ -183,7 +222,7 @@ def _tied(names: tuple[str, ...], stored: FolderConfig) -> list[str]:
 
 
 def _check(new: Path, root: Path) -> None:
-    """Load the encoder of the new folder, and its tokenizer; an error speaks of the folder that it came from."""
+    """Load the encoder and tokenizer of the new folder; errors refer to the source folder."""
     try:
         load_model(new, None)
     except ModelFolderError as error:

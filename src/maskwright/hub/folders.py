@@ -1,10 +1,11 @@
-"""Model folders in the Hugging Face layout: what transformers writes loads here, what is written here loads there."""
+"""Loads and saves model folders in the Hugging Face layout, compatible with transformers in both directions."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_fields
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,27 +15,34 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from ..core import storage
-from ..core.errors import CorruptFileError, ModelFolderError
+from ..core.config import check
+from ..core.errors import ModelFolderError
+from ..core.registry import unknown_name
+from ..core.sealed import FACTS, RECORD, read_facts, verify_sealed
+from ..models.device import DTYPES
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
-from ..text.marian_files import TARGET as MARIAN_TARGET
-from ..text.tokenizer import Tokenizer
-from ..text.tokenizer_files import MAIN_FILES
+from ..text.tokenizers.marian_files import TARGET as MARIAN_TARGET
+from ..text.tokenizers.tokenizer import Tokenizer
+from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from . import config_file, weights
 from .assemble import Checkpoint, LoadReport, assemble, plan_head
-from .card import model_card
+from .card import model_card, without_folders
 from .config_file import read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
+from .published import is_published
 from .sentence import MODULES, declaration_files, declared_by, network_folder
-from .weights import Weights
+from .weights import Weights, stored_names
 
-__all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model", "verify"]
+# Heads whose encoder may also make sentence embeddings; fine-tuning for a task changes it.
+SENTENCE_HEADS = (None, "mlm", "pretraining")
 
-FACTS = "maskwright.json"
+__all__ = ["STORED", "LoadReport", "load_model", "read_facts", "save_model"]
+
 GENERATION = "generation_config.json"
 STORED = "stored"
-TARGET_TOKENIZER = "target_tokenizer"  # the folder of a second tokenizer, where each side has its own
+TARGET_TOKENIZER = "target_tokenizer"  # subfolder of the target tokenizer, if separate
 
 
 def load_model(
@@ -46,65 +54,84 @@ def load_model(
     seed: int = 0,
     top: Mapping[str, Any] | None = None,
 ) -> tuple[Model, LoadReport]:
-    """Load a model folder, or a model of the hub by name, in evaluation mode, with its tokenizer if it has one.
+    """Load a model folder or a Hub model in evaluation mode, with its tokenizer if it has one.
 
-    head: "stored" for the one in the folder, a head's name to put that one on the encoder, None for the bare encoder
-    (with a pooler if the folder has one); labels, problem_type: as `build` takes them, default those of the folder. A
-    head that the folder does not hold, or holds for other labels, is drawn from `seed`, and the report names it;
-    top: settings of what stands between encoder and head (mix_layers, top_layers, top_embedding_size), None for those
-    of the folder.
-    Weights become float32. Of a sentence-transformers folder the network is loaded; `.sentence` holds what it declares.
-    Raises MissingFileError, ModelFolderError (no model, not supported, config and weights that disagree) or
-    CorruptFileError.
+    Weights are converted to float32. For a sentence-transformers folder, `.sentence` contains its declared settings.
+
+    Args:
+        source: Folder or Hub model ID.
+        head: "stored" for the folder's head, a head name to add to the encoder, or None for the bare encoder (with a
+            pooler if stored). A head that is not stored, or has other labels, is randomly initialized and reported.
+        labels, problem_type: As in `build`; default: from the folder.
+        seed: For random initialization.
+        top: Settings between encoder and head (mix_layers, top_layers, top_embedding_size); None: from the folder.
+
+    Raises:
+        MissingFileError: no such folder.
+        ModelFolderError: not a model, not supported, or config and weights disagree.
+        CorruptFileError: a file is damaged.
     """
     folder, root = find_folder(name)
-    verify(folder)
+    is_verified = verify_sealed(folder, root=root) or is_published(name)
     facts = read_facts(folder)
     declared = declared_by(folder) if (folder / MODULES).is_file() else None
     folder = network_folder(folder)
-    stored = read_config(folder)
+    stored = read_config(folder, partial(stored_names, folder, root))
     if top:
         stored = replace_fields(stored, config=replace_fields(stored.config, **top))
     with Weights(folder, root) as file:
         checkpoint = Checkpoint(file, stored.family)
         if stored.architecture is None:
-            stored = replace_fields(stored, architecture=stored.family.guess_class(checkpoint.stored))
+            stored = replace_fields(stored, architecture=stored.family.predict_class(checkpoint.stored))
         plan = plan_head(stored, stored.head() if head == STORED else head, labels, checkpoint)
         model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
+        report = replace_fields(report, is_verified=is_verified)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
     if isinstance(model, EncoderDecoder):
         own = next((path for path in (folder / TARGET_TOKENIZER, folder / MARIAN_TARGET) if path.exists()), None)
         if own is not None:
             model.target_tokenizer = _tokenizer(own, stored.config.target_vocab_size)
-    model.sentence = declared if model.head_name is None else None
+    model.sentence = declared if model.head_name in SENTENCE_HEADS else None
     model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
     return model.train(False), report
 
 
 def save_model(
-    model: Model, folder: str | Path, *, facts: Mapping[str, Any] | None = None, replace: bool = False
+    model: Model,
+    folder: str | Path,
+    *,
+    facts: Mapping[str, Any] | None = None,
+    replace: bool = False,
+    weights_as: str | None = None,
 ) -> None:
     """Write a model folder: config.json, model.safetensors, tokenizer files, maskwright.json, README.md, manifest.
 
-    A bare encoder that came from a sentence-transformers folder keeps its declaration.
+    An encoder without a head, or with a pre-training head, keeps its sentence-embedding settings. The folder appears
+    atomically.
 
-    facts: what maskwright.json should say beyond format, versions, head and labels: task, training, and so on. The
-    folder appears complete or not at all. Raises RunError when it exists and is not empty, unless `replace`.
+    Args:
+        facts: Metadata for maskwright.json besides format, versions, head and labels (task, training settings, ...).
+        replace: Overwrite an existing folder.
+        weights_as: "fp16" or "bf16" (half the size) or "fp32"; None: keep the dtype. Weights always load as float32.
+
+    Raises:
+        RunError: the folder exists and is not empty, unless `replace`.
+        ConfigError: unknown `weights_as`, or weights too large for it.
     """
     problem_type = _problem_type(model, facts or {})
-    dtype = str(model.word_embeddings.dtype).removeprefix("torch.")
+    stored_as = _storage(model, weights_as)
+    dtype = str(stored_as).removeprefix("torch.")
     family = family_for(model.config, model.head_name)
     config = write_config(family, model.config, model.head_name, model.labels, problem_type, dtype)
-    ids = _growing_ids(model)
-    config = {**ids, **config}  # what the network itself says of them counts
+    ids = _generation_ids(model)
+    config = {**ids, **config}  # the model's own values take precedence
     all_facts = _facts(model, facts or {})
     files = _tokenizer_files(model)
+    tensors = {name: tensor.to(stored_as) for name, tensor in _their_tensors(model, family).items()}
     with storage.new_folder(folder, replace=replace) as new:
         storage.write_json(new / config_file.FILE, config)
-        storage.write_bytes(
-            new / weights.FILE, to_safetensors(_their_tensors(model, family), metadata={"format": "pt"})
-        )
+        storage.write_bytes(new / weights.FILE, to_safetensors(tensors, metadata={"format": "pt"}))
         for name, data in files.items():
             storage.write_bytes(storage.inside(new, name), data)
         if ids:
@@ -115,38 +142,21 @@ def save_model(
         storage.write_text(new / "README.md", model_card(model, all_facts, family))
 
 
-def read_facts(folder: str | Path) -> dict[str, Any]:
-    """The content of maskwright.json; empty for a folder that something else wrote. Raises CorruptFileError."""
-    path = Path(folder) / FACTS
-    if not path.is_file():
-        return {}
-    facts = storage.read_json(path)
-    if not isinstance(facts, dict):
-        raise CorruptFileError(f"{path} is not a JSON object: restore it from a copy.")
-    return facts
-
-
 def complete_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a new maskwright.json: `facts`, the format, and the versions that wrote it."""
+    """Returns the content of a new maskwright.json: `facts`, the format and the library versions."""
     packages = ("maskwright", "torch", "safetensors", "tokenizers")
     versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
-    return {"format": 1, "version": versions["maskwright"]} | dict(facts) | {"versions": versions}
-
-
-def verify(folder: Path) -> None:
-    """Compare a folder that we wrote with its manifest. Raises CorruptFileError naming the file that changed."""
-    if (folder / FACTS).is_file():
-        storage.verify_folder(folder)
+    return {"format": 1, "version": versions["maskwright"]} | dict(facts) | RECORD | {"versions": versions}
 
 
 def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
-    """The parameters under the family's names. A tied decoder is not stored; its bias is, once."""
+    """Returns the parameters under the family's names. A tied decoder weight is not stored; its bias is, once."""
     tensors: dict[str, Tensor] = {}
     head = model.head_name
     for name, parameter in model.named_parameters():
         theirs = family.stored_names(name, head)
         whole = parameter.detach().cpu()
-        whole = whole.T if family.is_turned(name) else whole.view(family.stored_shape(name, tuple(whole.shape)))
+        whole = whole.T if family.is_transposed(name) else whole.view(family.stored_shape(name, tuple(whole.shape)))
         parts = whole.chunk(len(theirs))
         tensors |= {
             key: part.clone(memory_format=torch.contiguous_format) for key, part in zip(theirs, parts, strict=True)
@@ -154,23 +164,38 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
     names = family.decoder(head)
     weight, own, other = names if names is not None else ("", None, None)
     if weight in tensors and own is not None and other is not None and own != other:
-        tensors[own] = tensors[other].clone()  # an untied decoder has a bias of its own there; ours is both
-    if family.own_words is not None and model.config.decoder_vocab_size is not None:
+        tensors[own] = tensors[other].clone()  # untied decoders store their own bias; ours is shared
+    if family.decoder_embeddings is not None and model.config.decoder_vocab_size is not None:
         prefix = family.prefix if head is not None else ""
-        tensors[prefix + family.own_words] = tensors.pop(prefix + family.words)
+        tensors[prefix + family.decoder_embeddings] = tensors.pop(prefix + family.words)
     return tensors
 
 
+def _storage(model: Model, weights_as: str | None) -> torch.dtype:
+    """The dtype of the weights in a folder. Raises ConfigError for an unknown one and for numbers too large for it."""
+    if weights_as is None:
+        return model.word_embeddings.dtype
+    check(weights_as in DTYPES, unknown_name("format of weights", weights_as, tuple(DTYPES)))
+    dtype = DTYPES[weights_as]
+    largest = max(float(parameter.detach().abs().max()) for parameter in model.parameters() if parameter.numel())
+    check(
+        largest <= torch.finfo(dtype).max,
+        f"A weight of {largest:.3g} does not fit into {weights_as}, whose largest is {torch.finfo(dtype).max:,.0f}: "
+        "store them as bf16.",
+    )
+    return dtype
+
+
 def _tokenizer_files(model: Model) -> dict[str, bytes]:
-    """The files of the tokenizer, and in a folder of its own those of a second one; Marian's hold both sides."""
+    """Returns the tokenizer files; a separate target tokenizer is in a subfolder (Marian files contain both)."""
     files = dict(model.tokenizer.files()) if model.tokenizer is not None else {}
     if isinstance(model, EncoderDecoder) and model.target_tokenizer is not None and MARIAN_TARGET not in files:
         files |= {f"{TARGET_TOKENIZER}/{name}": data for name, data in model.target_tokenizer.files().items()}
     return files
 
 
-def _growing_ids(model: Model) -> dict[str, int | None]:
-    """For a model that writes: the ids of the tokens that begin, end and fill up texts, under transformers' names."""
+def _generation_ids(model: Model) -> dict[str, int | None]:
+    """Returns the start, end and padding token IDs of a generative model, by transformers' names."""
     if isinstance(model, EncoderDecoder):
         config = model.config
         ids = {"decoder_start_token_id": config.decoder_start_token_id, "eos_token_id": config.eos_token_id}
@@ -182,14 +207,14 @@ def _growing_ids(model: Model) -> dict[str, int | None]:
 
 
 def _declaration(model: Model) -> dict[str, Any]:
-    """The sentence-transformers files of a bare encoder that was loaded with such a declaration."""
-    if model.sentence is None or model.head_name is not None:
+    """Returns the sentence-transformers files of an encoder with such settings."""
+    if model.sentence is None or model.head_name not in SENTENCE_HEADS:
         return {}
     return declaration_files(model.sentence, model.config.hidden_size, model.config.max_position_embeddings)
 
 
 def _problem_type(model: Model, facts: Mapping[str, Any]) -> str | None:
-    """What the outputs mean, for config.json: as the head says, else as the facts of a finished task imply."""
+    """Returns problem_type for config.json from the head, else from the facts of a finished task."""
     if not model.labels or model.problem_type is not None or "multi_label" not in facts:
         return model.problem_type
     return "multi_label_classification" if facts["multi_label"] else "single_label_classification"
@@ -199,11 +224,12 @@ def _facts(model: Model, facts: Mapping[str, Any]) -> dict[str, Any]:
     own: dict[str, Any] = {"head": model.head_name}
     if model.labels:
         own["labels"] = list(model.labels)
-    return complete_facts(own | dict(facts))
+    training = {"training": without_folders(facts["training"])} if "training" in facts else {}
+    return complete_facts(own | dict(facts) | training)
 
 
 def _trained_length(facts: Mapping[str, Any]) -> int | None:
-    """The max_length of the fine-tuning or else of the pre-training, where maskwright.json says it."""
+    """Returns the max_length of fine-tuning, else of pre-training, if maskwright.json has it."""
     training = facts.get("training")
     length = facts.get("max_length") or (training.get("max_length") if isinstance(training, dict) else None)
     return length if isinstance(length, int) and not isinstance(length, bool) and length > 2 else None
@@ -213,7 +239,7 @@ def _tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
     tokenizer = Tokenizer.load(folder)
     if tokenizer.vocab_size > vocab_size:
         raise ModelFolderError(
-            f"{folder}: the tokenizer knows {tokenizer.vocab_size:,} tokens, the model has vectors for {vocab_size:,}: "
-            "they do not belong together."
+            f"{folder}: the tokenizer has {tokenizer.vocab_size:,} tokens, but the model has embeddings for "
+            f"{vocab_size:,}: they do not belong together."
         )
     return tokenizer

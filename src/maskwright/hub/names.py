@@ -1,4 +1,4 @@
-"""What to call models that are given by their folders."""
+"""Display names for models specified by folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def short_names(sources: Sequence[str]) -> list[str]:
-    """The shortest ends of paths that tell them apart; the `model` that a run folder ends with says little."""
+    """Returns the shortest distinct path suffixes, ignoring a trailing `model` as in run folders."""
     parts = [Path(source).resolve().parts if Path(source).exists() else tuple(source.split("/")) for source in sources]
     parts = [own[:-1] if len(own) > 1 and own[-1] == "model" else own for own in parts]
     for length in range(1, max(map(len, parts), default=1) + 1):

@@ -1,7 +1,7 @@
-"""Sentence-transformers folders: what they say about their own vectors, read and written.
+"""Reads and writes the embedding settings of sentence-transformers folders.
 
-`modules.json` lists the steps: the network (in the folder itself or in one below), a pooling, perhaps a scaling to
-length 1.
+`modules.json` lists the modules: the transformer (in the folder itself or a subfolder), a pooling, and optionally
+normalization to length 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POOLING_FLAGS = {
 
 @dataclass(frozen=True)
 class Declared:
-    """pooling: "cls", "mean" or "max"; normalize: whether vectors have length 1; max_length: tokens, or None."""
+    """pooling: "cls", "mean" or "max"; normalize: whether embeddings have length 1; max_length: tokens, or None."""
 
     pooling: str = "mean"
     normalize: bool = False
@@ -33,9 +33,9 @@ class Declared:
 
 
 def declared_by(folder: Path | str) -> Declared:
-    """Read the declaration of a folder; the defaults where it has none.
+    """Read the embedding settings of a folder; defaults if it has none.
 
-    Raises ModelFolderError for a pooling, a module or a prompt that is not supported.
+    Raises ModelFolderError for an unsupported pooling, module or prompt.
     """
     folder = Path(folder)
     if not (folder / MODULES).is_file():
@@ -47,15 +47,15 @@ def declared_by(folder: Path | str) -> Declared:
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
-            raise ModelFolderError(f"{folder / MODULES} names the module '{kind}', which is not supported.")
+            raise ModelFolderError(f"{folder / MODULES} lists the module '{kind}', which is not supported.")
     _check_prompt(folder / PROMPTS)
     return Declared(pooling, normalize, _max_length(network_folder(folder) / LENGTH))
 
 
 def network_folder(folder: Path) -> Path:
-    """Where the network of a folder lies: in it, or in the folder below that modules.json names.
+    """Returns the folder with the transformer: the folder itself, or the subfolder listed in modules.json.
 
-    Raises InputError for a path that leads out of the folder.
+    Raises InputError for a path outside the folder.
     """
     if not (folder / MODULES).is_file():
         return folder
@@ -64,9 +64,9 @@ def network_folder(folder: Path) -> Path:
 
 
 def module_folders(folder: Path) -> list[Path]:
-    """The folders below `folder` that modules.json names, one for each step that has files of its own.
+    """Returns the subfolders listed in modules.json, one for each module with its own files.
 
-    Raises InputError for a path that leads out of the folder.
+    Raises InputError for a path outside the folder.
     """
     if not (folder / MODULES).is_file():
         return []
@@ -75,9 +75,9 @@ def module_folders(folder: Path) -> list[Path]:
 
 
 def declaration_files(declared: Declared, hidden_size: int, max_length: int) -> dict[str, Any]:
-    """The files, by path below the folder and content as JSON, that `declared_by` reads back.
+    """Returns the files, as relative path -> JSON content, that `declared_by` reads.
 
-    hidden_size: of the network; max_length: tokens that it takes.
+    hidden_size: of the model; max_length: maximum sequence length in tokens.
     """
     kinds = ["Transformer", "Pooling", *(["Normalize"] if declared.normalize else [])]
     modules = [
@@ -98,7 +98,7 @@ def declaration_files(declared: Declared, hidden_size: int, max_length: int) -> 
 
 
 def _modules(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The modules with the last part of their class, in order."""
+    """Returns the modules with the last component of their class, in order."""
     modules = read_json(folder / MODULES, _LIMIT_BYTES)
     if not isinstance(modules, list):
         raise ModelFolderError(f"{folder / MODULES} is not a list of modules.")
@@ -116,16 +116,16 @@ def _pooling(path: Path) -> str:
         chosen = [named]
     others = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
     if len(chosen) != 1 or chosen[0] not in _POOLING_FLAGS.values() or set(others) - set(_POOLING_FLAGS):
-        raise ModelFolderError(f"{path} asks for a pooling other than cls, mean or max, which is not supported.")
+        raise ModelFolderError(f"{path} requires a pooling other than cls, mean or max, which is not supported.")
     return chosen[0]
 
 
 def _check_prompt(path: Path) -> None:
-    """Refuse a folder that puts a prompt before every text: without it the vectors would be others."""
+    """Reject a folder that prepends a prompt to every text: ignoring it would change the embeddings."""
     config: Any = read_json(path, _LIMIT_BYTES) if path.is_file() else {}
     prompt = config.get("default_prompt_name") if isinstance(config, dict) else None
     if prompt is not None:
-        raise ModelFolderError(f"{path} puts the prompt {prompt!r} before every text, which is not supported.")
+        raise ModelFolderError(f"{path} prepends the prompt {prompt!r} to every text, which is not supported.")
 
 
 def _max_length(path: Path) -> int | None:

@@ -1,6 +1,6 @@
-"""Weights on disk: safetensors alone, one file or shards with an index. Pickles are refused, never opened.
+"""Reads safetensors weights, one file or shards with an index. Pickles are rejected without opening them.
 
-Names and shapes are read from the headers; a tensor is read when it is asked for.
+Names and shapes are read from the headers; tensors are read on demand.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _FLOATS = {"F64", "F32", "F16", "BF16"}
 
 
 class Weights:
-    """The tensors of a folder by stored name; a context manager. shapes: name -> shape, from the headers."""
+    """Context manager over the stored tensors of a folder. shapes: name -> shape, from the headers."""
 
     def __init__(self, folder: Path, root: Path | None = None) -> None:
-        """root: where shards may really lie (links of a download cache lead there); default the folder."""
+        """root: directory where shards may be stored (targets of links in a download cache); default: the folder."""
         self.folder = folder
         self._stack = ExitStack()
         self._files: dict[str, Any] = {}
@@ -51,7 +51,7 @@ class Weights:
         self._stack.close()
 
     def read(self, name: str) -> Tensor:
-        """One tensor as float32, whatever it was stored in; shape as in `shapes`, any."""
+        """Returns one tensor converted to float32; any shape, as in `shapes`."""
         tensor: Tensor = self._files[name].get_tensor(name)
         return tensor.to(torch.float32)
 
@@ -61,7 +61,7 @@ class Weights:
             file = self._stack.enter_context(safe_open(path, framework="pt"))
         except (SafetensorError, OSError) as error:
             raise CorruptFileError(
-                f"{path} is not a complete safetensors file ({error}): fetch or copy it again."
+                f"{path} is not a complete safetensors file ({error}): download or copy it again."
             ) from None
         for name in file.keys():  # noqa: SIM118 - not a dict
             part = file.get_slice(name)
@@ -70,8 +70,14 @@ class Weights:
                 self._files[name] = file
 
 
+def stored_names(folder: Path, root: Path | None = None) -> list[str]:
+    """Returns the tensor names of a folder; see `Weights`."""
+    with Weights(folder, root) as file:
+        return list(file.shapes)
+
+
 def _weight_files(folder: Path, root: Path) -> list[Path]:
-    """The weight files, or a ModelFolderError that says what is there instead."""
+    """Returns the weight files, or raises a ModelFolderError that describes what is there instead."""
     if (folder / FILE).is_file():
         return [folder / FILE]
     if (folder / INDEX).is_file():
@@ -80,44 +86,47 @@ def _weight_files(folder: Path, root: Path) -> list[Path]:
     if unsafe:
         what = folder if unsafe[0].name in (BIN, BIN_INDEX) else unsafe[0]
         raise ModelFolderError(
-            f"{folder} holds its weights as a pickle ({unsafe[0].name}), which can run code when it is opened: run "
+            f"{folder} contains its weights as a pickle ({unsafe[0].name}), which can run code when it is opened: run "
             f"maskwright convert {what} -o OUT, which reads it safely, and use OUT."
         )
     raise ModelFolderError(
-        f"{folder} has no {FILE}: the weights are missing. (A model that comes as {BIN} alone is made readable by "
+        f"{folder} has no {FILE}: the weights are missing. (Convert a model that only has {BIN} with "
         "maskwright convert.)"
     )
 
 
 def unsafe_files(folder: Path) -> list[Path]:
-    """Files that may hold weights as pickles, the most likely first."""
+    """Returns files that may contain pickled weights, most likely first."""
     found = [file for pattern in UNSAFE for file in sorted(folder.glob(pattern)) if file.is_file()]
     return sorted(found, key=lambda file: file.name not in (BIN, BIN_INDEX))
 
 
 def read_index(index: Path, root: Path) -> dict[Path, set[str]]:
-    """The files that an index of shards names, and the tensors in each. root: where they may really lie.
+    """Returns the files listed in a shard index, and the tensors in each. root: where they may be stored.
 
-    Raises CorruptFileError for an index that says nothing or names what is not there, ModelFolderError for a name that
-    leads out of the folder.
+    Raises:
+        CorruptFileError: the index is invalid or lists a missing file.
+        ModelFolderError: a listed path is outside the folder.
     """
     content = storage.read_json(index)
     files = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(files, dict) or not files or not all(isinstance(name, str) for name in files.values()):
-        raise CorruptFileError(f"{index} does not say which tensor is in which file: fetch it again.")
+        raise CorruptFileError(f"{index} does not map tensors to files: download it again.")
     shards: dict[Path, set[str]] = {}
     for tensor, name in files.items():
+        if "\0" in name:
+            raise CorruptFileError(f"{index} lists {name!a}, which contains a NUL character. Download the file again.")
         path = index.parent / name
         if Path(name).name != name or not path.resolve().is_relative_to(root.resolve()):
-            raise ModelFolderError(f"{index} names '{name}', which lies outside the folder: refused.")
+            raise ModelFolderError(f"{index} lists '{name}', a path outside the folder, which is not allowed.")
         if path not in shards and not path.is_file():
-            raise CorruptFileError(f"{path} is missing: {index.name} names it. Fetch or copy it again.")
+            raise CorruptFileError(f"{path} is listed in {index.name} but missing. Download or copy it again.")
         shards.setdefault(path, set()).add(tensor)
     return shards
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what is no safetensors file before the library sees it."""
+    """Reject anything but a safetensors file before passing it to the library."""
     with path.open("rb") as handle:
         start = handle.read(8)
     size = path.stat().st_size
@@ -125,11 +134,11 @@ def _check_file(path: Path) -> None:
     is_bare = start[:1] == b"\x80" and start[1:2] in b"\x02\x03\x04\x05" and start[3:8] != bytes(5)
     if is_zip or is_bare:
         raise ModelFolderError(
-            f"{path} is a pickle, not safetensors, whatever its name says: opening it could run code, so it is refused."
+            f"{path} is a pickle, not safetensors, despite its name. Opening it could run code, so it is rejected."
         )
     header = int.from_bytes(start, "little")
     if len(start) < 8 or header > min(HEADER_LIMIT_BYTES, size - 8):
         raise CorruptFileError(
-            f"{path} is cut off or no safetensors file: it has {size:,} bytes, its header claims {header:,}. "
-            "Fetch or copy it again."
+            f"{path} is truncated or not a safetensors file: it has {size:,} bytes, but its header claims {header:,}. "
+            "Download or copy it again."
         )

@@ -1,1 +1,1 @@
-"""Floor 5: a trained model at work: answers, masked words, next sentences, vectors, and the shapes along the way."""
+"""Inference with trained models: predictions, masked tokens, generation, embeddings, search and tensor shapes."""

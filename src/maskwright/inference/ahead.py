@@ -1,7 +1,6 @@
-"""Making the next item while this one is used: texts become tokens in a thread while the model computes.
+"""Prefetching: tokenizes the next texts in a thread while the model computes.
 
-The tokenizer releases Python's lock, and so do torch's kernels. At most two items are held: the one that is used and
-the one that is made.
+The tokenizer and torch kernels release the GIL. At most two items are in memory: the current one and the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _END = object()
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items in the same order. What making one raises is raised when its turn has come."""
+    """Yield the same items in the same order. An exception is raised when its item is due."""
     source = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="maskwright-ahead") as pool:
         waiting = pool.submit(next, source, _END)

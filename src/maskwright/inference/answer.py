@@ -1,4 +1,4 @@
-"""Answers to questions from a context: the best pieces of it, with their characters and probabilities."""
+"""Extractive question answering: answer spans with character offsets and probabilities."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..core.errors import InputError
-from ..tasks.qa import QuestionAnswering
-from ..tasks.qa_trace import Trace, trace_answer
-from ..text.encoding import TextCounts
-from ..text.squad import Question
+from ..tasks.qa.task import QuestionAnswering
+from ..tasks.qa.trace import Trace, trace_answer
+from ..text.readers.squad import Question
+from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor
 
 
 class Answer(NamedTuple):
-    """What `QuestionAnswering.worded` gives, and the best pieces: {"answer", "start", "end", "score"} each."""
+    """The answer of `QuestionAnswering.worded`, and candidate spans: {"answer", "start", "end", "score"} each."""
 
     answer: dict[str, Any]
     candidates: list[dict[str, Any]]
 
 
 class Answerer:
-    """A model that answers questions, and whether it may refuse.
+    """Answers questions with a fine-tuned model.
 
-    threshold: no-answer margin above which a question is refused; None as the model was trained. counts: what was
-    unknown or cut in all questions so far.
+    threshold: no-answer margin above which no answer is predicted; None for that of the model.
     """
 
     def __init__(self, predictor: Predictor, threshold: float | None = None) -> None:
@@ -36,13 +35,13 @@ class Answerer:
 
     @property
     def counts(self) -> TextCounts:
-        """What was unknown or cut so far."""
+        """Unknown and truncated tokens in all questions so far."""
         return self.predictor.counts
 
     def answer(
         self, questions: Sequence[tuple[str, str]], top_k: int = 1, batch_tokens: int | None = None
     ) -> list[Answer]:
-        """One answer for each (question, context), with its `top_k` best pieces.
+        """Answer each (question, context), with the `top_k` best spans.
 
         Raises InputError for an empty question or context.
         """
@@ -51,7 +50,7 @@ class Answerer:
             for number, (question, context) in enumerate(questions, start=1)
         ]
         predictor, task = self.predictor, self.task
-        windows = task.unlabelled(rows, predictor.tokenizer, predictor.max_length, counts=predictor.counts)
+        windows = task.unlabeled(rows, predictor.tokenizer, predictor.max_length, counts=predictor.counts)
         found = task.found(task.logits(predictor.model, windows, batch_tokens), windows)
         return [
             Answer(
@@ -65,7 +64,7 @@ class Answerer:
         ]
 
     def trace(self, question: str, context: str, answer: Answer, by_tokenizer: bool = False) -> Trace:
-        """Where the answer stands among the tokens, split at white space, or by the model's tokenizer."""
+        """Locate the answer among the tokens, split at whitespace or by the model's tokenizer."""
         start, end = answer.answer["start"], answer.answer["end"]
         tokenizer = self.predictor.tokenizer if by_tokenizer else None
         return trace_answer(question, context, None if start is None else (start, end), tokenizer)
@@ -74,5 +73,5 @@ class Answerer:
 def _checked(question: str, context: str, number: int) -> tuple[str, str]:
     for name, text in (("question", question), ("context", context)):
         if not isinstance(text, str) or not text.strip():
-            raise InputError(f"Question {number} has an empty {name}: give some text.")
+            raise InputError(f"Question {number} has an empty {name}: pass some text.")
     return question, context

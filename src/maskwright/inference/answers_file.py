@@ -1,7 +1,7 @@
-"""Answers written to a file, row by row as they come: .jsonl with everything, .csv and .tsv with the main columns.
+"""Writes predictions to a file as they arrive: all fields as .jsonl, the main columns as .csv and .tsv.
 
-A spreadsheet runs a cell that begins with = + - @ or a tab as a formula, so in .csv and .tsv such a text gets an
-apostrophe in front; numbers of our own are written as they are.
+Spreadsheets run a cell that starts with = + - @ or a tab as a formula, so in .csv and .tsv such texts are prefixed with
+an apostrophe; numbers are not.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def check_output(path: Path | str) -> Path:
-    """`path`, if its ending is one that can be written. Raises InputError."""
+    """Return `path` if its extension is supported; raises InputError otherwise."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path} has an unknown ending: answers are written as {', '.join(FORMATS)}.")
+        raise InputError(f"{path} has an unsupported extension: predictions are written as {', '.join(FORMATS)}.")
     return path
 
 
 def write_answers(path: Path | str, answers: Iterable[Mapping[str, Any]]) -> int:
-    """Write answers as they come; the file appears when all are there. Returns how many.
+    """Write predictions as they arrive; the file is created when all are written. Returns their number.
 
-    Mappings inside an answer (probabilities) are left to .jsonl; in tables lists of labels are joined with `|`, and
-    lists of mappings (entities) are one cell of JSON. The first answer decides the columns of a table.
+    Tables omit mappings (probabilities), join lists of labels with `|`, and write lists of mappings (entities) as JSON
+    in one cell. The first prediction sets the columns of a table.
     """
     path = check_output(path)
     count = 0
@@ -62,12 +62,12 @@ def _cell(value: Any) -> str:
 
 
 def safe_cell(text: str) -> str:
-    """The text, with an apostrophe before what a spreadsheet would run."""
+    """Prefix a text that a spreadsheet would run as a formula with an apostrophe."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def _line(path: Path, cells: list[str]) -> str:
-    if path.suffix.lower() == ".tsv":  # taken literally when read: no quoting, so no tab or line break inside a cell
+    if path.suffix.lower() == ".tsv":  # TSV has no quoting, so no tab or line break inside a cell
         return "\t".join(" ".join(cell.split("\t")).replace("\n", " ").replace("\r", " ") for cell in cells) + "\n"
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerow(cells)

@@ -1,4 +1,4 @@
-"""int8 for a loaded model: ranges from typical texts, and what the rounding costs on others."""
+"""Static int8 quantization: calibration on typical texts, and its error on held-out texts."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model
 from ..models.pooling import pool
-from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
-from ..text.inputs import Text
+from ..tasks.rows.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
+from ..text.readers.inputs import Text
 from .engine.engine import Engine
 from .engine.int8 import Int8Loss
 from .ready import room_of, tokenizer_of
 
-CALIBRATION_TEXTS = 256  # more change little
-LEAST_TEXTS = 8
-_CHECKED = 4  # one text in so many is kept out of calibration, and what int8 costs is measured on it
+CALIBRATION_TEXTS = 256  # more texts change little
+MIN_TEXTS = 8
+_HELD_OUT = 4  # every fourth text is held out to measure the quantization error
 
 
 def is_int8(model: Model) -> bool:
-    """Whether the model waits for `calibrate`, or had it."""
+    """Return whether the model runs in int8, before or after `calibrate`."""
     return isinstance(model.engine, Engine) and model.engine.int8
 
 
 def calibrate(model: Model, texts: Sequence[Text], max_length: int | None = None) -> Int8Loss:
-    """Calibrate a model that `place` made ready for int8, and measure the loss.
+    """Calibrate a model that `place` prepared for int8, and measure the quantization error.
 
-    texts: typical ones, the first CALIBRATION_TEXTS of which are taken, every fourth for the measurement alone;
-    max_length: tokens of a text. Raises InputError for fewer than LEAST_TEXTS.
+    texts: typical texts; the first CALIBRATION_TEXTS are used, every fourth of them only for the measurement;
+    max_length: maximum tokens per text. Raises InputError for fewer than MIN_TEXTS.
     """
     engine = model.engine
     assert isinstance(engine, Engine) and engine.int8, "place the model in int8 first"
     texts = [text for text in texts[:CALIBRATION_TEXTS] if text]
-    if len(texts) < LEAST_TEXTS:
+    if len(texts) < MIN_TEXTS:
         raise InputError(
-            f"int8 is calibrated on typical texts, at least {LEAST_TEXTS} of them, and here are {len(texts)}: give a "
-            "file of them (--calibrate-on), or use --precision auto."
+            f"int8 calibration requires at least {MIN_TEXTS} typical texts, not {len(texts)}: pass a file of texts "
+            "with --calibrate-on, or use --precision auto."
         )
     examples = tokenize_rows(rows_of(texts), tokenizer_of(model), room_of(model, max_length))
-    chosen = [index for index in range(len(texts)) if index % _CHECKED != _CHECKED - 1]
-    kept = [index for index in range(len(texts)) if index % _CHECKED == _CHECKED - 1]
+    chosen = [index for index in range(len(texts)) if index % _HELD_OUT != _HELD_OUT - 1]
+    held_out = [index for index in range(len(texts)) if index % _HELD_OUT == _HELD_OUT - 1]
     model.eval()
     engine.calibrate(model, _packs(_subset(examples, chosen)))
-    checked = _subset(examples, kept)
+    checked = _subset(examples, held_out)
     rounded = _vectors(model, checked)
     with in_float32(model):
         exact = _vectors(model, checked)
     cosines = F.cosine_similarity(rounded, exact)
-    engine.loss = Int8Loss(len(chosen), len(kept), float(cosines.mean()), float(cosines.min()))
+    engine.loss = Int8Loss(len(chosen), len(held_out), float(cosines.mean()), float(cosines.min()))
     return engine.loss
 
 
 def loss_of(model: Model) -> Int8Loss | None:
-    """What int8 costs a model; None for one that runs in another format."""
+    """Return the int8 quantization error of a model; None for another precision."""
     return model.engine.loss if isinstance(model.engine, Engine) else None
 
 
 @contextmanager
 def in_float32(model: Model) -> Iterator[None]:
-    """Meanwhile a model that runs in int8 runs in float32."""
+    """Context manager that runs an int8 model in float32."""
     engine, model.engine = model.engine, Engine()
     try:
         yield
@@ -82,7 +82,7 @@ def _packs(examples: Examples) -> Iterator[Batch]:
 
 
 def _vectors(model: Model, examples: Examples) -> Tensor:
-    """Mean-pooled last layer: float32 [texts, hidden]."""
+    """Return the mean-pooled last layer: float32 [texts, hidden]."""
     return map_batches(
         examples, lambda batch: pool(model.encode(batch).hidden.float(), batch, "mean"), device=torch.device("cpu")
     )

@@ -1,7 +1,7 @@
-"""Groups of texts that are near in meaning: k-means on unit vectors, with what is typical of each group.
+"""Clusters texts by k-means on normalized embeddings, and describes each cluster.
 
-On unit vectors k-means minimises 2 - 2 cos to the centre's direction, near spherical k-means (Dhillon and Modha 2001).
-How far apart the groups are is told by the silhouette (Rousseeuw 1987), -1 to 1.
+On unit vectors k-means approximates spherical k-means (Dhillon and Modha 2001). The quality measure is the silhouette
+(Rousseeuw 1987), -1 to 1.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from ..core.errors import ConfigError, InputError
 from ..core.progress import track
 from ..core.randomness import derive_seed
 
-AUTO_TO = 12  # clusters that "auto" tries, from 2 on
-SAMPLE = 2000  # texts by which the silhouette is judged, at most
+AUTO_TO = 12  # "auto" tries 2 to this many clusters
+SAMPLE = 2000  # maximum texts for the silhouette
 NEAREST, WORDS = 5, 8
-RARE = 1e-3  # added to mean TF-IDF, so that a word that is elsewhere nowhere does not win by that alone
-STARTS = 4  # of k-means; the best is kept
+SMOOTHING = 1e-3  # added to mean TF-IDF, so that words unique to a cluster are not always first
+STARTS = 4  # initializations of k-means; the best is used
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """size: its texts; nearest: numbers of the texts nearest to its centre, nearest first; words: typical of it;
-    silhouette: mean over its texts of those that were sampled, 0.0 where none was.
+    """One cluster.
+
+    size: number of texts; nearest: indices of the texts closest to the center, closest first; words: characteristic
+    words; silhouette: mean over its sampled texts, 0.0 if there are none.
     """
 
     size: int
@@ -37,9 +39,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Clustering:
-    """groups: int64 [texts], the largest cluster is 0; cosines: float64 [texts], of each text with its centre; places:
-    float64 [texts, 2], the first two principal components; shares: of the variance that they hold; tried: clusters ->
-    silhouette, of all numbers that were tried.
+    """Result of a clustering.
+
+    groups: cluster of each text, the largest is 0, int64 [texts]; cosines: cosine similarity to the center, float64
+    [texts]; places: first two principal components, float64 [texts, 2]; shares: their explained variance ratios;
+    tried: number of clusters -> silhouette.
     """
 
     clusters: list[Cluster]
@@ -51,17 +55,17 @@ class Clustering:
     tried: dict[int, float]
 
     def to_json(self, texts: Sequence[str]) -> dict[str, Any]:
-        """What `cluster --json` prints."""
+        """Return the output of `cluster --json`."""
         return {
             "clusters": [
                 {
                     "cluster": number,
-                    "size": own.size,
-                    "words": own.words,
-                    "nearest": [texts[index] for index in own.nearest],
-                    "silhouette": own.silhouette,
+                    "size": cluster.size,
+                    "words": cluster.words,
+                    "nearest": [texts[index] for index in cluster.nearest],
+                    "silhouette": cluster.silhouette,
                 }
-                for number, own in enumerate(self.clusters, start=1)
+                for number, cluster in enumerate(self.clusters, start=1)
             ],
             "silhouette": self.silhouette,
             "tried": {str(count): value for count, value in self.tried.items()},
@@ -72,57 +76,55 @@ class Clustering:
 def cluster_vectors(
     vectors: np.ndarray, texts: Sequence[str], num_clusters: int | None = None, *, seed: int = 0
 ) -> Clustering:
-    """Group texts by their vectors, float [texts, size].
+    """Cluster texts by their embeddings, float [texts, size].
 
-    num_clusters: None for the number from 2 to 12 with the best silhouette. Raises ConfigError where there are not so
-    many different texts.
+    num_clusters: None for the number from 2 to 12 with the best silhouette. Raises ConfigError for more clusters than
+    distinct texts allow, InputError for fewer than three distinct texts.
     """
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     different = len(np.unique(unit.round(5), axis=0))
     if different < 3:
-        raise InputError(f"There are {different} different texts; groups need at least three.")
+        raise InputError(f"Clustering requires at least three distinct texts, not {different}.")
     if num_clusters is not None and not 2 <= num_clusters < different:
-        raise ConfigError(
-            f"{num_clusters} clusters cannot be made of {different} different texts: take 2 to {different - 1}."
-        )
+        raise ConfigError(f"{num_clusters} clusters do not fit {different} distinct texts: use 2 to {different - 1}.")
     counts = [num_clusters] if num_clusters else range(2, min(AUTO_TO, different - 1) + 1)
     sample = _sample(len(unit), seed)
     tried: dict[int, float] = {}
     best: tuple[float, np.ndarray, np.ndarray] | None = None
     with track("clustering", len(counts), "numbers of clusters") as progress:
         for done, count in enumerate(counts, start=1):
-            groups, centres = _k_means(unit, count, seed)
+            groups, centers = _k_means(unit, count, seed)
             values = _silhouettes(unit, groups, sample)
             tried[count] = float(values.mean())
             if best is None or tried[count] > best[0]:
-                best = (tried[count], groups, centres)
+                best = (tried[count], groups, centers)
             progress.update(done, f"{count} clusters: {tried[count]:.3f}")
     assert best is not None
     return _described(unit, texts, *_by_size(best[1], best[2]), tried, sample)
 
 
 def _k_means(unit: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Group of each text, int64 [texts], and unit centres, float [clusters, size]."""
+    """Return the cluster of each text, int64 [texts], and unit centers, float [clusters, size]."""
     from sklearn.cluster import KMeans
 
     random_state = derive_seed(seed, "k-means", count) % (1 << 32)
     found = KMeans(count, n_init=STARTS, random_state=random_state).fit(unit)
-    centres = found.cluster_centers_
-    lengths = np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
-    return found.labels_.astype(np.int64), centres / lengths
+    centers = found.cluster_centers_
+    lengths = np.maximum(np.linalg.norm(centers, axis=1, keepdims=True), 1e-12)
+    return found.labels_.astype(np.int64), centers / lengths
 
 
-def _by_size(groups: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same with the largest cluster first; groups that stayed empty are gone."""
-    sizes = np.bincount(groups, minlength=len(centres))
+def _by_size(groups: np.ndarray, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Renumber the clusters by decreasing size and drop empty ones."""
+    sizes = np.bincount(groups, minlength=len(centers))
     order = [group for group in np.argsort(-sizes, kind="stable") if sizes[group]]
-    number = np.zeros(len(centres), dtype=np.int64)
+    number = np.zeros(len(centers), dtype=np.int64)
     number[order] = np.arange(len(order))
-    return number[groups], centres[order]
+    return number[groups], centers[order]
 
 
 def _sample(count: int, seed: int) -> np.ndarray:
-    """Numbers of the texts that judge, in order: int64 [sample]."""
+    """Return the sorted indices of the texts for the silhouette: int64 [sample]."""
     from ..core.randomness import generator
 
     chosen: np.ndarray = np.arange(count)
@@ -130,13 +132,13 @@ def _sample(count: int, seed: int) -> np.ndarray:
 
 
 def _silhouettes(unit: np.ndarray, groups: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Of the sampled texts among themselves, by cosine distance: float64 [sample]."""
+    """Return the silhouettes of the sampled texts by cosine distance: float64 [sample]."""
     from sklearn.metrics import silhouette_samples
 
-    own = groups[sample]
-    if not 2 <= len(np.unique(own)) < len(own):
-        return np.zeros(len(own))
-    values: np.ndarray = silhouette_samples(unit[sample], own, metric="cosine")
+    sampled = groups[sample]
+    if not 2 <= len(np.unique(sampled)) < len(sampled):
+        return np.zeros(len(sampled))
+    values: np.ndarray = silhouette_samples(unit[sample], sampled, metric="cosine")
     return values
 
 
@@ -144,22 +146,22 @@ def _described(
     unit: np.ndarray,
     texts: Sequence[str],
     groups: np.ndarray,
-    centres: np.ndarray,
+    centers: np.ndarray,
     tried: dict[int, float],
     sample: np.ndarray,
 ) -> Clustering:
     from sklearn.decomposition import PCA
 
-    cosines = (unit * centres[groups]).sum(axis=1).astype(np.float64)
+    cosines = (unit * centers[groups]).sum(axis=1).astype(np.float64)
     values = _silhouettes(unit, groups, sample)
     words = typical_words(texts, groups)
     clusters = []
-    for number in range(len(centres)):
-        own = np.flatnonzero(groups == number)
-        judged = values[groups[sample] == number]
-        nearest = own[np.argsort(-cosines[own], kind="stable")][:NEAREST].tolist()
-        mean = float(judged.mean()) if len(judged) else 0.0
-        clusters.append(Cluster(len(own), nearest, words[number], mean))
+    for number in range(len(centers)):
+        members = np.flatnonzero(groups == number)
+        silhouettes = values[groups[sample] == number]
+        nearest = members[np.argsort(-cosines[members], kind="stable")][:NEAREST].tolist()
+        mean = float(silhouettes.mean()) if len(silhouettes) else 0.0
+        clusters.append(Cluster(len(members), nearest, words[number], mean))
     pca = PCA(2, random_state=0, svd_solver="full" if len(unit) < 5000 else "auto")
     places = pca.fit_transform(unit).astype(np.float64)
     first, second = pca.explained_variance_ratio_.tolist()
@@ -167,9 +169,9 @@ def _described(
 
 
 def typical_words(texts: Sequence[str], groups: np.ndarray) -> list[list[str]]:
-    """For each group the words whose mean TF-IDF in it is above that elsewhere, by how much and by how many times.
+    """Return the characteristic words of each cluster, by mean TF-IDF inside and outside it.
 
-    groups: int64 [texts]. The product of difference and log ratio keeps common words back without a list of them.
+    groups: int64 [texts]. The score is difference times log ratio, which ranks common words low without a stop list.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -177,16 +179,16 @@ def typical_words(texts: Sequence[str], groups: np.ndarray) -> list[list[str]]:
     try:
         vectorizer = TfidfVectorizer(sublinear_tf=True, max_features=50_000)
         table = vectorizer.fit_transform(texts)  # sparse [texts, words]
-    except ValueError:  # no text has a word of two letters
+    except ValueError:  # no text has a word of two or more letters
         return [[] for _ in range(count)]
     names = vectorizer.get_feature_names_out()
     total = np.asarray(table.sum(axis=0)).ravel()
     found = []
     for group in range(count):
-        own = groups == group
-        inside = np.asarray(table[own].sum(axis=0)).ravel()
-        here, elsewhere = inside / own.sum(), (total - inside) / max((~own).sum(), 1)
-        gain = (here - elsewhere) * np.log((here + RARE) / (elsewhere + RARE)) * (here > elsewhere)
-        best = [place for place in np.argsort(-gain, kind="stable")[:WORDS] if gain[place] > 0]
-        found.append([str(names[place]) for place in best])
+        members = groups == group
+        inside = np.asarray(table[members].sum(axis=0)).ravel()
+        here, elsewhere = inside / members.sum(), (total - inside) / max((~members).sum(), 1)
+        gain = (here - elsewhere) * np.log((here + SMOOTHING) / (elsewhere + SMOOTHING)) * (here > elsewhere)
+        best = [index for index in np.argsort(-gain, kind="stable")[:WORDS] if gain[index] > 0]
+        found.append([str(names[index]) for index in best])
     return found

@@ -1,4 +1,4 @@
-"""Texts as vectors: any layer of the encoder, one vector for each text or for each of its tokens."""
+"""Text, token and word embeddings from any layer of the encoder."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..models.model import Model
 from ..models.pooling import join_windows, pool, state_of
-from ..tasks.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
-from ..tasks.long_examples import LongExamples, window_rows
-from ..tasks.long_texts import LongTexts
-from ..text.encoding import Encoding, TextCounts
-from ..text.inputs import Text
+from ..tasks.rows.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
+from ..tasks.rows.long_examples import LongExamples, window_rows
+from ..tasks.rows.long_texts import LongTexts
+from ..text.readers.inputs import Text
+from ..text.tokenizers.encoding import Encoding, TextCounts
 from .ahead import ahead
 from .layers import check_pooling, choose_layers
 from .ready import room_of, tokenizer_of
 from .texts import text_blocks
 
-BLOCK_TEXTS = 4096  # texts at once, sorted by length inside: as many as these, or of so many characters
-BLOCK_CHARACTERS = 1 << 23
-LEAST_STREAMED = 256  # as many texts or fewer are one block, without a thread that tokenises ahead
-WORD_PIECES = ("mean", "first")  # what makes the vector of a word
+BLOCK_TEXTS = 4096  # maximum texts per block; a block is sorted by length
+BLOCK_CHARACTERS = 1 << 23  # maximum characters per block
+MIN_STREAMED = 256  # up to this many texts are one block, without a prefetch thread
+SUBWORDS = ("mean", "first")  # how subword embeddings become a word embedding
 
 
 @dataclass(frozen=True)
 class TokenVectors:
-    """The tokens of one text or pair and their vectors.
+    """Token embeddings of one text or pair.
 
-    tokens: the pieces, special ones included; words: the word of the text that each piece belongs to ("" for
-    a special token); spans: its start and end in that text; texts: 0 or 1, which text of a pair (None for a
-    special token); vectors: float32 [tokens, size].
+    tokens: subword tokens, including special tokens; words: the word of each token ("" for a special token); spans:
+    start and end of that word in its text; texts: 0 or 1, the text of a pair (None for a special token); vectors:
+    float32 [tokens, size].
     """
 
     tokens: list[str]
@@ -47,20 +47,20 @@ class TokenVectors:
     texts: list[int | None]
     vectors: np.ndarray
 
-    def by_word(self, pieces: str = "mean") -> TokenVectors:
-        """One vector for each word: the mean of its pieces, or that of the first, as taggers judge a word.
+    def by_word(self, subwords: str = "mean") -> TokenVectors:
+        """Return one embedding per word: the mean of its subword tokens, or that of the first.
 
-        pieces: "mean" or "first". Special tokens are left out. Raises ConfigError for another name.
+        subwords: "mean" or "first". Special tokens are skipped. Raises ConfigError for another name.
         """
-        if pieces not in WORD_PIECES:
-            raise ConfigError(unknown_name("vector of a word", str(pieces), WORD_PIECES))
+        if subwords not in SUBWORDS:
+            raise ConfigError(unknown_name("subword pooling", str(subwords), SUBWORDS))
         keys = [(text, span) for text, span in zip(self.texts, self.spans, strict=True)]
         groups: dict[tuple[int | None, tuple[int, int]], list[int]] = {}
         for index, key in enumerate(keys):
             if key[0] is not None:
                 groups.setdefault(key, []).append(index)
         firsts = [rows[0] for rows in groups.values()]
-        vectors = [self.vectors[rows if pieces == "mean" else rows[:1]].mean(axis=0) for rows in groups.values()]
+        vectors = [self.vectors[rows if subwords == "mean" else rows[:1]].mean(axis=0) for rows in groups.values()]
         words = [self.words[index] for index in firsts]
         return TokenVectors(
             words,
@@ -71,7 +71,7 @@ class TokenVectors:
         )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """{"token", "word", "start", "end", "vector"} for each token."""
+        """Return {"token", "word", "start", "end", "vector"} for each token."""
         return [
             {"token": token, "word": word, "start": span[0], "end": span[1], "vector": vector.tolist()}
             for token, word, span, vector in zip(self.tokens, self.words, self.spans, self.vectors, strict=True)
@@ -79,13 +79,19 @@ class TokenVectors:
 
 
 class TextEncoder:
-    """Turns texts into vectors.
+    """Encodes texts as embeddings.
 
-    layers: see `choose_layers`; pooling: "cls", "mean", "max", "state" (what a recurrent network remembers at its ends,
-    `models.pooling.state_of`) or "none" (`token_vectors` only); normalize: scale vectors to length 1; max_length:
-    tokens of a sequence (None: what the model takes); long: how a longer text is read, None where it is cut. The
-    vectors of its windows are averaged, weighted by their tokens, or where pooling is "max" the largest are taken.
-    counts: what was cut or unknown in all calls so far.
+    Args:
+        layers: see `choose_layers`.
+        pooling: "cls", "mean", "max", "state" (final hidden states of a recurrent network, `models.pooling.state_of`)
+            or "none" (`token_vectors` only).
+        normalize: scale embeddings to unit length.
+        max_length: maximum sequence length in tokens; None for that of the model.
+        long: how longer texts are split into windows; None truncates them. Window embeddings are averaged, weighted by
+            token count, or combined by maximum if pooling is "max".
+
+    Attributes:
+        counts: truncated and unknown tokens in all calls so far.
     """
 
     def __init__(
@@ -101,54 +107,56 @@ class TextEncoder:
         self.tokenizer = tokenizer_of(model)
         self.layers = choose_layers(layers, model.config.num_hidden_layers)
         self.pooling = check_pooling(pooling)
-        if pooling == "cls" and model.config.judges_last:
+        if pooling == "cls" and model.config.pools_last_token:
             raise ConfigError(
-                "The first token of a left-to-right model sees only itself: take pooling 'mean' or 'max'."
+                "The first token of a causal language model attends only to itself: use pooling 'mean' or 'max'."
             )
         if pooling == "state":
             self._check_state()
         if long is not None and pooling == "none":
-            raise ConfigError("Windows give one vector for a text; of its tokens (pooling 'none') there are those cut.")
+            raise ConfigError(
+                "Windows return one embedding per text: remove the stride, or use a pooling other than 'none'."
+            )
         self.normalize, self.long = normalize, long
         self.max_length = room_of(model, max_length)
         self.size = self.layers.size(model.config.hidden_size)
         self.counts = TextCounts()
 
     def vectors(self, texts: Sequence[Text], batch_tokens: int | None = None) -> np.ndarray:
-        """One vector for each text or pair, in their order: float32 [texts, size]."""
-        if 0 < len(texts) <= LEAST_STREAMED:  # a thread would cost more than it brings
-            self._refuse_no_pooling()
+        """Encode each text or pair as one embedding, in order: float32 [texts, size]."""
+        if 0 < len(texts) <= MIN_STREAMED:  # a thread would cost more than it saves
+            self._check_pooling()
             return self._vectors(self._examples(texts), batch_tokens)
         blocks = list(self.stream(texts, batch_tokens))
         return np.concatenate(blocks) if blocks else np.zeros((0, self.size), dtype=np.float32)
 
     def stream(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Iterator[np.ndarray]:
-        """The same in blocks, float32 [block, size]. Texts are read as needed: two blocks are in memory at most."""
+        """Yield embeddings in blocks, float32 [block, size]. At most two blocks of texts are in memory."""
         for _, vectors in self.stream_with_texts(texts, batch_tokens):
             yield vectors
 
     def stream_with_texts(
         self, texts: Iterable[Text], batch_tokens: int | None = None
     ) -> Iterator[tuple[list[Text], np.ndarray]]:
-        """The same, each block with its texts, for those that can be read only once."""
-        self._refuse_no_pooling()
+        """Yield blocks of texts with their embeddings, for inputs that can be read only once."""
+        self._check_pooling()
         read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
         for block, examples in ahead((block, self._examples(block)) for block in read):
             yield block, self._vectors(examples, batch_tokens)
 
     def token_vectors(self, texts: Iterable[Text], batch_tokens: int | None = None) -> Iterator[TokenVectors]:
-        """The vectors of every token of each text, with the words and where they stand, text by text."""
+        """Yield the token embeddings of each text, with words and character offsets."""
         yield from self._token_vectors(texts, batch_tokens, self.normalize and self.pooling == "none")
 
     def word_vectors(
-        self, texts: Iterable[Text], pieces: str = "mean", batch_tokens: int | None = None
+        self, texts: Iterable[Text], subwords: str = "mean", batch_tokens: int | None = None
     ) -> Iterator[TokenVectors]:
-        """One vector for each word of each text, with its start and end in that text; see `TokenVectors.by_word`.
+        """Yield the word embeddings of each text, with character offsets; see `TokenVectors.by_word`.
 
-        It is scaled to length 1 last, if at all. Whatever the pooling: that makes one vector of a text.
+        Normalization, if enabled, is applied last. `pooling` has no effect.
         """
         for found in self._token_vectors(texts, batch_tokens, normalize=False):
-            words = found.by_word(pieces)
+            words = found.by_word(subwords)
             if self.normalize:
                 words = replace(words, vectors=F.normalize(torch.from_numpy(words.vectors), dim=-1).numpy())
             yield words
@@ -177,46 +185,46 @@ class TextEncoder:
 
     def _check_state(self) -> None:
         if self.model.config.recurrent is None:
-            raise ConfigError("A Transformer has no state at the end of a text: take pooling 'mean', 'max' or 'cls'.")
+            raise ConfigError("Pooling 'state' requires a recurrent network: use pooling 'mean', 'max' or 'cls'.")
         if self.layers.size(1) != 1:
-            raise ConfigError("pooling 'state' is that of one layer: leave --layers out, or name one.")
+            raise ConfigError("Pooling 'state' requires a single layer: remove --layers, or specify one layer.")
 
-    def _refuse_no_pooling(self) -> None:
+    def _check_pooling(self) -> None:
         if self.pooling == "none":
-            raise ConfigError("pooling 'none' gives a vector for each token: ask for the token vectors.")
+            raise ConfigError("Pooling 'none' returns token embeddings: use token_vectors.")
 
     def _vectors(self, examples: Examples, batch_tokens: int | None) -> np.ndarray:
-        """float32 [texts, size]."""
+        """Return embeddings: float32 [texts, size]."""
         device = self.model.word_embeddings.device
         if isinstance(examples, LongExamples):
             return self._joined(examples.map(self._pooled, device, batch_tokens), examples).numpy()
         return map_batches(examples, self._pooled, device=device, batch_tokens=batch_tokens).numpy()
 
     def _per_token(self, batch: Batch) -> Tensor:
-        """float32 [tokens, size]."""
+        """Return token embeddings: float32 [tokens, size]."""
         needs_all = self.layers.numbers != (self.model.config.num_hidden_layers,)
         encoded = self.model.encode(batch, hidden_states=needs_all)
         states = encoded.hidden_states
         return encoded.hidden.float() if states is None else self.layers.apply(states)
 
     def _pooled(self, batch: Batch) -> Tensor:
-        """float32 [sequences, size]; of length 1 if wanted, where sequences are whole texts."""
+        """Return pooled embeddings, float32 [sequences, size]; windows are normalized later."""
         vectors = self._per_token(batch)
         if self.pooling == "state":
-            pooled = state_of(vectors, batch, both_ends=not self.model.config.judges_last)
+            pooled = state_of(vectors, batch, both_ends=not self.model.config.pools_last_token)
         else:
             pooled = pool(vectors, batch, self.pooling)
         return F.normalize(pooled, dim=-1) if self.normalize and self.long is None else pooled
 
     def _joined(self, vectors: Tensor, examples: LongExamples) -> Tensor:
-        """One vector for each text, float32 [texts, size], from those of its windows: float32 [windows, size]."""
+        """Combine window embeddings, float32 [windows, size], to text embeddings, float32 [texts, size]."""
         lengths = torch.from_numpy(examples.sequences.lengths)
         joined = join_windows(vectors, lengths, examples.num_windows.tolist(), self.pooling)  # [texts, size]
         return F.normalize(joined, dim=-1) if self.normalize else joined
 
 
 def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVectors:
-    """Join the vectors of a text's tokens with its words: pieces that share a word number belong together."""
+    """Add words and spans to the token embeddings of a text; tokens with the same word ID belong together."""
     sources = (text,) if isinstance(text, str) else tuple(text)
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     keys = list(zip(encoding.sequence_ids, encoding.word_ids, encoding.offsets, strict=True))
@@ -224,11 +232,11 @@ def _with_words(text: Text, encoding: Encoding, vectors: np.ndarray) -> TokenVec
         if source is not None and word is not None:
             first, last = spans.get((source, word), (start, end))
             spans[source, word] = (min(first, start), max(last, end))
-    owned = [
+    word_spans = [
         spans[source, word] if source is not None and word is not None else offsets for source, word, offsets in keys
     ]
     words = [
         "" if source is None else sources[source][start:end]
-        for (source, _, _), (start, end) in zip(keys, owned, strict=True)
+        for (source, _, _), (start, end) in zip(keys, word_spans, strict=True)
     ]
-    return TokenVectors(encoding.tokens, words, owned, encoding.sequence_ids, vectors)
+    return TokenVectors(encoding.tokens, words, word_spans, encoding.sequence_ids, vectors)

@@ -1,7 +1,6 @@
-"""Several fine-tuned models as one: each reads the rows in turn, and their outputs are united as the task says.
+"""Ensembles of fine-tuned models: each predicts all rows, and the task averages the outputs.
 
-One model is in memory at a time, so the number of members costs time and not room. The ensembles of Devlin et al. 2018,
-section 4.2, are seven such models.
+Only one model is in memory at a time. Devlin et al. 2018, section 4.2, use ensembles of seven models.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from ..core.errors import InputError
 from ..core.progress import note
 from ..tasks import Evaluation, Task
 from ..tasks.base import AnyRow
-from ..tasks.classification import Classification
-from ..tasks.examples import Examples
-from ..text.encoding import TextCounts
+from ..tasks.classification.task import Classification
+from ..tasks.rows.examples import Examples
+from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor
 
 
 @dataclass(frozen=True)
 class Member:
-    """One model of an ensemble. name: for people; open: loads it."""
+    """One model of an ensemble. name: shown in messages; open: loads the model."""
 
     name: str
     open: Callable[[], Predictor]
 
 
 @dataclass(frozen=True)
-class United:
-    """What an ensemble says of some rows.
+class EnsemblePredictions:
+    """Predictions of an ensemble.
 
-    task: of all members together; examples: the rows as the first member reads them; logits: united, as `Task.logits`
-    gives them; scores: each member's metrics, by its name; evaluation: the ensemble's own. Both are empty, or None,
-    where the rows were not to be scored.
+    task: combined task of all members; examples: the rows as tokenized by the first member; logits: combined, as from
+    `Task.logits`; scores: metrics of each member by name; evaluation: metrics of the ensemble. The last two are empty
+    and None if the rows are not scored.
     """
 
     task: Task
@@ -49,7 +48,7 @@ class United:
     max_length: int
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Each row's texts with the ensemble's answer, and the gold answer where the row has one."""
+        """Yield the texts of each row with the prediction, and the gold label if there is one."""
         answers = self.task.answers(self.logits, self.examples)
         for row, answer in zip(self.examples.rows, answers, strict=True):
             texts = {"text": row.text} if row.text_pair is None else {"text": row.text, "text_pair": row.text_pair}
@@ -57,7 +56,7 @@ class United:
 
 
 class Ensemble:
-    """Models of one task. Raises InputError when there is none, or two have one name."""
+    """Models of one task. Raises InputError if there is no model, or two have the same name."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         if not members:
@@ -65,7 +64,7 @@ class Ensemble:
         names = [member.name for member in members]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise InputError(f"{twice} is named twice: it would count double in the ensemble.")
+            raise InputError(f"{twice} is listed twice: pass each model once.")
         self.members = list(members)
 
     def run(
@@ -75,11 +74,11 @@ class Ensemble:
         is_scored: bool = True,
         skip_bad_rows: bool = False,
         batch_tokens: int | None = None,
-    ) -> United:
-        """Let every member answer, and unite the answers.
+    ) -> EnsemblePredictions:
+        """Predict with every member and combine the predictions.
 
-        read: the rows, from the task of the first member; is_scored: they have gold answers. Raises InputError when a
-        member has another task or other labels, and what reading and tokenising raise.
+        read: reads the rows, given the task of the first member; is_scored: the rows have gold labels. Raises
+        InputError if a member has another task or other labels, and the errors of reading and tokenizing.
         """
         tasks: list[Task] = []
         read_as: list[Examples] = []
@@ -98,28 +97,28 @@ class Ensemble:
                 scores[member.name] = found.metrics
                 part, counts = found.logits, counts if tasks else examples.counts
             else:
-                examples = task.unlabelled(rows, predictor.tokenizer, predictor.max_length, counts=predictor.counts)
+                examples = task.unlabeled(rows, predictor.tokenizer, predictor.max_length, counts=predictor.counts)
                 part, counts = task.logits(predictor.model, examples, batch_tokens), predictor.counts
             max_length = max_length or predictor.max_length
             tasks.append(task)
             read_as.append(examples)
-            part = part if task.temperature is None else part / task.temperature.value  # each at its own
+            part = part if task.temperature is None else part / task.temperature.value  # each at its own temperature
             logits.append(part if order is None else part[:, order])
-        united = copy(tasks[0].joined(tasks[1:]))
-        united.temperature = None
-        together = united.unite(logits, read_as)
-        evaluation = united.score(together, read_as[0]) if is_scored else None
-        return United(united, read_as[0], together, scores, evaluation, counts, max_length)
+        combined = copy(tasks[0].joined(tasks[1:]))
+        combined.temperature = None
+        averaged = combined.combine_predictions(logits, read_as)
+        evaluation = combined.score(averaged, read_as[0]) if is_scored else None
+        return EnsemblePredictions(combined, read_as[0], averaged, scores, evaluation, counts, max_length)
 
 
 def _order(first: Task, task: Task, name: str) -> list[int] | None:
-    """Where the labels of `first` stand among those of `task`; None where they are the same, or there are none."""
+    """Return the indices of the labels of `first` in `task`; None if the labels are identical or absent."""
     if type(task) is not type(first):
-        raise InputError(f"{name} is fine-tuned for {task.name}, and the first model for {first.name}.")
+        raise InputError(f"{name} is fine-tuned for {task.name}, but the first model for {first.name}.")
     is_multi = [isinstance(one, Classification) and one.multi_label for one in (first, task)]
     if set(task.labels) != set(first.labels) or is_multi[0] != is_multi[1]:
         raise InputError(
             f"{name} has other labels ({', '.join(task.labels[:8])}) than the first model "
-            f"({', '.join(first.labels[:8])}): an ensemble answers one question."
+            f"({', '.join(first.labels[:8])}): all members need the same labels."
         )
     return None if task.labels == first.labels else [task.labels.index(label) for label in first.labels]

@@ -1,4 +1,4 @@
-"""Masked words: for every mask of a text the probability of each token (Devlin et al. 2019, section 3.1, task 1)."""
+"""Masked-token prediction (Devlin et al. 2019, section 3.1, task 1)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model
-from ..tasks.examples import packed_batches, rows_of, tokenize_rows
+from ..tasks.rows.examples import packed_batches, rows_of, tokenize_rows
 from .ready import room_of, tokenizer_of
 
-BLOCK_TEXTS = 128  # texts at once: the probabilities of all their masks are in memory together
+BLOCK_TEXTS = 128  # texts per block: the probabilities of all their masks are in memory at once
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One token for one mask.
+    """A predicted token of one mask.
 
-    token: its id; token_str: its text (`##` marks a piece that continues a word); score: its probability; rank: its
-    place among all tokens, from 1; sequence: the text with this mask filled.
+    token: token ID; token_str: its text (`##` marks a subword that continues a word); score: probability; rank: rank in
+    the vocabulary, from 1; sequence: the text with this mask filled.
     """
 
     token: int
@@ -37,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Mask:
-    """One mask of a text: where it stands (characters `start` to `end`) and its candidates, most probable first."""
+    """One mask of a text: its characters (`start` to `end`) and candidates, most probable first."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class FilledText:
     filled: str
 
     def to_json(self) -> dict[str, Any]:
-        """{"text", "filled", "masks": [{"start", "end", "predictions": [{"token", "token_str", "score", ...}]}]}."""
+        """Return {"text", "filled", "masks": [{"start", "end", "predictions": [{"token", "score", ...}]}]}."""
         masks = [
             {"start": mask.start, "end": mask.end, "predictions": [vars(entry) for entry in mask.candidates]}
             for mask in self.masks
@@ -62,13 +62,12 @@ class FilledText:
 
 
 class MaskFiller:
-    """Fills the masks of texts with a masked language model. Each mask is judged with the others still masked."""
+    """Fills masks with a masked language model. Each mask is predicted while the others remain masked."""
 
     def __init__(self, model: Model) -> None:
-        if model.config.judges_last:
+        if model.config.pools_last_token:
             raise InputError(
-                "This is a left-to-right model: it sees nothing of what follows a mask. Fill masks with a masked "
-                "language model (pretrain --objective mlm)."
+                "A causal language model cannot fill masks. Use a masked language model (pretrain --objective mlm)."
             )
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
@@ -79,10 +78,10 @@ class MaskFiller:
         self.max_length = room_of(model)
 
     def fill(self, texts: Sequence[str], top_k: int | None = 5, words: Sequence[str] | None = None) -> list[FilledText]:
-        """The most probable tokens for every mask of every text.
+        """Predict the most probable tokens for every mask of every text.
 
-        top_k: how many (None: the whole vocabulary); words: only these, whatever their rank, each a single token.
-        Raises InputError for a text without a mask, one longer than the model takes, or a word that is not one token.
+        top_k: number of tokens (None: the whole vocabulary); words: return only these, each a single token. Raises
+        InputError for a text without a mask, a text above the maximum length, or a word that is not a single token.
         """
         if top_k is not None and top_k < 1:
             raise InputError(f"top_k is {top_k}; it must be at least 1.")
@@ -90,43 +89,43 @@ class MaskFiller:
         filled: list[FilledText] = []
         for start in range(0, len(texts), BLOCK_TEXTS):
             block = list(texts[start : start + BLOCK_TEXTS])
-            places = self._places(block, start)
-            for text, spans, rows in zip(block, places, self._probabilities(block), strict=True):
+            masks = self._mask_spans(block, start)
+            for text, spans, rows in zip(block, masks, self._probabilities(block), strict=True):
                 filled.append(self._fill_one(text, spans, rows.numpy(), top_k, wanted))
         return filled
 
     def probabilities(self, text: str) -> np.ndarray:
-        """The probability of every token of the vocabulary at each mask: float64 [masks, vocab], rows sum to 1."""
-        self._places([text], 0)
+        """Return the probabilities of the vocabulary at each mask: float64 [masks, vocab], rows sum to 1."""
+        self._mask_spans([text], 0)
         return self._probabilities([text])[0].numpy()
 
     def token_of(self, word: str) -> int:
-        """The id of a word. Raises InputError when it is not one token of the vocabulary."""
+        """Return the token ID of a word. Raises InputError if it is not a single token of the vocabulary."""
         direct = self.tokenizer.token_to_id(word)
         ids = self.tokenizer.encode_plain([word])[0] if direct is None else [direct]
         if len(ids) != 1 or ids[0] == self.tokenizer.unk_id:
-            pieces = " ".join(str(self.tokenizer.id_to_token(id)) for id in ids) or "none"
-            raise InputError(f"'{word}' is not one token of this model ({pieces}): only single tokens can be ranked.")
+            tokens = " ".join(str(self.tokenizer.id_to_token(id)) for id in ids) or "none"
+            raise InputError(f"'{word}' is not one token of this model ({tokens}): only single tokens can be ranked.")
         return int(ids[0])
 
-    def _places(self, texts: Sequence[str], first: int) -> list[list[Span]]:
-        """Start and end of every mask in each text."""
-        places = []
+    def _mask_spans(self, texts: Sequence[str], first: int) -> list[list[Span]]:
+        """Return the start and end of every mask in each text."""
+        found = []
         for number, encoding in enumerate(self.tokenizer.encode_batch(texts), start=first + 1):
             tokens = zip(encoding.ids, encoding.offsets, strict=True)
             spans = [span for token, span in tokens if token == self.mask_id]
             if not spans:
-                raise InputError(f"Text {number} has no {self.mask_token}: put one where a word is to be guessed.")
+                raise InputError(f"Text {number} has no {self.mask_token}: insert one at the position to predict.")
             if len(encoding) > self.max_length:
                 raise InputError(
-                    f"Text {number} has {len(encoding):,} tokens and the model takes {self.max_length:,}: "
+                    f"Text {number} has {len(encoding):,} tokens, but the model accepts {self.max_length:,}: "
                     f"shorten it around its {self.mask_token}."
                 )
-            places.append(spans)
-        return places
+            found.append(spans)
+        return found
 
     def _probabilities(self, texts: Sequence[str]) -> list[Tensor]:
-        """float64 [masks, vocab] for each text, in their order."""
+        """Return float64 [masks, vocab] for each text, in order."""
         examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length)
         found: dict[int, Tensor] = {}
         with torch.inference_mode():
@@ -136,19 +135,19 @@ class MaskFiller:
         return [found[index] for index in range(len(texts))]
 
     def _run(self, batch: Batch) -> list[Tensor]:
-        """Probabilities at the masks of each sequence of a pack: float64 [masks, vocab]."""
+        """Return the probabilities at the masks of each sequence of a packed batch: float64 [masks, vocab]."""
         is_mask = batch.input_ids.eq(self.mask_id)  # [tokens]
-        hidden = self.model.encode(batch).hidden[is_mask]  # [masks of the pack, hidden]
-        probabilities = self.model.mlm_logits(hidden).double().softmax(dim=-1).cpu()  # [masks of the pack, vocab]
+        hidden = self.model.encode(batch).hidden[is_mask]  # [masks of the batch, hidden]
+        probabilities = self.model.mlm_logits(hidden).double().softmax(dim=-1).cpu()  # [masks of the batch, vocab]
         counts = [int(part.sum()) for part in is_mask.cpu().split(batch.lengths)]
         return list(probabilities.split(counts))
 
     def _fill_one(
         self, text: str, spans: Sequence[Span], rows: np.ndarray, top_k: int | None, wanted: np.ndarray | None
     ) -> FilledText:
-        """rows: float64 [masks, vocab]."""
+        """Fill one text. rows: probabilities, float64 [masks, vocab]."""
         masks, filled = [], text
-        for span, row in zip(reversed(spans), rows[::-1], strict=True):  # from the end, so that places stay right
+        for span, row in zip(reversed(spans), rows[::-1], strict=True):  # backward, so that offsets stay valid
             order = np.argsort(-row, kind="stable")  # [vocab]
             ranks = np.empty(len(order), dtype=np.int64)
             ranks[order] = np.arange(1, len(order) + 1)
@@ -168,7 +167,7 @@ class MaskFiller:
         return FilledText(text, masks[::-1], filled)
 
     def _replace(self, text: str, span: Span, token: int) -> str:
-        """The text with a token in place of a mask; a piece that continues a word joins the word before it."""
+        """Replace a mask with a token; a continuation subword is joined to the preceding word."""
         shown = self.tokenizer.id_to_token(token) or ""
         before, after = text[: span[0]], text[span[1] :]
         if shown.startswith("##") and before.strip():

@@ -1,4 +1,4 @@
-"""Text that goes on: prompts in, continuations out, from a left-to-right model (Radford et al. 2019)."""
+"""Text generation with a causal language model (Radford et al. 2019)."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from ..core.randomness import generator
 from ..models.decoding.beam import Beams, search_beams
 from ..models.decoding.choice import decoder_of
 from ..models.decoding.rules import Decoder, Rules
-from ..models.decoding.search import Grown, grow
-from ..models.decoding.spelling import Spelling, check_stops, first_stop
+from ..models.decoding.search import GeneratedText, grow
+from ..models.decoding.streaming import TextStreamer, check_stops, first_stop
 from ..models.model import Model
 from .engine.engine import Engine
 from .ready import room_of, tokenizer_of, usual_length
 
-MOST_NEW_TOKENS = 1_000_000
-MOST_RESULTS = 10_000  # of a prompt, held at once
-ROWS = 32  # texts that grow side by side
+MAX_NEW_TOKENS = 1_000_000
+MAX_RESULTS = 10_000  # per prompt
+ROWS = 32  # sequences that are generated in parallel
 SUGGESTED_TOKENS = 8
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What to do with each prompt.
+    """Generation settings.
 
-    max_new_tokens: how long a continuation may be; rules: how tokens are drawn; num_results: continuations of each
-    prompt; beams: followed at once, 1 for none (then nothing is drawn, and results are the best ones, not draws);
-    length_penalty, early_stopping: as in decoding.beam.Beams; stop: strings before which a text ends; seed: names every
-    draw, whatever other prompts stand beside. Raises ConfigError for values out of range.
+    max_new_tokens: maximum length of a continuation in tokens; rules: sampling settings; num_results: continuations per
+    prompt; beams: beam size, 1 disables beam search (with beams nothing is sampled); length_penalty, early_stopping: as
+    in decoding.beam.Beams; stop: stop strings; seed: random seed, independent of the other prompts. Raises ConfigError
+    for values out of range.
     """
 
     max_new_tokens: int = 50
@@ -50,29 +50,31 @@ class Generation:
 
     def __post_init__(self) -> None:
         most = self.max_new_tokens
-        check(1 <= most <= MOST_NEW_TOKENS, f"max_new_tokens is {most}; it must be 1 to {MOST_NEW_TOKENS:,}.")
+        check(1 <= most <= MAX_NEW_TOKENS, f"max_new_tokens is {most}; it must be 1 to {MAX_NEW_TOKENS:,}.")
         wanted = self.num_results
-        check(1 <= wanted <= MOST_RESULTS, f"num_results is {wanted}; it must be 1 to {MOST_RESULTS:,}.")
+        check(1 <= wanted <= MAX_RESULTS, f"num_results is {wanted}; it must be 1 to {MAX_RESULTS:,}.")
         if self.beams != 1:
             rules = self.rules
             drawn = rules.greedy or rules.temperature != 1 or rules.top_k is not None or rules.top_p is not None
-            check(not drawn, "Beams draw nothing: leave greedy, temperature, top_k and top_p out, or beams.")
+            check(not drawn, "Beam search does not sample: remove greedy, temperature, top_k and top_p, or beams.")
             Beams(self.beams, self.num_results, self.length_penalty, self.early_stopping)
         else:
-            check(self.length_penalty == 1, "length_penalty weighs beams: ask for beams, or leave it out.")
+            check(
+                self.length_penalty == 1,
+                "length_penalty requires beam search: set beams above 1, or remove length_penalty.",
+            )
             check(
                 not self.rules.greedy or self.num_results == 1,
-                "Greedy continuations are all the same: ask for one, for beams, or for draws.",
+                "Greedy decoding has a single result: set num_results to 1, or use beams or sampling.",
             )
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """What a model wrote.
+    """A generated continuation.
 
-    prompt: the text before it; text: what it added; num_tokens: how many tokens that are; score: log probability of all
-    of them (with beams, divided by length ** length_penalty); ended_by: "end" (the model ended the text), "stop" (a
-    stop string) or "length".
+    text: the generated text without the prompt; num_tokens: its tokens; score: their log probability (with beams,
+    divided by length ** length_penalty); ended_by: "end" (end-of-text token), "stop" (stop string) or "length".
     """
 
     prompt: str
@@ -82,24 +84,26 @@ class Continuation:
     ended_by: str
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields."""
+        """Return the fields."""
         return vars(self).copy()
 
 
 class TextGenerator:
-    """Continues texts with a left-to-right model.
+    """Generates text with a causal language model.
 
-    max_length: tokens that it sees at once, None as in training. use_cache: whether keys and values of earlier tokens
-    are kept; without, every step reads the whole text again.
+    max_length: context length in tokens, None for that of training. use_cache: cache keys and values; without it, every
+    step recomputes the whole sequence.
     """
 
     def __init__(self, model: Model, *, max_length: int | None = None, use_cache: bool = True) -> None:
         if model.head_name != "clm":
-            raise InputError("Only a left-to-right language model continues texts: pretrain --objective clm makes one.")
+            raise InputError(
+                "Text generation requires a causal language model: train one with pretrain --objective clm."
+            )
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
         self.use_cache = use_cache
-        self.room = room_of(model) if model.config.recurrent else usual_length(model, max_length)
+        self.context_length = room_of(model) if model.config.recurrent else usual_length(model, max_length)
         ends = self.tokenizer.eos_id
         self.end_ids = frozenset() if ends is None else frozenset({ends})
         model.engine = model.engine or Engine()
@@ -110,15 +114,15 @@ class TextGenerator:
         settings: Generation | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> list[list[Continuation]]:
-        """`num_results` continuations of each prompt; of beams the best ones, best first.
+        """Generate `num_results` continuations of each prompt; with beams the best ones, best first.
 
-        on_text: given the text of one prompt's one continuation while it grows (not with beams). Raises InputError for
-        an empty prompt where no token begins a text, and for stop strings that cannot come.
+        on_text: called with new text while it is streamed (one prompt, one result, no beams). Raises InputError for an
+        empty prompt if the tokenizer has no start token, and for invalid stop strings.
         """
         settings = settings or Generation()
         check_stops(self.tokenizer, settings.stop)
         if on_text is not None and (len(prompts) != 1 or settings.num_results != 1 or settings.beams != 1):
-            raise InputError("Text is shown while it grows for one prompt with one result and without beams.")
+            raise InputError("Streaming requires one prompt, one result and no beams.")
         rows = [self.ids_of(prompt) for prompt in prompts]
         self._warn_of_long(rows)
         found: list[list[Continuation]] = []
@@ -134,10 +138,10 @@ class TextGenerator:
         return found
 
     def complete(self, text: str, k: int = 3, max_new_tokens: int = SUGGESTED_TOKENS) -> list[Continuation]:
-        """`k` suggestions of what comes next, the most probable first: each begins with another token, the k most
-        probable ones, and goes on greedily up to the end of a sentence.
+        """Return `k` completions, highest `score` first.
 
-        Raises InputError where k is below 1 or above the vocabulary's size.
+        They start with the k most probable tokens and continue greedily to the end of a sentence. Raises InputError if
+        k is below 1 or above the vocabulary size.
         """
         if not 1 <= k <= self.model.config.vocab_size:
             raise InputError(f"k is {k}; it must be 1 to {self.model.config.vocab_size:,}.")
@@ -146,17 +150,17 @@ class TextGenerator:
         self._warn_of_long([ids])
         decoder = self._decoder([ids], max_new_tokens)
         first = decoder.start().log_softmax(dim=-1)  # [1, vocab]
-        first[:, list(self.tokenizer.special_ids)] = float("-inf")  # nothing to suggest
+        first[:, list(self.tokenizer.special_ids)] = float("-inf")  # never suggested
         gained, tokens = first[0].topk(k)
         if not bool(torch.isfinite(gained).all()):
             raise InputError(f"k is {k}; the vocabulary has fewer tokens to suggest.")
-        spellings = [Spelling(self.tokenizer, ids) for _ in range(k)]
+        spellings = [TextStreamer(self.tokenizer, ids) for _ in range(k)]
         for spelling, token in zip(spellings, tokens.tolist(), strict=True):
             spelling.add(token)
-        going = _Going(decoder, tokens)
+        branches = _Branches(decoder, tokens)
         grown = (
             grow(
-                going,
+                branches,
                 [[*ids, token] for token in tokens.tolist()],
                 Rules(greedy=True),
                 max_new_tokens=max_new_tokens - 1,
@@ -164,41 +168,40 @@ class TextGenerator:
                 watch=lambda row, token: spellings[row].add(token) or _ends_sentence(spellings[row].text()),
             )
             if max_new_tokens > 1
-            else [Grown() for _ in range(k)]
+            else [GeneratedText() for _ in range(k)]
         )
-        return [
+        found = [
             Continuation(
                 text, spelling.text(), len(spelling.ids), score + one.score, "end" if one.is_ended else "length"
             )
             for spelling, score, one in zip(spellings, gained.tolist(), grown, strict=True)
         ]
+        return sorted(found, key=lambda one: one.score, reverse=True)
 
     def ids_of(self, prompt: str) -> list[int]:
-        """A prompt as the model reads it: what its tokenizer puts before a text, and the text.
+        """Tokenize a prompt, with the leading special tokens of the tokenizer.
 
-        An empty one is the beginning of a text alone. Raises InputError where there is no such beginning.
+        An empty prompt is only the start token. Raises InputError if the tokenizer has none.
         """
         ids = [*self.tokenizer.opening_ids, *self.tokenizer.encode_plain([prompt])[0]]
         if not ids and self.tokenizer.bos_id is not None:
             ids = [self.tokenizer.bos_id]
         if not ids:
-            raise InputError(
-                "The prompt is empty, and this tokenizer has no token that begins a text: give some words."
-            )
+            raise InputError("The prompt is empty, and this tokenizer has no start token: pass some text.")
         return ids
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _decoder(self, rows: list[list[int]], max_new_tokens: int) -> Decoder:
-        return decoder_of(self.model, rows, max_new_tokens, use_cache=self.use_cache, window=self.room)
+        return decoder_of(self.model, rows, max_new_tokens, use_cache=self.use_cache, window=self.context_length)
 
     def _warn_of_long(self, rows: list[list[int]]) -> None:
-        too_long = sum(len(row) > self.room for row in rows)
+        too_long = sum(len(row) > self.context_length for row in rows)
         if too_long:
             is_one = too_long == 1
             what = f"{too_long:,} of {plural(len(rows), 'prompt')} {'is' if is_one else 'are'} longer than the"
-            which = "its end counts" if is_one else "their ends count"
-            warn(f"{what} {self.room:,} tokens that the model sees at once: {which}.")
+            which = "its beginning is" if is_one else "their beginnings are"
+            warn(f"{what} context length of {self.context_length:,} tokens: {which} truncated.")
 
     def _draws(
         self,
@@ -216,7 +219,7 @@ class TextGenerator:
                 for copy in range(copies)
             ]
             uniforms = torch.from_numpy(np.stack(draws))
-        spellings = [Spelling(self.tokenizer, row, settings.stop, on_text) for row in rows for _ in range(copies)]
+        spellings = [TextStreamer(self.tokenizer, row, settings.stop, on_text) for row in rows for _ in range(copies)]
         grown = grow(
             self._decoder(rows, settings.max_new_tokens),
             rows,
@@ -249,9 +252,9 @@ class TextGenerator:
             for prompt, row, grown in zip(prompts, rows, results, strict=True)
         ]
 
-    def _spelled(self, prompt: str, row: list[int], one: Grown, stops: Sequence[str]) -> Continuation:
-        """A finished beam, cut at its first stop string."""
-        spelling = Spelling(self.tokenizer, row)
+    def _spelled(self, prompt: str, row: list[int], one: GeneratedText, stops: Sequence[str]) -> Continuation:
+        """Convert a finished beam to text, truncated at its first stop string."""
+        spelling = TextStreamer(self.tokenizer, row)
         spelling.ids = one.ids
         text = spelling.text()
         end = first_stop(text, stops)
@@ -263,21 +266,21 @@ def _ends_sentence(text: str) -> bool:
     return text.rstrip().endswith((".", "!", "?"))
 
 
-class _Going:
-    """A decoder that has read one prompt, whose rows go on with a first token each."""
+class _Branches:
+    """A decoder that has read one prompt, branched into one row per first token."""
 
     def __init__(self, decoder: Decoder, tokens: torch.Tensor) -> None:
         self.decoder, self.tokens = decoder, tokens
 
     def start(self) -> torch.Tensor:
-        """float32 [rows, vocab]."""
+        """Return the first logits: float32 [rows, vocab]."""
         self.decoder.keep(torch.zeros(len(self.tokens), dtype=torch.int64))
         return self.decoder.step(self.tokens)
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        """float32 [rows, vocab]; tokens: int64 [rows]."""
+        """Return the next logits: float32 [rows, vocab]; tokens: int64 [rows]."""
         return self.decoder.step(tokens)
 
     def keep(self, rows: torch.Tensor, *, same_texts: bool = False) -> None:
-        """As the decoder does."""
+        """Same as the decoder."""
         self.decoder.keep(rows, same_texts=same_texts)

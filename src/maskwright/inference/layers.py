@@ -1,7 +1,7 @@
-"""Which layers make a vector.
+"""Selection and combination of layers for embeddings.
 
-Layer 0 is the embeddings, layers 1 to n are those of the encoder. The named choices are those of Devlin et
-al. 2019, table 7 (feature-based approach).
+Layer 0 is the embeddings, layers 1 to n those of the encoder. The named selections are from Devlin et al. 2019, table 7
+(feature-based approach).
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ POOLINGS = ("cls", "mean", "max", "state", "none")
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """Layers by number, and what is done with them: "concat" or "sum" (of one layer both are that layer)."""
+    """Layer numbers and how they are combined: "concat" or "sum"."""
 
     numbers: tuple[int, ...]
     combine: str
 
     def size(self, hidden_size: int) -> int:
-        """Length of a token's vector."""
+        """Return the dimensions of a token embedding."""
         return hidden_size * (len(self.numbers) if self.combine == "concat" else 1)
 
     def apply(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """hidden_states: layers + 1 tensors, float [tokens, hidden]. Returns float32 [tokens, size]."""
+        """Combine hidden states, layers + 1 tensors float [tokens, hidden], to float32 [tokens, size]."""
         chosen = [hidden_states[number].float() for number in self.numbers]
         return torch.cat(chosen, dim=-1) if self.combine == "concat" else torch.stack(chosen).sum(dim=0)
 
 
 def choose_layers(layers: str | int | Sequence[int], num_layers: int) -> LayerChoice:
-    """The layers that a name or numbers mean in an encoder of `num_layers`.
+    """Return the layers of a name or of numbers in an encoder with `num_layers` layers.
 
-    A name of NAMED_LAYERS ("sum-all" leaves the embeddings out), a number, or several ("9,10,11,12" or a
-    list), which are concatenated; negative numbers count from the last. Raises ConfigError.
+    layers: a name of NAMED_LAYERS ("sum-all" excludes the embeddings), a number, or several ("9,10,11,12" or a list),
+    which are concatenated; negative numbers count from the last. Raises ConfigError.
     """
     last = num_layers
     if isinstance(layers, str) and layers in NAMED_LAYERS:
         if layers.endswith("-4") and num_layers < 4:
-            raise ConfigError(f"layers '{layers}' needs 4 layers and this model has {num_layers}: name them by number.")
+            raise ConfigError(
+                f"layers '{layers}' requires 4 layers, but this model has {num_layers}: use layer numbers."
+            )
         return {
             "embeddings": LayerChoice((0,), "concat"),
             "last": LayerChoice((last,), "concat"),
@@ -57,7 +59,7 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int) -> LayerCh
     numbers = [number + last + 1 if number < 0 else number for number in _numbers(layers)]
     wrong = [number for number in numbers if not 0 <= number <= last]
     if wrong or not numbers:
-        raise ConfigError(f"layers {layers!r} names no layer: this model has 0 (embeddings) to {last}.")
+        raise ConfigError(f"layers {layers!r} is out of range: this model has layers 0 (embeddings) to {last}.")
     return LayerChoice(tuple(numbers), "concat")
 
 
@@ -68,11 +70,11 @@ def _numbers(layers: str | int | Sequence[int]) -> list[int]:
     try:
         return [int(part) for part in parts]
     except (TypeError, ValueError):
-        raise ConfigError(unknown_name("choice of layers", str(layers), [*NAMED_LAYERS, "or numbers"])) from None
+        raise ConfigError(unknown_name("layer selection", str(layers), [*NAMED_LAYERS, "or numbers"])) from None
 
 
 def check_pooling(pooling: str) -> str:
-    """`pooling`, if it is one of POOLINGS. Raises ConfigError."""
+    """Return `pooling` if it is one of POOLINGS; raises ConfigError otherwise."""
     if pooling not in POOLINGS:
         raise ConfigError(unknown_name("pooling", str(pooling), POOLINGS))
     return pooling

@@ -1,8 +1,7 @@
-"""Text from a masked language model: masks behind a prompt, filled one after the other (Wang and Cho 2019).
+"""Text generation with a masked language model: masks after the prompt are filled in order (Wang and Cho 2019).
 
-Such a model was trained to see both sides of a gap, not to write: each token is drawn with masks where the rest of the
-text will be, so it knows how long the text is and nothing of how it ends. Beside a left-to-right model it shows why
-those are used for writing.
+Each token is sampled with masks in place of the rest of the text. Masked language models are not trained for this; the
+comparison shows why causal language models are used for generation.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ from ..core.progress import note
 from ..core.randomness import generator
 from ..data.batch import Batch
 from ..models.decoding.rules import choose
-from ..models.decoding.spelling import Spelling, check_stops
+from ..models.decoding.streaming import TextStreamer, check_stops
 from ..models.model import Model
 from .generate import Continuation, Generation
 from .ready import tokenizer_of
 
 
-class MaskWriter:
-    """Continues texts with a masked language model; what `generate` takes is what TextGenerator takes, but beams."""
+class MaskedLMGenerator:
+    """Generates text with a masked language model. Same interface as TextGenerator, without beams."""
 
     def __init__(self, model: Model) -> None:
-        if model.config.judges_last:
-            raise InputError(
-                "This is a left-to-right model, which sees nothing behind a gap: it needs no masks to write."
-            )
+        if model.config.pools_last_token:
+            raise InputError("This is a causal language model: generate text without masks.")
         self.model = model.eval()
         self.tokenizer = tokenizer_of(model)
         if self.tokenizer.mask_id is None:
             raise InputError("The model's tokenizer has no mask token, so it cannot fill masks.")
         self.mask_id = self.tokenizer.mask_id
-        note("This model was trained to fill gaps, not to write: it fills masks behind the prompt, from left to right.")
+        note(
+            "This is a masked language model: it generates text by filling masks after the prompt, from left to right."
+        )
 
     def generate(
         self,
@@ -44,15 +43,13 @@ class MaskWriter:
         settings: Generation | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> list[list[Continuation]]:
-        """`num_results` texts of `max_new_tokens` tokens behind each prompt.
+        """Generate `num_results` continuations of `max_new_tokens` tokens per prompt.
 
-        on_text: given the text of one prompt's one continuation while it grows. Raises InputError for beams, and for a
-        prompt that leaves no room.
+        on_text: called with new text while it is streamed. Raises ConfigError for beams, InputError for a prompt that
+        is too long.
         """
         settings = settings or Generation()
-        check(
-            settings.beams == 1, "A masked language model has no beams: its tokens are not guessed from those before."
-        )
+        check(settings.beams == 1, "Beam search requires a causal language model: remove beams.")
         check_stops(self.tokenizer, settings.stop)
         return [
             [self._write(prompt, settings, (place, copy), on_text) for copy in range(settings.num_results)]
@@ -71,11 +68,11 @@ class MaskWriter:
         most = self.model.config.max_position_embeddings
         if len(before) + count + len(closing) > most:
             raise InputError(
-                f"The prompt has {len(words):,} tokens and {count:,} are to follow; with its special tokens the model "
-                f"takes {most:,}: shorten the prompt or lower --max-new-tokens."
+                f"The prompt has {len(words):,} tokens and {count:,} are requested, but the model accepts {most:,} "
+                "with special tokens: shorten the prompt or lower --max-new-tokens."
             )
         uniforms = torch.from_numpy(generator(settings.seed, "fill", *place).random(count))
-        spelling = Spelling(self.tokenizer, before, settings.stop, on_text)
+        spelling = TextStreamer(self.tokenizer, before, settings.stop, on_text)
         score, ended_by = 0.0, "length"
         device = self.model.word_embeddings.device
         special = list(self.tokenizer.special_ids)

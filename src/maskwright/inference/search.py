@@ -1,7 +1,7 @@
-"""Search by meaning in files: the passages whose vectors point the way of the query's, by cosine, best first.
+"""Semantic search in files: ranks passages by cosine similarity to the query.
 
-All passages are compared (no approximation), block by block, so memory holds one block of vectors and the best found
-so far. With an index folder only files whose content is new are embedded.
+The search is exact and runs block by block, so only one block of embeddings is in memory. With an index folder, only
+new content is embedded.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ..core import storage
 from ..core.errors import ConfigError, InputError, RowErrors
 from ..core.plural import plural
 from ..core.progress import note, track, warn
-from ..text.corpus import Source, corpus_files, file_size
-from ..text.files import HUB, STDIN
-from ..text.passages import Passage, bad_rows_of, read_passages
+from ..text.formats.files import HUB, STDIN
+from ..text.readers.corpus import Source, corpus_files, file_size
+from ..text.readers.passages import Passage, bad_rows_of, read_passages
 from ..text.sentences import sentence_spans
 from .embed import TextEncoder
 from .search_index import SearchIndex, about_vectors, discard
 
-BLOCK_PASSAGES = 512  # embedded together, sorted by length inside
-SHARD_BYTES = 1 << 20  # of text; files are put into shards of about this size
+BLOCK_PASSAGES = 512  # passages per block, sorted by length
+SHARD_BYTES = 1 << 20  # approximate text size of a shard
 PASSAGE_TOKENS = 128
 
 Named = tuple[str, Passage]
@@ -35,8 +35,10 @@ Named = tuple[str, Passage]
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that was found. score: its cosine with the query; sentence: start and end, in the source as those of
-    the passage, of the sentence in it that is the nearest to the query.
+    """A search result.
+
+    score: cosine similarity to the query; sentence: start and end, in the source, of the passage's sentence closest to
+    the query.
     """
 
     score: float
@@ -45,24 +47,24 @@ class Hit:
     sentence: tuple[int, int]
 
     def to_json(self) -> dict[str, Any]:
-        """What `search --json` prints for it."""
-        own = self.passage
+        """Return the output of `search --json`."""
+        passage = self.passage
         return {
             "score": self.score,
             "file": self.file,
-            "line": own.line,
-            "start": own.start,
-            "end": own.end,
-            "text": own.text,
+            "line": passage.line,
+            "start": passage.start,
+            "end": passage.end,
+            "text": passage.text,
             "sentence": {"start": self.sentence[0], "end": self.sentence[1]},
         }
 
 
 class Searcher:
-    """Compares queries with the passages of files.
+    """Searches the passages of files.
 
-    encoder: of whole texts; passage_tokens: of a passage, at most (what the encoder reads is the limit); text_field:
-    the column with the text of tables. embedded, unchanged: files of the last `search`.
+    encoder: a text encoder with pooling; passage_tokens: maximum tokens per passage, limited by the encoder;
+    text_field: text column of tables. embedded, unchanged: number of files in the last `search`.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Searcher:
         batch_tokens: int | None = None,
     ) -> None:
         if passage_tokens < 1:
-            raise ConfigError(f"A passage has at least one token, not {passage_tokens}.")
+            raise ConfigError(f"passage_tokens is {passage_tokens}; it must be at least 1.")
         special = len(encoder.tokenizer(""))
         self.encoder, self.text_field, self.skip_bad_rows = encoder, text_field, skip_bad_rows
         self.passage_tokens = min(passage_tokens, encoder.max_length - special)
@@ -91,14 +93,13 @@ class Searcher:
         *,
         restart: bool = False,
     ) -> list[list[Hit]]:
-        """The `top_k` best passages for each query, best first.
+        """Return the `top_k` best passages for each query, best first.
 
-        source: a folder, files or a pattern, as a corpus; index: the folder that keeps the vectors; restart: make it
-        anew. Raises RowErrors for bad lines or rows before anything is embedded, RunError for an index of another
-        model.
+        source: a folder, files or a glob pattern; index: folder that stores the embeddings; restart: rebuild it. Raises
+        RowErrors for invalid rows before anything is embedded, RunError for the index of another model.
         """
         if not queries or not all(query.strip() for query in queries):
-            raise InputError("A query is empty: say what to look for.")
+            raise InputError("A query is empty: pass some text.")
         if top_k < 1:
             raise ConfigError(f"top_k is {top_k}; it must be at least 1.")
         names = self._names(source, index)
@@ -116,13 +117,13 @@ class Searcher:
                     discard(Path(index))
                 found = self._search_index(Path(index), names, best)
         if not self.passages:
-            raise InputError("The files hold no text to search.")
+            raise InputError("The files contain no text to search.")
         return [[self._hit(query, *entry) for entry in entries] for query, entries in zip(queries, found, strict=True)]
 
     def _names(self, source: Source, index: Path | str | None) -> list[str]:
         names = corpus_files(source)
         if any(name == STDIN or name.startswith(HUB) for name in names):
-            raise InputError("search reads files, so that a passage has a place: name a folder, files or a pattern.")
+            raise InputError("search requires files: pass a folder, files or a pattern.")
         if index is not None:
             inside = Path(index).resolve()
             names = [name for name in names if not Path(name).resolve().is_relative_to(inside)]
@@ -133,10 +134,10 @@ class Searcher:
         if bad and not self.skip_bad_rows:
             raise RowErrors(bad)
         if bad:
-            warn(f"{plural(len(bad), 'bad row is', 'bad rows are')} left out.")
+            warn(f"Skipped {plural(len(bad), 'invalid row', 'invalid rows')}.")
 
     def _embed(self, names: Sequence[str]) -> Iterator[tuple[list[Named], np.ndarray]]:
-        """Passages in blocks, with their unit vectors, float32 [block, size]; progress is told."""
+        """Yield passages in blocks with normalized embeddings, float32 [block, size], and report progress."""
         total, done, count = sum(map(file_size, names)), 0, 0
         started = time.monotonic()
         with track("embedding", total, "bytes") as progress:
@@ -179,18 +180,18 @@ class Searcher:
             index.add({name: new[name] for name in group}, self._embed(group))
         known = index.by_content()
         index.entries.update({name: known[digest] for name, digest in digests.items()})
-        forgotten = index.keep_only(names)
+        removed = index.keep_only(names)
         index.save()
         self.passages = sum(entry.count for entry in index.entries.values())
         note(
             f"index {folder}: {self.passages:,} passages of {len(names):,} files; {self.embedded:,} files embedded, "
-            f"{self.unchanged:,} unchanged, {forgotten:,} gone."
+            f"{self.unchanged:,} unchanged, {removed:,} removed."
         )
         seen: set[tuple[str, int]] = set()
         for name, shard, start, vectors in index.blocks():
-            if (shard, start) not in seen:  # files of one content share their vectors, and are shown once
+            if (shard, start) not in seen:  # files with the same content share embeddings and are listed once
                 seen.add((shard, start))
-                best.offer([name] * len(vectors), [(shard, start + place) for place in range(len(vectors))], vectors)
+                best.offer([name] * len(vectors), [(shard, start + row) for row in range(len(vectors))], vectors)
         found = best.ranked()
         wanted: dict[str, list[int]] = {}
         for entries in found:
@@ -213,7 +214,7 @@ _Found = tuple[float, str, Any]
 
 
 class _Best:
-    """The best passages of each query so far; of equal ones the first."""
+    """The best passages of each query so far; ties keep the first."""
 
     def __init__(self, queries: np.ndarray, top_k: int) -> None:
         self.queries, self.top_k = queries, top_k
@@ -221,7 +222,7 @@ class _Best:
         self.offered = 0
 
     def offer(self, names: Sequence[str], places: Sequence[Any], vectors: np.ndarray) -> None:
-        """Passages with the names of their files, and their unit vectors, float32 [passages, size]."""
+        """Add passages with their file names and normalized embeddings, float32 [passages, size]."""
         cosines = self.queries @ vectors.T  # [queries, passages]
         for heap, row in zip(self.heaps, cosines, strict=True):
             for place in np.argsort(-row, kind="stable")[: self.top_k].tolist():
@@ -233,7 +234,7 @@ class _Best:
         self.offered += len(places)
 
     def ranked(self) -> list[list[_Found]]:
-        """(score, file, place) for each query, best first."""
+        """Return (score, file, passage) for each query, best first."""
         return [[(score, name, place) for score, _, name, place in sorted(heap, key=_order)] for heap in self.heaps]
 
 
@@ -247,7 +248,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _groups(names: Sequence[str]) -> Iterator[list[str]]:
-    """Neighbours whose text has SHARD_BYTES together; a larger file stands alone."""
+    """Group consecutive files of SHARD_BYTES in total; a larger file is a separate group."""
     group: list[str] = []
     size = 0
     for name in names:

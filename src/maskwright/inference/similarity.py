@@ -1,7 +1,7 @@
-"""How near texts are in meaning, or one word in several sentences: the matrix of cosines of their vectors.
+"""Cosine similarity matrices of texts, or of one word in several sentences.
 
-A word has one vector in the embedding table, whatever the sentence (a type); what an encoder makes of it differs with
-the sentence (a token). Both matrices are computed, so that they can be compared.
+The static embedding of a word does not depend on the sentence; its contextual embedding does. Both matrices are
+computed for comparison.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ConfigError, InputError, RowError, RowErrors
-from ..text.encoding import Encoding
-from ..text.tables import Row
+from ..text.readers.tables import Row
+from ..text.tokenizers.encoding import Encoding
 from ..text.words import find_word
 from .embed import TextEncoder
 
@@ -22,10 +22,11 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A row of the matrix: a text with its number from 1, and which occurrence of the word it is (None: the text).
+class TextOccurrence:
+    """A row of the matrix: a text, or an occurrence of the word in it.
 
-    count: occurrences of the word in the text; span: start and end character of this one.
+    number: text number from 1; occurrence: occurrence of the word from 1 (None: the whole text); count: occurrences in
+    the text; span: start and end character.
     """
 
     text: str
@@ -36,7 +37,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The number, with "#2" for the second occurrence of a word that stands there more than once."""
+        """Text number, with a suffix such as "#2" if the word occurs more than once."""
         return f"{self.number}#{self.occurrence}" if self.count > 1 else str(self.number)
 
     @property
@@ -50,26 +51,27 @@ class Place:
 
 @dataclass(frozen=True)
 class Similarities:
-    """matrix: cosines, float64 [places, places], ones on the diagonal; static: the same of the word's vectors in the
-    embedding table, without context and position (None where whole texts are compared); skipped: texts left out,
-    because the word is not in them.
+    """Cosine similarities.
+
+    matrix: float64 [places, places], ones on the diagonal; static: the same for the static embeddings of the word (None
+    for whole texts); skipped: texts without the word.
     """
 
-    places: list[Place]
+    places: list[TextOccurrence]
     matrix: np.ndarray
     word: str | None = None
     static: np.ndarray | None = None
     skipped: int = 0
 
     def plane(self) -> tuple[np.ndarray, tuple[float, float]]:
-        """The places in two dimensions, float64 [places, 2], and the shares of the variance that each holds.
+        """Return a two-dimensional projection, float64 [places, 2], and the explained variance ratios.
 
-        These are the first two principal components of the vectors at length 1, found from their cosines alone
-        (Torgerson 1952). A component's largest coordinate is positive.
+        These are the first two principal components of the normalized embeddings, computed from their cosine
+        similarities (Torgerson 1952). The largest coordinate of a component is positive.
         """
         count = len(self.matrix)
-        centre = np.eye(count) - 1 / count
-        values, vectors = np.linalg.eigh(centre @ self.matrix @ centre)  # ascending
+        center = np.eye(count) - 1 / count
+        values, vectors = np.linalg.eigh(center @ self.matrix @ center)  # ascending
         strengths = np.maximum(np.pad(values[::-1], (0, 2))[:2], 0.0)
         axes = np.pad(vectors[:, ::-1], ((0, 0), (0, 2)))[:, :2]  # [places, 2]
         signs = np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
@@ -77,7 +79,7 @@ class Similarities:
         return axes * signs * np.sqrt(strengths), (float(shares[0]), float(shares[1]))
 
     def to_json(self) -> dict[str, Any]:
-        """What `similarity --json` prints."""
+        """Return the output of `similarity --json`."""
         places = [
             {
                 "name": place.name,
@@ -93,10 +95,10 @@ class Similarities:
 
 
 def text_similarities(encoder: TextEncoder, texts: Sequence[str], batch_tokens: int | None = None) -> Similarities:
-    """The cosines of whole texts, by the encoder's pooling."""
+    """Return the cosine similarities of texts, with the encoder's pooling."""
     if not texts:
-        raise InputError("There is no text to compare.")
-    places = [Place(text, number) for number, text in enumerate(texts, start=1)]
+        raise InputError("No texts to compare: pass at least one text.")
+    places = [TextOccurrence(text, number) for number, text in enumerate(texts, start=1)]
     return Similarities(places, cosine_matrix(encoder.vectors(list(texts), batch_tokens)))
 
 
@@ -108,16 +110,16 @@ def word_similarities(
     skip_missing: bool = False,
     batch_tokens: int | None = None,
 ) -> Similarities:
-    """The cosines of one word's vectors over the texts of `rows`; a word's vector is the mean of its pieces' vectors.
+    """Return the cosine similarities of one word in the texts of `rows`, as the mean of its subword embeddings.
 
-    encoder: with pooling "none". A text that holds the word twice gives two places. Raises RowErrors with every text
-    that lacks the word, or has it only beyond the cut, unless `skip_missing`.
+    encoder: with pooling "none". Every occurrence is a row of the matrix. Raises RowErrors for texts without the word,
+    or with it only in the truncated part, unless `skip_missing`.
     """
     if not word.strip():
-        raise ConfigError("--word is empty: give the word to compare.")
+        raise ConfigError("--word is empty: specify the word to compare.")
     texts = [row.text for row in rows]
     encodings = encoder.tokenizer.encode_batch(texts, encoder.max_length)
-    places: list[Place] = []
+    places: list[TextOccurrence] = []
     vectors: list[np.ndarray] = []
     statics: list[np.ndarray] = []
     bad: list[RowError] = []
@@ -125,26 +127,26 @@ def word_similarities(
     table = encoder.model.word_embeddings.detach()
     for number, (row, encoding, tokens) in enumerate(zip(rows, encodings, found, strict=True), start=1):
         spans = find_word(row.text, word.strip())
-        pieces = [_pieces_in(encoding, span) for span in spans]
-        if not spans or not all(pieces):
-            reason = f"'{word}' stands beyond the {encoder.max_length} tokens that are read" if spans else None
+        tokens_of = [_tokens_in(encoding, span) for span in spans]
+        if not spans or not all(tokens_of):
+            reason = f"'{word}' is after the maximum of {encoder.max_length} tokens" if spans else None
             bad.append(RowError(row.file, row.line, None, reason or f"'{word}' is not in '{row.text[:60]}'"))
             continue
-        for occurrence, (span, own) in enumerate(zip(spans, pieces, strict=True), start=1):
-            places.append(Place(row.text, number, occurrence, len(spans), span))
-            vectors.append(tokens.vectors[own].mean(axis=0))
-            statics.append(table[[encoding.ids[index] for index in own]].float().mean(dim=0).cpu().numpy())
+        for occurrence, (span, indices) in enumerate(zip(spans, tokens_of, strict=True), start=1):
+            places.append(TextOccurrence(row.text, number, occurrence, len(spans), span))
+            vectors.append(tokens.vectors[indices].mean(axis=0))
+            statics.append(table[[encoding.ids[index] for index in indices]].float().mean(dim=0).cpu().numpy())
     if bad and not skip_missing:
         raise RowErrors(bad)
     if not places:
-        raise InputError(f"None of the texts holds the word '{word}'.")
+        raise InputError(f"None of the texts contains the word '{word}'.")
     return Similarities(
         places, cosine_matrix(np.stack(vectors)), word, cosine_matrix(np.stack(statics)), skipped=len(bad)
     )
 
 
 def cosine_matrix(vectors: np.ndarray) -> np.ndarray:
-    """Symmetric, with ones on the diagonal: float64 [rows, rows]. vectors: float [rows, size], none of them 0."""
+    """Return the cosine similarity matrix, float64 [rows, rows], of nonzero vectors, float [rows, size]."""
     exact = vectors.astype(np.float64)
     unit = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), 1e-12)
     matrix = np.clip(unit @ unit.T, -1.0, 1.0)
@@ -153,8 +155,8 @@ def cosine_matrix(vectors: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def _pieces_in(encoding: Encoding, span: Span) -> list[int]:
-    """The tokens that overlap a stretch of the text."""
+def _tokens_in(encoding: Encoding, span: Span) -> list[int]:
+    """Return the tokens that overlap a character span."""
     return [
         index
         for index, ((start, end), source) in enumerate(zip(encoding.offsets, encoding.sequence_ids, strict=True))

@@ -1,4 +1,4 @@
-"""Texts in, translations out, by an encoder-decoder: the best of each, or several with scores."""
+"""Translation with an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..models.decoding.beam import Beams
 from ..models.model import Model
 from ..tasks import Translation, task_of_model
 from ..tasks.base import AnyRow
-from ..tasks.examples import blocks, rows_of
-from ..tasks.translation import BEAMS
-from ..text.brackets import fault_of
-from ..text.encoding import TextCounts
-from ..text.language_tags import asking
-from ..text.tables import Row
+from ..tasks.rows.examples import blocks, rows_of
+from ..tasks.translation.task import BEAMS
+from ..text.formats.brackets import bracket_error
+from ..text.formats.language_tags import with_language_tag
+from ..text.readers.tables import Row
+from ..text.tokenizers.encoding import TextCounts
 from .engine.engine import Engine
 from .ready import tokenizer_of, usual_length
 
@@ -28,13 +28,12 @@ BRACKETS = ("flag", "enforce")
 
 @dataclass(frozen=True)
 class TranslationSettings:
-    """How texts are translated.
+    """Translation settings.
 
-    beams: translations that are followed at once, 1 for the most probable token each time; num_results: how many of
-    them are wanted; length_penalty: scores are divided by length to this power; max_new_tokens: of a translation, None
-    for 50 more than its source; to: the language to write, of a model that knows several; brackets: the results are
-    trees as bracket strings; "flag" for those that are well-formed first and the others with their faults, "enforce"
-    for writing nothing else wherever that is possible. Raises ConfigError for values out of range.
+    beams: beam size, 1 for greedy decoding; num_results: translations per text; length_penalty: scores are divided by
+    length to this power; max_new_tokens: maximum length, None for 50 more than the source; to: target language of a
+    multilingual model; brackets: for parse trees as bracket strings, "flag" ranks well-formed ones first and reports
+    errors of the others, "enforce" constrains decoding to well-formed ones. Raises ConfigError for values out of range.
     """
 
     beams: int = BEAMS
@@ -54,16 +53,17 @@ class TranslationSettings:
         check(most is None or most >= 1, f"max_new_tokens is {most}; it must be at least 1.")
 
     def search(self) -> Beams:
-        """The beams; of bracket strings all results, since the best well-formed one is wanted."""
+        """Return the beam search settings; bracket strings need all beams to select the best well-formed one."""
         Beams(self.beams, self.num_results, self.length_penalty)
         return Beams(self.beams, self.beams if self.brackets else self.num_results, self.length_penalty)
 
 
 @dataclass(frozen=True)
 class Translated:
-    """One translation. score: log probability / length ** length_penalty (with one beam undivided); is_ended: False
-    where the text was cut off at its longest; fault: what is wrong with it as a bracket string, None where nothing is
-    or nobody asked.
+    """One translation.
+
+    score: log probability / length ** length_penalty (not divided with one beam); is_ended: False if it was truncated
+    at the maximum length; fault: why it is not a well-formed bracket string, None if it is or was not checked.
     """
 
     text: str
@@ -72,15 +72,16 @@ class Translated:
     fault: str | None = None
 
 
-class Translating:
-    """Translates with an encoder-decoder and its tokenizers. counts: what was cut or unknown in all texts so far.
+class TextTranslator:
+    """Translates with an encoder-decoder and its tokenizers. counts: truncated and unknown tokens so far.
 
-    max_length: tokens of a source, None as in training; the rest is cut. Raises InputError for another model.
+    max_length: maximum source tokens, None for that of training; longer sources are truncated. Raises InputError for
+    another model.
     """
 
     def __init__(self, model: Model, max_length: int | None = None) -> None:
         if not model.has_decoder or model.head_name != "seq2seq":
-            raise InputError("Only an encoder-decoder translates: finetune translation makes one.")
+            raise InputError("Translation requires an encoder-decoder: train one with finetune translation.")
         self.model, self.tokenizer = model.eval(), tokenizer_of(model)
         model.engine = model.engine or Engine()
         self.max_length = usual_length(model, max_length)
@@ -90,20 +91,20 @@ class Translating:
         self.task = task
 
     def translate(self, texts: Sequence[str], settings: TranslationSettings | None = None) -> list[list[Translated]]:
-        """`num_results` translations of each text, best first."""
+        """Return `num_results` translations of each text, best first."""
         return [found for _, found in self.stream(rows_of(texts), settings)]
 
     def stream(
         self, rows: Iterable[AnyRow], settings: TranslationSettings | None = None
     ) -> Iterator[tuple[AnyRow, list[Translated]]]:
-        """The same for rows, in their order; they are read block by block."""
+        """Yield rows with their translations, in order; rows are read in blocks."""
         settings = settings or TranslationSettings()
         for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
             to = settings.to
-            asked = block if to is None else [_with_source(row, self.source_of(row.text, to)) for row in block]
-            examples = self.task.unlabelled(asked, self.tokenizer, self.max_length, counts=self.counts)
+            sources = block if to is None else [_with_source(row, self.source_of(row.text, to)) for row in block]
+            examples = self.task.unlabeled(sources, self.tokenizer, self.max_length, counts=self.counts)
             if settings.brackets is not None:
-                examples = replace(examples, rows=block)  # the words of a tree are those behind a tag
+                examples = replace(examples, rows=block)  # the words of a tree exclude the language tag
             answers = self.task.predict(
                 self.model,
                 examples,
@@ -116,25 +117,25 @@ class Translating:
                 yield row, _trees(found, row.text)[: settings.num_results] if settings.brackets else found
 
     def source_of(self, text: str, to: str | None) -> str:
-        """The text as the network reads it: behind what names the language `to`, if one is given.
+        """Return the text with the tag of the target language `to`, if given.
 
-        Raises InputError where the model knows no languages.
+        Raises InputError if the model has no language tags.
         """
         if to is None:
             return text
         if not self.task.languages and not self.task.codes:
-            raise InputError("The model was trained without language tags: name no language to write.")
-        return asking(text, to, self.task.codes)
+            raise InputError("The model was trained without language tags: remove the target language.")
+        return with_language_tag(text, to, self.task.codes)
 
 
 def _with_source(row: AnyRow, source: str) -> Row:
-    """The row with another source."""
+    """Return the row with another source."""
     return Row(source, None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
 
 
 def _trees(found: Sequence[Translated], source: str) -> list[Translated]:
-    """Bracket strings with their faults, those without one first, each part best first."""
-    checked = [replace(one, fault=fault_of(one.text, source)) for one in found]
+    """Check bracket strings and sort well-formed ones first."""
+    checked = [replace(one, fault=bracket_error(one.text, source)) for one in found]
     return sorted(checked, key=lambda one: one.fault is not None)
 
 

@@ -1,4 +1,4 @@
-"""Vectors written to a .npy file in blocks, so that only one block is in memory; the file appears when it is whole."""
+"""Writes embeddings to a .npy file in blocks; the file is created once it is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .embed import TokenVectors
 
 
 def write_npy(path: Path | str, blocks: Iterable[np.ndarray], size: int) -> int:
-    """Write blocks of vectors, float32 [rows, size], as one matrix for `numpy.load`. Returns the number of rows."""
+    """Write blocks of embeddings, float32 [rows, size], as one matrix for `numpy.load`; returns the number of rows."""
     rows = 0
     with storage.open_new(path) as handle:
         storage.fs.write(handle, _header(0, size))
@@ -26,9 +26,9 @@ def write_npy(path: Path | str, blocks: Iterable[np.ndarray], size: int) -> int:
 
 
 def write_token_vectors(path: Path | str, names: Path | str, found: Iterable[TokenVectors], size: int) -> int:
-    """Write the vectors of all tokens as one matrix, and in `names` a JSON line for each of its rows.
+    """Write the token embeddings as one matrix, and a JSON line per row to `names`.
 
-    A line is {"text": number of the text from 0, "token", "word", "start", "end"}. Returns the number of rows.
+    A line is {"text": index of the text from 0, "token", "word", "start", "end"}. Returns the number of rows.
     """
     rows = 0
     with storage.open_new(names) as lines, storage.open_new(path) as handle:
@@ -48,13 +48,13 @@ def _append(handle: IO[bytes], block: np.ndarray) -> int:
 
 
 def _finish(handle: IO[bytes], rows: int, size: int) -> None:
-    """Write the header again, now that the number of rows is known; numpy leaves room for it to grow."""
+    """Rewrite the header with the final number of rows; numpy pads the header for this."""
     handle.seek(0)
     storage.fs.write(handle, _header(rows, size))
 
 
 def _header(rows: int, size: int) -> bytes:
-    """The .npy header of a float32 matrix, version 1.0, of one length whatever the number of rows."""
+    """Return the .npy header (version 1.0) of a float32 matrix, of constant length."""
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": (rows, size)})
     return buffer.getvalue()

@@ -1,19 +1,17 @@
-"""Floor 5: looking into a model. What it does with one text, as arrays with names, and as a page that shows them.
+"""Model inspection: attention, hidden states, predictions and attributions of a text, as arrays and as an HTML page.
 
-    reading.py     a text as a model reads it       tokens.py     its tokens
-    attention.py   who attends to whom              query_key.py  what the weights are made of
-    flow.py        rollout and flow                 heads.py      heads by what they do
-    states.py      vectors of every layer           predictions.py  what a language model would put
-    attribution.py what an answer rests on          compare.py    two models
-    steps.py       one layer, step by step
-    look.py        all that a page shows            results.py    what a person asked
-    page/          one HTML file
-    moves.py       heads that move between texts    capture.py    what modules take and give
-    gradients.py   how far gradients reach          cells.py      what one cell of a recurrent network tells
-    lengths.py     scores by the length of sources  rules.py      what a cell may follow; text.py its texts
-    probe.py       what each layer knows            probe_rows.py the labelled words and texts that it is asked of
+    reading.py      tokenized text and forward pass   tokens.py       tokens
+    attention.py    attention patterns                query_key.py    queries, keys and values
+    flow.py         attention rollout and flow        heads.py        attention head patterns
+    states.py       hidden states                     predictions.py  token predictions, logit lens
+    attribution.py  feature attribution               compare.py      comparison of two models
+    steps.py        one attention layer step by step  view.py         all content of a page
+    page/           self-contained HTML page          results.py      results of `inspect` queries
+    moves.py        attention changes between texts   capture.py      module inputs and outputs
+    gradients.py    gradient decay by distance        cells.py, rules.py, text.py   units of recurrent networks
+    lengths.py      translation scores by length      probe.py, probe_rows.py       layer-wise probing
 
-Every function takes a model as `maskwright.load` gives it, and a text or a pair of texts. Arrays are numpy, on the CPU.
+Functions take a model from `maskwright.load` and a text or text pair. Arrays are numpy, on the CPU.
 """
 
 from __future__ import annotations
@@ -23,41 +21,41 @@ from .attribution import Attribution, attribute, attribute_of
 from .compare import ModelComparison, compare_models, compare_readings
 from .flow import flow, rollout
 from .heads import PATTERNS, Found, HeadScore, find_heads, find_word_heads, patterns_of
-from .look import Look, MapLook, look
-from .moves import Move, Moves, Shift, head_moves
+from .moves import AttentionChange, AttentionChanges, Move, head_moves
 from .page import render, write_page
-from .predictions import Guess, Predictions, predictions, predictions_of
-from .probe import LayerProbe, Probed, probe
-from .probe_rows import read_labelled
+from .predictions import MaskPrediction, Predictions, predictions, predictions_of
+from .probe import LayerProbe, ProbeResult, probe
+from .probe_rows import read_labeled
 from .query_key import QueryKey, query_key, query_key_of
 from .reading import Reading, read
 from .results import attention_rows, search, through
-from .states import Neighbour, States, WordMap, hidden_states, neighbours, states_of, word_map
+from .states import Neighbor, States, WordMap, hidden_states, neighbors, states_of, word_map
 from .steps import LayerSteps, Step, layer_steps, steps_of
 from .tokens import Tokens
+from .view import AttentionMapView, Inspection, look
 
 __all__ = [
     "PATTERNS",
     "SOURCES",
     "Attention",
+    "AttentionChange",
+    "AttentionChanges",
     "AttentionMap",
+    "AttentionMapView",
     "Attribution",
     "Found",
-    "Guess",
     "HeadScore",
+    "Inspection",
     "LayerProbe",
     "LayerSteps",
-    "Look",
-    "MapLook",
+    "MaskPrediction",
     "ModelComparison",
     "Move",
-    "Moves",
-    "Neighbour",
+    "Neighbor",
     "Predictions",
-    "Probed",
+    "ProbeResult",
     "QueryKey",
     "Reading",
-    "Shift",
     "States",
     "Step",
     "Tokens",
@@ -76,7 +74,7 @@ __all__ = [
     "hidden_states",
     "layer_steps",
     "look",
-    "neighbours",
+    "neighbors",
     "patterns_of",
     "predictions",
     "predictions_of",
@@ -84,7 +82,7 @@ __all__ = [
     "query_key",
     "query_key_of",
     "read",
-    "read_labelled",
+    "read_labeled",
     "render",
     "rollout",
     "search",

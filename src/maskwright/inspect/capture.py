@@ -1,4 +1,4 @@
-"""What a module takes and gives while a model runs, in the order of its calls: the model itself stays as it is."""
+"""Captures inputs and outputs of modules in call order with forward hooks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torch import Tensor, nn
 
 @contextmanager
 def calls_of(modules: Iterable[nn.Module]) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """A list that fills with (input, output) of every call of `modules` inside the block: float [tokens, size] each.
+    """Collect (input, output) of every call of `modules` within the block: float [tokens, size] each.
 
-    A layer whose weights are shared is called once for each depth, and so is here as often.
+    A layer with shared weights is called and recorded once per depth.
     """
     found: list[tuple[Tensor, Tensor]] = []
 
-    def note(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def record(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
         found.append((inputs[0].detach(), output.detach()))
 
-    handles = [module.register_forward_hook(note) for module in dict.fromkeys(modules)]
+    handles = [module.register_forward_hook(record) for module in dict.fromkeys(modules)]
     try:
         yield found
     finally:

@@ -1,7 +1,7 @@
-"""What single cells of a recurrent network tell: their values along a text, and which of them follow a rule.
+"""Interpretable units of recurrent networks (Karpathy et al. 2015, section 4.1).
 
-Karpathy et al. 2015, section 4.1. A unit is searched on the first half of a text, by its correlation with a rule, and
-confirmed on the second half, which the search has not seen: of some hundred units one always fits by chance.
+Units are selected by their correlation with a rule on the first half of a text and confirmed on the held-out second
+half, because among hundreds of units one always fits by chance.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from ..core.errors import ConfigError, InputError
 from ..core.progress import track
 from ..core.registry import unknown_name
 from ..data.batch import Batch
+from ..models.build import build
 from ..models.model import Model
 from .rules import RULES
 from .text import ReadText
 
-LANE = 512  # tokens that one lane reads; lanes are read side by side
-WARM_UP = 128  # tokens before them, so that a lane remembers what stood there
+STREAM = 512  # tokens per stream; streams are read in parallel
+WARM_UP = 128  # preceding tokens that initialize the hidden state of a stream
 MOST_TOKENS = 50_000
+CONFIRMED = 0.3  # minimum correlation of a confirmed unit
+RANDOM_MARGIN = 0.05  # required margin over random weights
 
 
 @dataclass(frozen=True)
-class Readings:
-    """What every unit holds after each token of a text.
+class UnitActivations:
+    """Activation of every unit after each token of a text.
 
-    text: what was read; ends: int64 [tokens], where in it each token ends; values: float32 [tokens, layers, size],
-    tanh of an LSTM's memory, else what a cell gives; is_cut: whether the text went on.
+    ends: end character of each token, int64 [tokens]; values: float32 [tokens, layers, size], tanh of the cell state of
+    an LSTM, else the hidden state; is_cut: whether the text was truncated.
     """
 
     text: str
@@ -41,15 +44,17 @@ class Readings:
     is_cut: bool
 
     def half(self, second: bool) -> slice:
-        """The tokens of the half that is searched, or of the one that confirms."""
+        """Return the tokens of the search half, or of the held-out second half."""
         middle = len(self.ends) // 2
         return slice(middle, None) if second else slice(0, middle)
 
 
 @dataclass(frozen=True)
 class FoundUnit:
-    """A unit that follows a rule. layer, unit: from 1 and from 0; searched, confirmed: its correlation with the rule
-    where it was searched, and where it was not.
+    """A unit that follows a rule.
+
+    layer, unit: from 1 and from 0; searched, confirmed: correlation with the rule on the search half and the held-out
+    half; random: absolute held-out correlation of the best unit of the same model with random weights.
     """
 
     rule: str
@@ -57,37 +62,62 @@ class FoundUnit:
     unit: int
     searched: float
     confirmed: float
+    random: float
+
+    @property
+    def strength(self) -> float:
+        """Held-out correlation in the direction of the search; negative if the sign flips or nothing varies."""
+        return float(np.nan_to_num(self.confirmed * np.sign(self.searched), nan=-1.0))
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it follows the rule on held-out text, and better than random weights."""
+        return self.strength >= CONFIRMED and self.strength > self.random + RANDOM_MARGIN
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields."""
-        return asdict(self)
+        """Return the fields and "is_confirmed"."""
+        return {**asdict(self), "is_confirmed": self.is_confirmed}
 
 
 @torch.inference_mode()
-def read_cells(model: Model, read: ReadText, most: int = MOST_TOKENS) -> Readings:
-    """Read a text with a recurrent left-to-right model and note what each unit holds.
+def read_cells(model: Model, read: ReadText, most: int = MOST_TOKENS) -> UnitActivations:
+    """Record the unit activations of a recurrent causal language model on a text.
 
-    most: tokens, the first ones. Raises InputError for another kind of model, and for a text of fewer than 4 tokens.
+    most: maximum number of tokens. Raises InputError for another model, and for a text of fewer than 4 tokens.
     """
-    if model.config.recurrent is None or not model.config.judges_last:
-        raise InputError("Cells are those of recurrent networks that read from the left, such as lstm-small.")
+    if model.config.recurrent is None or not model.config.pools_last_token:
+        raise InputError("inspect cells requires a unidirectional recurrent network, such as lstm-small.")
     check(most >= 4, f"most is {most}; it must be at least 4.")
     is_cut, read = len(read.ids) > most, read.first(most)
     is_text = read.ends >= 0
     if is_text.sum() < 4:
-        raise InputError("The text has fewer than 4 tokens, so nothing can be said of a cell.")
+        raise InputError("The text has fewer than 4 tokens: pass a longer text.")
     ids = read.ids.tolist()
-    starts = range(0, len(ids), LANE)
-    values = _read(model, [ids[max(start - WARM_UP, 0) : start + LANE] for start in starts])
-    own = [part[len(part) - len(ids[start : start + LANE]) :] for start, part in zip(starts, values, strict=True)]
-    return Readings(read.text, read.ends[is_text], np.concatenate(own)[is_text], is_cut)
+    starts = range(0, len(ids), STREAM)
+    values = _read(model, [ids[max(start - WARM_UP, 0) : start + STREAM] for start in starts])
+    own = [part[len(part) - len(ids[start : start + STREAM]) :] for start, part in zip(starts, values, strict=True)]
+    return UnitActivations(read.text, read.ends[is_text], np.concatenate(own)[is_text], is_cut)
 
 
-def find_units(readings: Readings, rule: str, top: int = 5) -> list[FoundUnit]:
-    """The units that follow a rule best where it was searched, best first; none where the rule never changes there.
+def untrained_like(model: Model, seed: int = 0) -> Model:
+    """Build the same model with random weights, as a baseline."""
+    untrained = build(model.config, model.head_name, seed=seed).eval()
+    untrained.tokenizer = model.tokenizer
+    return untrained.to(model.word_embeddings.device)
 
-    Raises ConfigError for an unknown rule.
+
+def find_units(readings: UnitActivations, rule: str, untrained: UnitActivations, top: int = 5) -> list[FoundUnit]:
+    """Return the units that follow a rule best on the search half, best first; none if the rule is constant there.
+
+    untrained: activations of `untrained_like(model)` on the same text. Raises ConfigError for an unknown rule.
     """
+    best = _search(untrained, rule, 1)
+    random = abs(float(np.nan_to_num(best[0][3]))) if best else 0.0
+    return [FoundUnit(rule, *one, random) for one in _search(readings, rule, top)]
+
+
+def _search(readings: UnitActivations, rule: str, top: int) -> list[tuple[int, int, float, float]]:
+    """Return layer, unit and correlations on both halves of the best units on the first half."""
     wanted = rule_values(readings, rule)
     first, second = readings.half(False), readings.half(True)
     flat = readings.values.reshape(len(wanted), -1)
@@ -97,41 +127,38 @@ def find_units(readings: Readings, rule: str, top: int = 5) -> list[FoundUnit]:
     confirmed = correlations(flat[second], wanted[second])
     best = np.argsort(-np.abs(np.nan_to_num(searched)), kind="stable")[:top]
     size = readings.values.shape[2]
-    return [
-        FoundUnit(rule, int(one) // size + 1, int(one) % size, float(searched[one]), float(confirmed[one]))
-        for one in best
-    ]
+    return [(int(one) // size + 1, int(one) % size, float(searched[one]), float(confirmed[one])) for one in best]
 
 
-def rule_values(readings: Readings, rule: str) -> np.ndarray:
-    """What a rule says at the last character of each token: float64 [tokens]. Raises ConfigError."""
+def rule_values(readings: UnitActivations, rule: str) -> np.ndarray:
+    """Return the values of a rule at the last character of each token: float64 [tokens]. Raises ConfigError."""
     if rule not in RULES:
         raise ConfigError(unknown_name("rule", rule, RULES))
     return RULES[rule][0](readings.text)[np.maximum(readings.ends - 1, 0)]
 
 
 def correlations(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of each column with a rule: float64 [units], nan where either never changes.
+    """Return the Pearson correlation of each column with a rule: float64 [units], nan if either is constant.
 
     values: float [tokens, units]; wanted: float [tokens].
     """
-    centred = values - values.mean(axis=0, dtype=np.float64)
+    centered = values - values.mean(axis=0, dtype=np.float64)
     rule = wanted - wanted.mean()
-    spread = np.sqrt(np.einsum("tu,tu->u", centred, centred) * (rule @ rule))
+    spread = np.sqrt(np.einsum("tu,tu->u", centered, centered) * (rule @ rule))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = np.where(spread > 1e-9, rule @ centred / spread, np.nan)
+        found: np.ndarray = np.where(spread > 1e-9, rule @ centered / spread, np.nan)
     return found
 
 
 def _read(model: Model, rows: Sequence[list[int]]) -> list[np.ndarray]:
-    """What every unit holds after each token of each row: float32 [tokens, layers, size] each."""
+    """Return the unit activations after each token of each row: float32 [tokens, layers, size] each."""
     device, states = model.word_embeddings.device, None
     found: list[list[np.ndarray]] = [[] for _ in rows]
     longest = max(map(len, rows))
-    with track("reading", longest, "tokens a lane") as progress:
+    with track("reading", longest, "tokens per stream") as progress:
         for place in range(longest):
             batch = Batch.from_sequences([row[place : place + 1] for row in rows]).to(device)
-            states = model.read_on(batch, states).states
+            states = model.encode_stateful(batch, states).states
             assert states is not None
             kept = torch.stack([(layer[1].tanh() if len(layer) > 1 else layer[0])[0] for layer in states], dim=1)
             now = kept.float().cpu().numpy()  # [rows, layers, size]

@@ -1,4 +1,4 @@
-"""The page of a cell explorer: the units that follow each rule, and a text coloured by each of the best."""
+"""HTML report of interpretable units: units by rule, and text colored by their activations."""
 
 from __future__ import annotations
 
@@ -7,74 +7,81 @@ from pathlib import Path
 
 import numpy as np
 
-from ..train.report import Block, ColouredText, Paragraph, Report, Table, write_report
-from .cells import FoundUnit, Readings
+from ..report import Block, ColoredText, Paragraph, Report, Table, write_report
+from .cells import FoundUnit, UnitActivations
 from .rules import RULES
 
 EXCERPT_TOKENS = 1_200
-CONFIRMED = 0.3  # what is weaker is not said to tell anything
 
 
 def write_cells(
-    path: Path, readings: Readings, found: Sequence[FoundUnit], shown: Sequence[tuple[int, int]], model: str
+    path: Path, readings: UnitActivations, found: Sequence[FoundUnit], shown: Sequence[tuple[int, int]], model: str
 ) -> None:
-    """Write the page. found: units by rule, best first; shown: further units (layer from 1, unit from 0) to draw."""
+    """Write the report. found: units by rule, best first; shown: additional units (layer from 1, unit from 0)."""
     rows = [
-        [RULES[one.rule][1], f"{one.layer}:{one.unit}", f"{one.searched:+.3f}", confirmed_text(one)] for one in found
+        [
+            RULES[one.rule][1],
+            f"{one.layer}:{one.unit}",
+            f"{one.searched:+.3f}",
+            confirmed_text(one),
+            f"{one.random:.3f}",
+        ]
+        for one in found
     ]
     note = (
-        "Correlation of a unit with a rule on the first half of the text, where it was searched among all units, and "
-        "on the second half, which the search has not seen."
+        "Correlation of a unit with a rule on the first half of the text, where it was selected among all units, and "
+        "on the held-out second half. Random weights: absolute held-out correlation of the best unit of the same "
+        "model before training."
     )
     blocks: list[Block] = [
-        Table(["Rule", "Layer:unit", "Searched", "Confirmed"], rows, title="Units that follow a rule", note=note)
+        Table(
+            ["Rule", "Layer:unit", "Searched", "Confirmed", "Random weights"],
+            rows,
+            title="Units by rule",
+            note=note,
+        )
     ]
     blocks += [_coloured(readings, *unit, about) for unit, about in _drawn(best_of(found), shown).items()]
     if readings.is_cut:
-        blocks.append(Paragraph(f"The first {len(readings.ends):,} tokens of the text were read."))
+        blocks.append(Paragraph(f"The text was truncated to {len(readings.ends):,} tokens."))
     write_report(path, Report(f"cells of {model}", headline(found), blocks=blocks))
 
 
 def _drawn(best: Sequence[FoundUnit], shown: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """Each (layer, unit) to draw, once, and what it is drawn for; that which follows its rule best comes first."""
+    """Return each (layer, unit) to show, once, with its description; the strongest first."""
     follows: dict[tuple[int, int], list[str]] = {}
-    for one in sorted(best, key=_strength, reverse=True):
+    for one in sorted(best, key=lambda one: one.strength, reverse=True):
         follows.setdefault((one.layer, one.unit), []).append(f"{RULES[one.rule][1]} {confirmed_text(one)}")
     about = {unit: f"Correlation on this half of the text: {'; '.join(rules)}" for unit, rules in follows.items()}
-    return {unit: "As asked for" for unit in shown if unit not in about} | about
+    return {unit: "Requested unit" for unit in shown if unit not in about} | about
 
 
 def headline(found: Sequence[FoundUnit]) -> str:
-    """What was found, in a sentence. found: units by rule, best first."""
+    """Return the result in one sentence. found: units by rule, best first."""
     if not found:
-        return "No rule changes along this text, so no unit could be searched."
-    one = max(best_of(found), key=_strength)
+        return "Every rule is constant on this text, so no unit could be selected."
+    one = max(best_of(found), key=lambda unit: (unit.is_confirmed, unit.strength))
     if not np.isfinite(one.confirmed):
-        return "No rule changes along the second half of this text, so nothing is confirmed: give a longer text."
-    known = f"correlation {one.confirmed:+.2f} on text that the search has not seen"
-    unit, tells = f"unit {one.unit} of layer {one.layer}", RULES[one.rule][1]
-    if _strength(one) < CONFIRMED:
-        return f"No unit is confirmed. The nearest is {unit}, for {tells}: {known}."
-    return f"{unit.capitalize()} tells {tells}: {known}."
+        return "Every rule is constant on the second half of this text, so nothing is confirmed: pass a longer text."
+    known = f"correlation {one.confirmed:+.2f} on held-out text, {one.random:.2f} with random weights"
+    unit, tracked = f"unit {one.unit} of layer {one.layer}", RULES[one.rule][1]
+    if not one.is_confirmed:
+        return f"No unit is confirmed. The best is {unit}, for {tracked}: {known}."
+    return f"{unit.capitalize()} tracks {tracked}: {known}."
 
 
 def best_of(found: Sequence[FoundUnit]) -> list[FoundUnit]:
-    """The first unit of each rule."""
+    """Return the first unit of each rule."""
     return [next(one for one in found if one.rule == rule) for rule in dict.fromkeys(one.rule for one in found)]
 
 
 def confirmed_text(one: FoundUnit) -> str:
-    """Its correlation where it was not searched, a dash where nothing changes there."""
+    """Format the held-out correlation, a dash if it is undefined."""
     return f"{one.confirmed:+.3f}" if np.isfinite(one.confirmed) else "-"
 
 
-def _strength(unit: FoundUnit) -> float:
-    """How far it is confirmed, below 0 where it turns round or nothing changes."""
-    return float(np.nan_to_num(unit.confirmed * np.sign(unit.searched), nan=-1.0))
-
-
-def _coloured(readings: Readings, layer: int, unit: int, about: str) -> ColouredText:
-    """A stretch of the second half, coloured by a unit scaled to its largest value there."""
+def _coloured(readings: UnitActivations, layer: int, unit: int, about: str) -> ColoredText:
+    """Return an excerpt of the second half, colored by a unit's activation scaled to its maximum."""
     part = readings.half(True)
     begin = part.start or 0
     stop = min(begin + EXCERPT_TOKENS, len(readings.ends))
@@ -86,4 +93,4 @@ def _coloured(readings: Readings, layer: int, unit: int, about: str) -> Coloured
         for start, end, value in zip(edges[:-1], edges[1:], values.tolist(), strict=True)
     ]
     title = f"Layer {layer}, unit {unit}"
-    return ColouredText(pieces, title, f"{about}.", f"{-most:.2f}", f"{most:.2f}")
+    return ColoredText(pieces, title, f"{about}.", f"{-most:.2f}", f"{most:.2f}")

@@ -1,7 +1,7 @@
-"""Two models, or two checkpoints of one, on the same texts: which layers hold the same, which heads look the same way.
+"""Compares the layers and attention heads of two models or checkpoints on the same texts.
 
-Layers are compared by linear centred kernel alignment (Kornblith et al. 2019, equation 1), which minds neither rotation
-nor scale nor width; heads by the total variation between their rows of attention.
+Layers are compared by linear centered kernel alignment (CKA; Kornblith et al. 2019, equation 1), which is invariant to
+rotation, scale and width; heads by the total variation distance between their attention distributions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..models.model import Model
-from ..text.inputs import Text
+from ..text.readers.inputs import Text
 from .attention import attention_of
 from .reading import Reading, read
 from .states import states_of
@@ -22,11 +22,11 @@ from .states import states_of
 
 @dataclass(frozen=True, eq=False)
 class ModelComparison:
-    """What two models have in common.
+    """Similarity of two models.
 
-    layers: float64 [layers + 1 of the first, layers + 1 of the second], alignment from 0 to 1, embeddings first; heads:
-    float64 [layers, heads, layers of the second, heads of the second], mean total variation of the rows of two heads,
-    from 0 (same) to 1; num_tokens: over how many tokens; num_texts.
+    layers: CKA from 0 to 1, embeddings first, float64 [layers + 1 of the first, layers + 1 of the second]; heads: mean
+    total variation distance from 0 (same) to 1, float64 [layers, heads, layers of the second, heads of the second];
+    num_tokens, num_texts: size of the comparison.
     """
 
     layers: np.ndarray
@@ -36,25 +36,25 @@ class ModelComparison:
 
     @property
     def same_place(self) -> np.ndarray:
-        """Distance of each head from that of the same number: float64 [layers, heads].
+        """Distance of each head to the head with the same number: float64 [layers, heads].
 
-        Raises InputError for networks of different sizes.
+        Raises InputError for models of different sizes.
         """
         if self.heads.shape[:2] != self.heads.shape[2:]:
-            raise InputError("The two networks have different numbers of layers or heads: look for the nearest heads.")
+            raise InputError("The models have different numbers of layers or heads: use the nearest heads instead.")
         layers, heads = self.heads.shape[:2]
         rows, columns = np.meshgrid(np.arange(layers), np.arange(heads), indexing="ij")
         own: np.ndarray = self.heads[rows, columns, rows, columns]
         return own
 
     def nearest(self, layer: int, head: int) -> tuple[int, int, float]:
-        """The head of the second model that looks most like one of the first: layer, head, distance. Numbers from 1."""
+        """Return the closest head of the second model: layer, head, distance. Numbers from 1."""
         own = self.heads[layer - 1, head - 1]
         row, column = np.unravel_index(int(own.argmin()), own.shape)
         return int(row) + 1, int(column) + 1, float(own[row, column])
 
     def to_json(self) -> dict[str, Any]:
-        """{"texts", "tokens", "layers", "heads": [{"layer", "head", "nearest": {...}, "same_place"}]}."""
+        """Return {"texts", "tokens", "layers", "heads": [{"layer", "head", "nearest": {...}, "same_place"}]}."""
         is_same = self.heads.shape[:2] == self.heads.shape[2:]
         heads = []
         for layer in range(1, self.heads.shape[0] + 1):
@@ -69,25 +69,25 @@ class ModelComparison:
 def compare_models(
     first: Model, second: Model, texts: Sequence[Text], *, max_length: int | None = None
 ) -> ModelComparison:
-    """Compare two models over texts that both cut into the same tokens.
+    """Compare two models on texts that both tokenize identically.
 
-    Of an encoder-decoder its encoder. More texts make the alignment of layers mean more: with fewer tokens than a
-    vector is wide it is high for any two networks. Raises InputError for no texts, and where tokens differ.
+    For an encoder-decoder, the encoder is compared. Use many texts: with fewer tokens than dimensions, CKA is high for
+    any two models. Raises InputError for no texts, and for different tokens.
     """
     if not texts:
-        raise InputError("There is no text to compare the models on.")
+        raise InputError("No texts to compare the models on: pass at least one text.")
     return compare_readings([(_source(first, text, max_length), _source(second, text, max_length)) for text in texts])
 
 
 def compare_readings(pairs: Sequence[tuple[Reading, Reading]]) -> ModelComparison:
-    """The same for texts that were read by both."""
+    """Compare two models on texts that were read by both."""
     vectors: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     distances, counts = [], []
     for first, second in pairs:
         if first.source.pieces != second.source.pieces:
             raise InputError(
-                f"The two models cut '{first.source.text[:60]}' into different tokens, so their attention cannot be "
-                "laid over each other: compare models of one tokenizer."
+                f"The models tokenize '{first.source.text[:60]}' differently, so their attention cannot be compared: "
+                "use models with the same tokenizer."
             )
         for own, reading in zip(vectors, (first, second), strict=True):
             own.append(states_of(reading).vectors)
@@ -100,7 +100,7 @@ def compare_readings(pairs: Sequence[tuple[Reading, Reading]]) -> ModelCompariso
 
 
 def alignment(first: np.ndarray, second: np.ndarray) -> float:
-    """Linear centred kernel alignment of two sets of vectors of the same tokens: 0 to 1.
+    """Return the linear centered kernel alignment of two sets of vectors of the same tokens: 0 to 1.
 
     first: float [tokens, size]; second: float [tokens, other size].
     """
@@ -111,14 +111,14 @@ def alignment(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def _source(model: Model, text: Text, max_length: int | None) -> Reading:
-    """The text as the encoder reads it; of an encoder-decoder beside a target of nothing."""
+    """Read the text; an encoder-decoder gets an empty target."""
     if model.has_decoder:
         return read(model, text, target="", max_length=max_length)
     return read(model, text, max_length=max_length)
 
 
 def _distances(first: Reading, second: Reading) -> np.ndarray:
-    """Mean total variation of every head with every other: float64 [layers, heads, layers, heads]."""
+    """Return the mean total variation distance of all pairs of heads: float64 [layers, heads, layers, heads]."""
     one, other = (attention_of(reading).maps[0].weights for reading in (first, second))
     found = np.empty((*one.shape[:2], *other.shape[:2]))
     for layer, heads in enumerate(one):

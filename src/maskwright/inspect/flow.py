@@ -1,9 +1,8 @@
-"""How far attention carries a token through all layers: rollout and flow (Abnar and Zuidema 2020).
+"""Attention rollout and attention flow (Abnar and Zuidema 2020).
 
-Each layer is a graph from tokens to tokens, whose edges are the weights of attention, in the mean of its heads, mixed
-with the residual connection: A = 0.5 W + 0.5 I (section 3). Rollout multiplies the graphs (equation 1): the share of
-all paths. Flow is the most that a network of pipes of these capacities carries from a token at the top to one at the
-bottom (section 3, "attention flow").
+Each layer is a graph between tokens whose edge weights are the mean attention over heads, mixed with the residual
+connection: A = 0.5 W + 0.5 I (section 3). Rollout is the product of these matrices (equation 1). Flow is the maximum
+flow from a token at the top layer to an input token with these edge capacities (section 3).
 """
 
 from __future__ import annotations
@@ -17,29 +16,28 @@ from ..core.errors import InputError
 from .attention import AttentionMap
 
 RESIDUAL = 0.5
-UNIT = 1 << 30  # capacities are whole numbers of this part: a flow is exact to one in 10^8
-MOST_FLOWS = 4096  # of one call: a few milliseconds each
+UNIT = 1 << 30  # integer capacity of 1.0: flows are exact to about 1e-8
+MAX_FLOWS = 4096  # maximum-flow problems per call, a few milliseconds each
 
 
 def mixed(map: AttentionMap, residual: float = RESIDUAL) -> np.ndarray:
-    """The graph of each layer: mean over the heads, mixed with the residual connection: float64 [layers, tokens,
-    tokens], rows sum to 1.
+    """Return the mean attention over heads mixed with the residual: float64 [layers, tokens, tokens], rows sum to 1.
 
-    residual: the part of the residual connection, from 0 to below 1. Raises ConfigError, and InputError for
-    cross-attention, whose queries and keys are different tokens.
+    residual: weight of the residual connection, in [0, 1). Raises ConfigError, and InputError for cross-attention,
+    whose queries and keys are different tokens.
     """
-    check(0 <= residual < 1, f"The part of the residual connection is {residual}; it takes 0 to below 1.")
+    check(0 <= residual < 1, f"residual is {residual}; it must be at least 0 and below 1.")
     if map.kind == "cross":
-        raise InputError("Rollout and flow follow a token through its own text: take encoder or decoder attention.")
+        raise InputError("Rollout and flow require self-attention: use encoder or decoder attention.")
     weights = map.weights.astype(np.float64).mean(axis=1)  # [layers, tokens, tokens]
     both = (1 - residual) * weights + residual * np.eye(weights.shape[-1])
     return both / both.sum(axis=-1, keepdims=True)
 
 
 def rollout(map: AttentionMap, residual: float = RESIDUAL) -> np.ndarray:
-    """The share of paths from each token at a layer to each input token: float64 [layers, tokens, tokens].
+    """Return the attention rollout from each token at a layer to each input: float64 [layers, tokens, tokens].
 
-    Row i of layer l is a distribution over the inputs. Arguments as of `mixed`.
+    Row i of layer l is a distribution over the inputs. Arguments as in `mixed`.
     """
     graphs = mixed(map, residual)
     found = [graphs[0]]
@@ -49,18 +47,18 @@ def rollout(map: AttentionMap, residual: float = RESIDUAL) -> np.ndarray:
 
 
 def flow(map: AttentionMap, tokens: Sequence[int] | None = None, residual: float = RESIDUAL) -> np.ndarray:
-    """The greatest flow from tokens at the top layer to each input token: float64 [chosen, tokens], at most 1.
+    """Return the maximum flow from tokens at the top layer to each input: float64 [chosen, tokens], at most 1.
 
-    tokens: indices of those at the top, None for all. Exact up to the rounding of capacities to 2^-30. Raises
-    InputError where that would take too long (MOST_FLOWS).
+    tokens: indices at the top layer, None for all. Exact up to rounding of capacities to 2^-30. Raises InputError for
+    more than MAX_FLOWS problems.
     """
     graphs = mixed(map, residual)
     layers, length = graphs.shape[:2]
     chosen = range(length) if tokens is None else tokens
-    if len(chosen) * length > MOST_FLOWS:
+    if len(chosen) * length > MAX_FLOWS:
         raise InputError(
-            f"Flow for {len(chosen)} of {length} tokens is {len(chosen) * length:,} networks to solve; at most "
-            f"{MOST_FLOWS:,} are: choose a token, or take rollout."
+            f"Flow for {len(chosen)} of {length} tokens requires {len(chosen) * length:,} maximum-flow problems (at "
+            f"most {MAX_FLOWS:,}): choose a token, or use rollout."
         )
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow

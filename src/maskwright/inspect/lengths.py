@@ -1,6 +1,4 @@
-"""How well texts are translated by the length of their source: where a network without attention has to keep all of a
-text in one vector, long texts suffer (Bahdanau et al. 2015, figure 2).
-"""
+"""Translation scores by source length (Bahdanau et al. 2015, figure 2)."""
 
 from __future__ import annotations
 
@@ -16,20 +14,19 @@ from ..core.plural import plural
 from ..core.progress import warn
 from ..models.decoding.beam import Beams
 from ..models.model import Model
-from ..tasks.translation import Translation
-from ..tasks.translation_scores import corpus_scores
-from ..text.tables import Row
+from ..tasks.translation.scores import corpus_scores
+from ..tasks.translation.task import Translation
+from ..text.readers.tables import Row
 
-LEAST_ROWS = 5  # of a group
+MIN_ROWS = 5  # per group
 
 
 @dataclass(frozen=True)
 class ByLength:
-    """Scores of one model, group by group, shortest sources first.
+    """Scores of one model by group, shortest sources first.
 
-    name: of the model; num_parameters: of it; words: the mean length of each group's sources, in words; rows: how many
-    texts that are; token_accuracy: of the targets' tokens, the part guessed right given the right ones before; exact:
-    the part of the texts that are written as wanted, word for word; bleu: of what is written, None without sacrebleu.
+    words: mean source length of each group in words; rows: number of texts; token_accuracy: teacher-forced accuracy of
+    target tokens; exact: fraction of translations that match the reference exactly; bleu: None without sacrebleu.
     """
 
     name: str
@@ -41,25 +38,25 @@ class ByLength:
     bleu: tuple[float, ...] | None
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields."""
+        """Return the fields."""
         return asdict(self)
 
 
 def groups_by_length(lengths: Sequence[int], count: int) -> list[np.ndarray]:
-    """Rows in at most `count` groups of about equal size, shortest first; rows of one length are never parted.
+    """Split rows into at most `count` groups of similar size, shortest first, with equal lengths in one group.
 
     Returns int64 [rows] for each group.
     """
     values = np.asarray(lengths)
     order = np.argsort(values, kind="stable")
-    least = max(len(values) // count, LEAST_ROWS)
+    least = max(len(values) // count, MIN_ROWS)
     found: list[list[int]] = [[]]
     for row in order.tolist():
         is_full = len(found[-1]) >= least and values[row] != values[found[-1][-1]]
         if is_full and len(found) < count:
             found.append([])
         found[-1].append(row)
-    if len(found) > 1 and len(found[-1]) < LEAST_ROWS:
+    if len(found) > 1 and len(found[-1]) < MIN_ROWS:
         found[-2:] = [found[-2] + found[-1]]
     return [np.array(group, dtype=np.int64) for group in found]
 
@@ -74,21 +71,21 @@ def by_length(
     groups: int = 8,
     beams: int = 1,
 ) -> ByLength:
-    """Score a translator on pairs of texts, group by group.
+    """Score a translation model by source length.
 
-    rows: sources with their translations as labels; max_length: tokens of a side, the rest is cut; groups: how many, at
-    most; beams: followed at once while writing. Raises InputError for fewer rows than two groups need.
+    rows: sources with translations as labels; max_length: maximum tokens per side; groups: maximum number of groups;
+    beams: beam size. Raises InputError for too few rows for two groups.
     """
     check(groups >= 2, f"groups is {groups}; it must be at least 2.")
-    if len(rows) < 2 * LEAST_ROWS:
+    if len(rows) < 2 * MIN_ROWS:
         raise InputError(
-            f"{plural(len(rows), 'text is', 'texts are')} too few to group by length: give {2 * LEAST_ROWS} or more."
+            f"{plural(len(rows), 'text is', 'texts are')} too few to group by length: pass at least {2 * MIN_ROWS}."
         )
-    task.meet(model)
+    task.bind(model)
     examples = task.examples(rows, model.tokenizer, max_length)
-    for remark in task.remarks(examples, name, max_length or 0):
+    for remark in task.notes(examples, name, max_length or 0):
         warn(remark)
-    sums = task.evaluate(model, examples).logits.double().numpy()  # [rows, 3]: loss, right guesses, tokens
+    sums = task.evaluate(model, examples).logits.double().numpy()  # [rows, 3]: loss, correct tokens, tokens
     written = [one["translation"] for one in task.predict(model, examples, beams=Beams(beams))]
     wanted = [str(row.label) for row in examples.rows]
     lengths = [len(row.text.split()) for row in examples.rows]

@@ -1,4 +1,4 @@
-"""Which head moves most between two texts that differ in a word or two: tired or wide, and what "it" looks at."""
+"""Attention changes between two texts that differ in a few words, such as the antecedent of "it"."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from .tokens import Tokens
 
 
 @dataclass(frozen=True)
-class Shift:
-    """Attention to one token of both texts. label: of the token, both where they differ; before, after: the parts of
-    attention that it got.
-    """
+class AttentionChange:
+    """Attention to a token in both texts. label: one or both labels; before, after: attention weights."""
 
     label: str
     before: float
@@ -25,28 +23,30 @@ class Shift:
 
     @property
     def change(self) -> float:
-        """After less before."""
+        """Difference, after minus before."""
         return self.after - self.before
 
 
 @dataclass(frozen=True)
 class Move:
-    """One head. layer, head: numbers from 1; distance: mean over the tokens that were asked of the total variation
-    between both rows of attention, from 0 (same) to 1 (nothing shared); shifts: the tokens whose attention changed
-    most, in the mean over those that were asked.
+    """Attention change of one head.
+
+    layer, head: numbers from 1; distance: mean total variation distance between the attention distributions, from 0
+    (same) to 1 (disjoint); shifts: the tokens whose mean attention changed most.
     """
 
     layer: int
     head: int
     distance: float
-    shifts: tuple[Shift, ...]
+    shifts: tuple[AttentionChange, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
-    """What changed. word: whose attention was compared, None for all tokens that both texts have; pairs: the tokens
-    that stand for each other, (first, second); moves: all heads, the one that moves most first; distances: float64
-    [layers, heads].
+class AttentionChanges:
+    """Attention changes between two texts.
+
+    word: query word, None for all aligned tokens; pairs: aligned tokens (first, second); moves: all heads, largest
+    change first; distances: float64 [layers, heads].
     """
 
     word: str | None
@@ -55,7 +55,7 @@ class Moves:
     distances: np.ndarray
 
     def to_json(self, top: int | None = None) -> dict[str, Any]:
-        """{"word", "pairs", "heads": [{"layer", "head", "distance", "shifts": [{"token", "before", "after"}]}]}."""
+        """Return {"word", "pairs", "heads": [{"layer", "head", "distance", "shifts": [{"token", ...}]}]}."""
         heads = [
             {
                 "layer": move.layer,
@@ -68,16 +68,17 @@ class Moves:
         return {"word": self.word, "pairs": [list(pair) for pair in self.pairs], "heads": heads}
 
 
-def head_moves(first: AttentionMap, second: AttentionMap, word: str | None = None, top_shifts: int = 5) -> Moves:
-    """How far each head moves from one text to the other.
+def head_moves(
+    first: AttentionMap, second: AttentionMap, word: str | None = None, top_shifts: int = 5
+) -> AttentionChanges:
+    """Compare the attention of each head between two texts.
 
-    first, second: maps of the same kind, layers and heads. Tokens are paired where the texts agree, and where a
-    stretch of equal length was replaced; a token without a partner counts as one that the other text gives nothing.
-    word: compare the attention of this word alone. Raises InputError for maps that differ, a word that one text lacks,
-    and texts that share nothing.
+    first, second: maps of the same kind, layers and heads. Equal tokens and replacements of equal length are aligned;
+    an unaligned token has attention 0 in the other text. word: compare only the attention of this word. Raises
+    InputError for different maps, a word missing from a text, and texts without common tokens.
     """
     if (first.kind, first.layers, first.heads) != (second.kind, second.layers, second.heads):
-        raise InputError("The two maps are of different kinds, layers or heads: compare those of one model.")
+        raise InputError("The maps have different kinds, layers or heads: compare maps of one model.")
     queries = align(first.queries, second.queries)
     keys = queries if first.queries is first.keys else align(first.keys, second.keys)
     asked = queries
@@ -86,7 +87,7 @@ def head_moves(first: AttentionMap, second: AttentionMap, word: str | None = Non
         second.queries.find(word)
         asked = tuple(pair for pair in queries if pair[0] in own)
     if not asked:
-        raise InputError("The two texts share no token that could be compared.")
+        raise InputError("The texts have no token in common.")
     before, after = _columns(first, second, asked, keys)  # [layers, heads, asked, union of keys]
     distances = 0.5 * np.abs(after - before).sum(axis=-1).mean(axis=-1)  # [layers, heads]
     labels = _labels(first.keys, second.keys, keys)
@@ -96,13 +97,13 @@ def head_moves(first: AttentionMap, second: AttentionMap, word: str | None = Non
     for layer, head in zip(*np.unravel_index(order, distances.shape), strict=True):
         old, new = (mean[layer, head] for mean in means)  # [union]
         most = np.argsort(-np.abs(new - old), kind="stable")[:top_shifts]
-        shifts = tuple(Shift(labels[index], float(old[index]), float(new[index])) for index in most)
+        shifts = tuple(AttentionChange(labels[index], float(old[index]), float(new[index])) for index in most)
         moves.append(Move(first.layers[layer], first.heads[head], float(distances[layer, head]), shifts))
-    return Moves(word, asked, tuple(moves), distances)
+    return AttentionChanges(word, asked, tuple(moves), distances)
 
 
 def align(first: Tokens, second: Tokens) -> tuple[tuple[int, int], ...]:
-    """Which token of one text stands for which of the other: those that agree, and replaced ones of equal number."""
+    """Align equal tokens, and replacements of equal length, of two texts."""
     pairs: list[tuple[int, int]] = []
     blocks = SequenceMatcher(None, first.ids, second.ids, autojunk=False).get_opcodes()
     for name, start, end, other_start, other_end in blocks:
@@ -117,7 +118,7 @@ def _columns(
     asked: tuple[tuple[int, int], ...],
     keys: tuple[tuple[int, int], ...],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that were asked, over the keys of both texts: paired ones, those of the first alone, of the second.
+    """Return the attention rows over the union of keys: aligned, only in the first, only in the second text.
 
     float64 [layers, heads, asked, union] each.
     """
@@ -132,7 +133,7 @@ def _columns(
 
 
 def _alone(first: Tokens, second: Tokens, pairs: tuple[tuple[int, int], ...]) -> tuple[list[int], list[int]]:
-    """Tokens without a partner."""
+    """Return the unaligned tokens."""
     own, other = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
     return [i for i in range(len(first)) if i not in own], [i for i in range(len(second)) if i not in other]
 

@@ -1,9 +1,7 @@
-"""What each layer knows: a linear classifier on frozen vectors, beside a control task that says how much it learns by
-heart (Hewitt and Liang 2019).
+"""Layer-wise linear probing with a control task (Hewitt and Liang 2019).
 
-The probe of a layer guesses the label of a word or a text from its vector there. In the control task every type, a word
-as it is spelt, gets a label of its own at random: what a probe scores on it is not knowledge of the layer but memory of
-types. Accuracy less that is the selectivity (section 2.3 there).
+The probe of a layer predicts the label of a word or text from its embedding. In the control task every word type has a
+random label, so its accuracy measures memorization. Selectivity is accuracy minus control accuracy (section 2.3).
 """
 
 from __future__ import annotations
@@ -22,18 +20,16 @@ from ..core.progress import track
 from ..core.randomness import generator
 from ..inference.layers import check_pooling
 from ..models.model import Model
-from .probe_rows import Judged, Labelled, judged, split_rows
+from .probe_rows import Labeled, LabeledVectors, embed_labeled, split_rows
 
-MOST = 10_000  # words or texts of a side, where nobody says otherwise
+MAX_EXAMPLES = 10_000  # default maximum of words or texts per split
 PENALTY = 10.0
-MAX_STEPS = 1_000  # of a probe's optimiser
+MAX_STEPS = 1_000  # optimizer iterations of a probe
 
 
 @dataclass(frozen=True)
 class LayerProbe:
-    """One layer, from 0 for the embeddings. accuracy, control: shares of the dev part that the probe gets right of the
-    labels, and of the control task.
-    """
+    """Probe of one layer; layer 0 is the embeddings. accuracy, control: dev accuracy on labels and control task."""
 
     layer: int
     accuracy: float
@@ -41,22 +37,21 @@ class LayerProbe:
 
     @property
     def selectivity(self) -> float:
-        """How much more the probe gets right of the labels than of random ones."""
+        """Accuracy minus control accuracy."""
         return self.accuracy - self.control
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return JSON-serializable values."""
         return {**vars(self), "selectivity": self.selectivity}
 
 
 @dataclass(frozen=True)
-class Probed:
-    """What the layers of a model know of some labels.
+class ProbeResult:
+    """Result of layer-wise probing.
 
-    unit: what has a label, "words" or "texts"; labels: those of the training part; layers: a probe for each;
-    majority, control_majority: shares that the commonest training label gets right; known: share of the dev part whose
-    type the training part has; num_train, num_dev: words or texts; num_unfinished: probes that were still improving
-    when their steps ran out.
+    unit: "words" or "texts"; labels: training labels; layers: one probe per layer; majority, control_majority: accuracy
+    of the majority-class baseline; known: fraction of dev examples whose type occurs in training; num_train, num_dev:
+    words or texts; num_unfinished: probes that did not converge.
     """
 
     unit: str
@@ -71,16 +66,16 @@ class Probed:
 
     @property
     def best(self) -> LayerProbe:
-        """The layer from which most is read."""
+        """Layer with the highest accuracy."""
         return max(self.layers, key=lambda one: one.accuracy)
 
     @property
     def most_selective(self) -> LayerProbe:
-        """The layer from which most is read beyond what is learnt by heart."""
+        """Layer with the highest selectivity."""
         return max(self.layers, key=lambda one: one.selectivity)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; layers as a list of {"layer", "accuracy", "control", "selectivity"}."""
+        """Return JSON values; layers as a list of {"layer", "accuracy", "control", "selectivity"}."""
         return {
             **vars(self),
             "layers": [one.to_json() for one in self.layers],
@@ -91,32 +86,33 @@ class Probed:
 
 def probe(
     model: Model,
-    rows: Sequence[Labelled],
-    dev: Sequence[Labelled] | None = None,
+    rows: Sequence[Labeled],
+    dev: Sequence[Labeled] | None = None,
     *,
     pooling: str = "mean",
     max_length: int | None = None,
-    most: int = MOST,
+    most: int = MAX_EXAMPLES,
     penalty: float = PENALTY,
     seed: int = 0,
-) -> Probed:
-    """Probe every layer for the labels of tagged sentences or of texts, as `read_labelled` gives them.
+) -> ProbeResult:
+    """Probe every layer for the labels of tagged sentences or texts, as returned by `read_labeled`.
 
-    dev: rows to score on, None for a quarter of `rows`, drawn by `seed`; pooling: what makes one vector of a text, as
-    for `embed` (a word has that of its first piece); max_length: tokens that are read at once; most: words or texts of
-    a side, the first ones; penalty: of the squared weights, 1 / C of scikit-learn; seed: of the control labels.
-    Raises InputError for rows without labels, or of one label alone, and where the dev rows are of another kind or have
-    none of the labels; ConfigError for settings out of range.
+    dev: evaluation rows, None for a random quarter of `rows`; pooling: text embedding as in `embed` (words use their
+    first subword token); max_length: maximum tokens; most: maximum words or texts per split; penalty: L2 penalty, 1 / C
+    of scikit-learn; seed: of the split and the control labels. Raises InputError for missing labels, fewer than two
+    labels, or dev rows of another kind or without common labels; ConfigError for settings out of range.
     """
     check_pooling(pooling)
     check(most >= 1, f"most is {most}; it must be at least 1.")
     train, held = split_rows(rows, seed) if dev is None else (rows, dev)
-    parts = [judged(model, part, pooling, max_length, most) for part in (train, held)]
+    parts = [embed_labeled(model, part, pooling, max_length, most) for part in (train, held)]
     return probe_vectors(*parts, penalty=penalty, seed=seed)
 
 
-def probe_vectors(train: Judged, dev: Judged, *, penalty: float = PENALTY, seed: int = 0) -> Probed:
-    """The same for vectors that are given."""
+def probe_vectors(
+    train: LabeledVectors, dev: LabeledVectors, *, penalty: float = PENALTY, seed: int = 0
+) -> ProbeResult:
+    """Probe embeddings."""
     check(penalty > 0, f"penalty is {penalty}; it must be above 0.")
     labels = labels_of(train, dev)
     drawn = control_labels([*train.types, *dev.types], train.labels, seed)
@@ -129,7 +125,7 @@ def probe_vectors(train: Judged, dev: Judged, *, penalty: float = PENALTY, seed:
             num_unfinished += sum(not is_finished for _, is_finished in scores)
             progress.update(layer + 1)
     known = set(train.types)
-    return Probed(
+    return ProbeResult(
         train.unit,
         labels,
         tuple(layers),
@@ -142,25 +138,27 @@ def probe_vectors(train: Judged, dev: Judged, *, penalty: float = PENALTY, seed:
     )
 
 
-def labels_of(train: Judged, dev: Judged) -> tuple[str, ...]:
-    """The labels of the training part, sorted. Raises InputError where a probe of them cannot be scored on `dev`."""
+def labels_of(train: LabeledVectors, dev: LabeledVectors) -> tuple[str, ...]:
+    """Return the sorted training labels. Raises InputError if a probe cannot be scored on `dev`."""
     if train.unit != dev.unit:
         raise InputError(
-            f"The training part has labels of {train.unit}, the dev part of {dev.unit}: both must be of one kind."
+            f"The training rows have labels of {train.unit}, the dev rows of {dev.unit}: use the same kind for both."
         )
     labels = tuple(sorted(set(train.labels)))
     if len(labels) < 2:
-        raise InputError(f"All training {train.unit} have the label '{labels[0]}': a probe tells two or more apart.")
+        raise InputError(
+            f"All training {train.unit} have the label '{labels[0]}': a probe requires at least two labels."
+        )
     if not set(labels) & set(dev.labels):
         raise InputError(
             f"No label of the dev {dev.unit}, such as '{dev.labels[0]}', is one of the training {train.unit}, such as "
-            f"'{labels[0]}': the two parts must share their labels."
+            f"'{labels[0]}': use the same labels in both."
         )
     return labels
 
 
 def control_labels(types: Sequence[str], labels: Sequence[str], seed: int = 0) -> dict[str, str]:
-    """A label for each type, drawn once and as often as `labels` have it; it depends on the type and the seed alone."""
+    """Sample a label for each type with the frequencies of `labels`; it depends only on the type and the seed."""
     counts = sorted(Counter(labels).items())
     edges = np.cumsum([count for _, count in counts]) / len(labels)
     draws = {one: generator(seed, f"control label of {one}").random() for one in set(types)}
@@ -169,18 +167,18 @@ def control_labels(types: Sequence[str], labels: Sequence[str], seed: int = 0) -
 
 
 def majority(train: Sequence[str], dev: Sequence[str]) -> float:
-    """The share of `dev` that has the commonest label of `train`, the first by name where several are."""
+    """Return the accuracy on `dev` of the majority label of `train`; ties use the first by name."""
     counts = Counter(train)
-    commonest = min(counts, key=lambda label: (-counts[label], label))
-    return sum(label == commonest for label in dev) / len(dev)
+    most_common = min(counts, key=lambda label: (-counts[label], label))
+    return sum(label == most_common for label in dev) / len(dev)
 
 
 def fit_and_score(
     train: np.ndarray, labels: Sequence[str], dev: np.ndarray, dev_labels: Sequence[str], penalty: float = PENALTY
 ) -> tuple[float, bool]:
-    """The accuracy on `dev` of logistic regression on `train`, and whether it was fitted to the end.
+    """Return the dev accuracy of logistic regression, and whether it converged.
 
-    train, dev: float [things, hidden], brought to mean 0 and deviation 1 of the training part.
+    train, dev: float [examples, hidden], standardized with the training statistics.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -191,7 +189,7 @@ def fit_and_score(
     scaler = StandardScaler().fit(train)
     classifier = LogisticRegression(C=1 / penalty, max_iter=MAX_STEPS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it is told by what is returned
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported in the return value
         classifier.fit(scaler.transform(train), labels)
     found = classifier.predict(scaler.transform(dev))
     return float(np.mean(found == np.asarray(dev_labels))), bool(np.max(classifier.n_iter_) < MAX_STEPS)

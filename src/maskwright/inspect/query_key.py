@@ -1,7 +1,7 @@
-"""What the weights of attention are made of: the queries, keys and values of every head.
+"""Queries, keys and values of every attention head.
 
-The score of a query for a key is the sum over the elements of their product, divided by sqrt(head_dim), plus what
-relative positions add; a softmax over the keys makes the weights (Vaswani et al. 2017, equation 1).
+The score is the dot product of query and key divided by sqrt(head_dim), plus the relative position bias; the softmax
+over the keys gives the weights (Vaswani et al. 2017, equation 1).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..models.attending import angles_of
+from ..models.attention_rules import angles_of
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
 from ..models.transformer import Transformer
 from ..nn.rotary import rotate_query_key
-from ..text.inputs import Text
+from ..text.readers.inputs import Text
 from .attention import AttentionMap, attention_of
 from .capture import calls_of
 from .reading import Reading, read
@@ -28,11 +28,10 @@ from .reading import Reading, read
 
 @dataclass(frozen=True, eq=False)
 class QueryKey:
-    """What one kind of attention multiplies.
+    """Queries, keys and values of one kind of attention.
 
-    map: its weights; query: float32 [layers, heads, queries, head_dim], key, value: [layers, heads, keys, head_dim],
-    turned where positions are rotary; position: what relative positions add to a score, float32 [layers, heads,
-    queries, keys], None where they add nothing.
+    map: its weights; query: float32 [layers, heads, queries, head_dim]; key, value: [layers, heads, keys, head_dim],
+    after rotary position embeddings; position: relative position bias, float32 [layers, heads, queries, keys], or None.
     """
 
     map: AttentionMap
@@ -48,15 +47,14 @@ class QueryKey:
 
     @property
     def scores(self) -> np.ndarray:
-        """Before the softmax, and before later tokens are hidden: float32 [layers, heads, queries, keys]."""
+        """Scores before causal mask and softmax: float32 [layers, heads, queries, keys]."""
         products = np.einsum("lhqd,lhkd->lhqk", self.query, self.key) * np.float32(self.scale)
         return products if self.position is None else products + self.position
 
     def products(self, layer: int, head: int, token: int) -> np.ndarray:
-        """Element by element, one query times every key: float32 [keys, head_dim].
+        """Return the element-wise products of one query with every key: float32 [keys, head_dim].
 
-        layer, head: numbers from 1; token: index of the query. A row's sum times `scale` is the score, but for what
-        positions add.
+        layer, head: numbers from 1; token: query index. A row's sum times `scale` is the score without position bias.
         """
         place = self.map.layers.index(layer), self.map.heads.index(head)
         return self.query[place][token] * self.key[place]
@@ -71,36 +69,37 @@ def query_key(
     max_length: int | None = None,
     beams: int = 1,
 ) -> QueryKey:
-    """Queries, keys and values of every head for a text. kind: of an encoder-decoder which attention, None for cross.
+    """Return queries, keys and values of every head for a text.
 
-    Other arguments as `read` takes them. Raises ConfigError for a kind that the model does not have, and
-    InputError for one whose weights are not made of queries and keys.
+    kind: attention kind of an encoder-decoder, None for cross-attention; other arguments as in `read`. Raises
+    ConfigError for a kind that the model does not have, InputError for a model without queries and keys.
     """
     return query_key_of(read(model, text, target=target, max_length=max_length, beams=beams), kind)
 
 
 def query_key_of(reading: Reading, kind: str | None = None) -> QueryKey:
-    """The same for a text that was read."""
+    """Return queries, keys and values for a text that was read."""
     model = reading.model
     if not model.config.attends:
-        raise InputError("The weights of this model are not made of queries and keys: only those of a Transformer are.")
+        raise InputError("This model has no queries and keys: use a Transformer.")
     if isinstance(model, EncoderDecoder) and kind in (None, "cross"):
-        return _across(reading, model)
+        return _cross_attention(reading, model)
     stack: Transformer = model.decoder if isinstance(model, EncoderDecoder) and kind == "decoder" else model.encoder
     with calls_of(layer.attention.qkv for layer in stack.in_order) as calls:
         found = attention_of(reading).of(kind)
     batch = reading.target_batch() if kind == "decoder" else reading.batch()
     angles = angles_of(stack.config, batch.position_ids, model.compute_dtype)
-    turned = [
+    scaled = [layer.attention.scaled(output) for layer, (_, output) in zip(stack.in_order, calls, strict=True)]
+    rotated = [
         output if turn is None else rotate_query_key(output, len(found.heads), *turn)
-        for (_, output), turn in zip(calls, angles, strict=True)
+        for output, turn in zip(scaled, angles, strict=True)
     ]
-    query, key, value = _heads(turned, 3, len(found.heads))
+    query, key, value = _heads(rotated, 3, len(found.heads))
     return QueryKey(found, query, key, value, _position(stack, query, key))
 
 
-def _across(reading: Reading, model: EncoderDecoder) -> QueryKey:
-    """Of cross-attention: queries of the target, keys and values of the source."""
+def _cross_attention(reading: Reading, model: EncoderDecoder) -> QueryKey:
+    """Return target queries and source keys and values of cross-attention."""
     parts = [layer.cross for layer in model.decoder.depths]
     with calls_of(part.query for part in parts) as asked, calls_of(part.key_value for part in parts) as seen:
         found = attention_of(reading).of("cross")
@@ -110,14 +109,14 @@ def _across(reading: Reading, model: EncoderDecoder) -> QueryKey:
 
 
 def _heads(outputs: Sequence[Tensor], parts: int, num_heads: int) -> np.ndarray:
-    """Projections of each layer, [tokens, parts * hidden], as float32 [parts, layers, heads, tokens, head_dim]."""
+    """Reshape projections, [tokens, parts * hidden] per layer, to float32 [parts, layers, heads, tokens, head_dim]."""
     stacked = torch.stack(list(outputs)).float().cpu()  # [layers, tokens, parts * hidden]
     layers, tokens, _ = stacked.shape
     return stacked.view(layers, tokens, parts, num_heads, -1).permute(2, 0, 3, 1, 4).numpy()
 
 
 def _position(stack: Transformer, query: np.ndarray, key: np.ndarray) -> np.ndarray | None:
-    """What relative positions add in each layer. query, key: float32 [layers, heads, tokens, head_dim]."""
+    """Return the relative position bias of each layer. query, key: float32 [layers, heads, tokens, head_dim]."""
     relatives = stack.relatives
     if all(one is None for one in relatives):
         return None

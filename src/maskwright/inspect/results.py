@@ -1,4 +1,4 @@
-"""What a person asked of a text, answered: heads that were searched for, what moved, where one token's flow ends."""
+"""Results of inspect queries: head search, rollout and flow of a word, attention tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARROW = "->"
 
 
 def search(map: AttentionMap, asked: Sequence[str]) -> list[Found]:
-    """Heads for each of `asked`: a name of PATTERNS, or "it -> animal"; none for every pattern that fits the text.
+    """Search heads for each of `asked`: a name of PATTERNS, or "it -> animal"; empty for every applicable pattern.
 
     Raises ConfigError and InputError as `find_heads` and `find_word_heads` do.
     """
@@ -34,12 +34,12 @@ def search(map: AttentionMap, asked: Sequence[str]) -> list[Found]:
 
 
 def through(map: AttentionMap, word: str) -> dict[str, Any]:
-    """Where a word's vector at the top comes from, by rollout and by flow: {"token", "layer", "inputs": [...]}.
+    """Return attention rollout and flow of a word at the top layer: {"token", "layer", "inputs": [...]}.
 
-    Of a word of several pieces and places, the mean. Raises InputError for a word that is not in the text.
+    Averages over all tokens and occurrences of the word. Raises InputError for a word that is not in the text.
     """
     if map.kind == "cross":
-        raise InputError("Rollout and flow follow a token through its own text: take --kind encoder or decoder.")
+        raise InputError("Rollout and flow require self-attention: use --kind encoder or decoder.")
     own = sorted({index for place in map.queries.find(word) for index in place})
     shares = rollout(map)[-1][own].mean(axis=0)
     pipes = flow(map, own).mean(axis=0)
@@ -51,7 +51,7 @@ def through(map: AttentionMap, word: str) -> dict[str, Any]:
 
 
 def attention_rows(map: AttentionMap, layer: int, head: int) -> tuple[list[str], list[list[str]]]:
-    """A head as a table: its columns, and for each query its label, its weights to two digits, and their sum.
+    """Return a head as a table: columns, and for each query its label, weights to two digits, and their sum.
 
     layer, head: numbers from 1.
     """
@@ -64,7 +64,7 @@ def attention_rows(map: AttentionMap, layer: int, head: int) -> tuple[list[str],
 
 
 def names_apart(name: str, other: str) -> tuple[str, str]:
-    """Names of two models for people: the last parts of their paths that differ, and what stands behind them."""
+    """Return short distinct names of two models: the last path parts that differ."""
     first, second = Path(name).parts or (name,), Path(other).parts or (other,)
     for count in range(1, max(len(first), len(second)) + 1):
         if first[-count:] != second[-count:]:

@@ -1,4 +1,4 @@
-"""What a cell may have learnt to follow, a number for each character of a text (Karpathy et al. 2015, section 4.1)."""
+"""Character-level rules that units may track (Karpathy et al. 2015, section 4.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 
 
 def inside_quotes(text: str) -> np.ndarray:
-    """1 between quotation marks, 0 outside. A blank line ends a quotation that was not closed. float64 [characters]."""
+    """Return 1 between quotation marks, else 0; a blank line closes a quotation. float64 [characters]."""
     found, is_open = np.zeros(len(text)), False
     for place, character in enumerate(text):
         found[place] = is_open
@@ -27,7 +27,7 @@ def inside_quotes(text: str) -> np.ndarray:
 
 
 def place_in_line(text: str) -> np.ndarray:
-    """Characters since the line began. float64 [characters]."""
+    """Return the number of characters since the line start. float64 [characters]."""
     found, start = np.zeros(len(text)), 0
     for place, character in enumerate(text):
         found[place] = place - start
@@ -37,7 +37,7 @@ def place_in_line(text: str) -> np.ndarray:
 
 
 def depth_of_brackets(text: str) -> np.ndarray:
-    """Brackets that are open; one that closes nothing counts as none. float64 [characters]."""
+    """Return the number of open brackets; unmatched closing brackets are ignored. float64 [characters]."""
     found, depth = np.zeros(len(text)), 0
     for place, character in enumerate(text):
         depth = max(depth + (character in OPENING) - (character in CLOSING), 0)
@@ -46,19 +46,17 @@ def depth_of_brackets(text: str) -> np.ndarray:
 
 
 def inside_comment(text: str) -> np.ndarray:
-    """1 in a comment (#, //, /* */), 0 outside. float64 [characters]."""
+    """Return 1 in a comment (#, //, /* */), 0 outside. float64 [characters]."""
     return _inside(_COMMENT, text)
 
 
 def inside_condition(text: str) -> np.ndarray:
-    """1 from the word "if" to the end of its condition (a colon, a brace or the line's end), 0 elsewhere. float64
-    [characters].
-    """
+    """Return 1 from "if" to the end of its condition (colon, brace or line end), else 0. float64 [characters]."""
     return _inside(_CONDITION, text)
 
 
 def inside_capitals(text: str) -> np.ndarray:
-    """1 in a word of two or more letters, all of them capitals, 0 elsewhere. float64 [characters]."""
+    """Return 1 in a word of two or more letters, all of them capitals, 0 elsewhere. float64 [characters]."""
     found = np.zeros(len(text))
     for match in _WORD.finditer(text):
         if len(match[0]) > 1 and match[0].isupper():
@@ -67,7 +65,7 @@ def inside_capitals(text: str) -> np.ndarray:
 
 
 def inside_heading(text: str) -> np.ndarray:
-    """1 in a line that ends with a colon, such as the name of who speaks in a play, 0 elsewhere. float64
+    """Return 1 in a line that ends with a colon, such as the speaker in a play, else 0. float64
     [characters].
     """
     return _inside(_HEADING, text)
@@ -82,8 +80,8 @@ def _inside(pattern: re.Pattern[str], text: str) -> np.ndarray:
 
 RULES: dict[str, tuple[Callable[[str], np.ndarray], str]] = {
     "quotes": (inside_quotes, "inside quotation marks"),
-    "line": (place_in_line, "how far the line has come"),
-    "depth": (depth_of_brackets, "how many brackets are open"),
+    "line": (place_in_line, "the position in the line"),
+    "depth": (depth_of_brackets, "the number of open brackets"),
     "capitals": (inside_capitals, "inside a word in capitals"),
     "heading": (inside_heading, "inside a line that ends with a colon"),
     "comment": (inside_comment, "inside a comment"),

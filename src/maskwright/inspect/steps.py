@@ -1,6 +1,4 @@
-"""One attention layer step by step, with the real numbers of a text: what comes in, split into heads, attention, heads
-beside each other again, W_O (Vaswani et al. 2017, figure 2).
-"""
+"""One attention layer step by step: input, split into heads, attention, concatenation, W_O (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import numpy as np
 from ..core.config import check
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
-from ..text.inputs import Text
+from ..text.readers.inputs import Text
 from .capture import calls_of
 from .query_key import QueryKey, query_key_of
 from .reading import Reading, read
@@ -20,7 +18,7 @@ from .tokens import Tokens
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One of the five. name; formula; values: float32, its shape in `axes`, as "heads, tokens, head_dim"."""
+    """One of the five steps. values: float32, with the shape that `axes` names, such as "heads, tokens, head_dim"."""
 
     name: str
     formula: str
@@ -30,12 +28,11 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class LayerSteps:
-    """The way of a text through the self-attention of a layer.
+    """Tensors of the self-attention of one layer.
 
-    layer: its number from 1; tokens; inputs: float32 [tokens, hidden], what the products are given (behind the norm of
-    a pre-norm network); query, key, value: [heads, tokens, head_dim]; weights: [heads, tokens, tokens]; contexts:
-    [heads, tokens, head_dim]; joined: [tokens, hidden], the heads beside each other; output: [tokens, hidden],
-    behind W_O.
+    layer: number from 1; inputs: after the norm of a pre-norm model, float32 [tokens, hidden]; query, key, value:
+    [heads, tokens, head_dim]; weights: [heads, tokens, tokens]; contexts: [heads, tokens, head_dim]; joined:
+    concatenated heads, [tokens, hidden]; output: after W_O, [tokens, hidden].
     """
 
     layer: int
@@ -51,29 +48,29 @@ class LayerSteps:
 
     @property
     def five(self) -> list[Step]:
-        """The steps in order, as the lectures count them."""
+        """The five steps in order."""
         heads, _, size = self.query.shape
         return [
             Step("embed", "x", "tokens, hidden", self.inputs),
             Step("split into heads", f"q, k, v = x W: {heads} heads of {size}", "3, heads, tokens, head_dim",
                  np.stack([self.query, self.key, self.value])),
             Step("attention", f"softmax(q kᵀ / √{size}) v", "heads, tokens, head_dim", self.contexts),
-            Step("concat", f"{heads} x {size} numbers side by side", "tokens, hidden", self.joined),
+            Step("concat", f"{heads} x {size} concatenated", "tokens, hidden", self.joined),
             Step("W_O", "concat W_O + b", "tokens, hidden", self.output),
         ]  # fmt: skip
 
 
 def layer_steps(model: Model, text: Text, layer: int, *, max_length: int | None = None) -> LayerSteps:
-    """The steps of one layer of an encoder or a left-to-right model; of an encoder-decoder those of its encoder.
+    """Return the steps of one layer of an encoder or causal model, or of the encoder of an encoder-decoder.
 
-    layer: from 1. Raises ConfigError for one that is not there.
+    layer: from 1. Raises ConfigError for a layer out of range.
     """
     target = "" if isinstance(model, EncoderDecoder) else None
     return steps_of(read(model, text, target=target, max_length=max_length))[_checked(model, layer) - 1]
 
 
 def steps_of(reading: Reading) -> list[LayerSteps]:
-    """The steps of every layer for a text that was read, in one pass."""
+    """Return the steps of every layer for a text that was read."""
     stack = reading.model.encoder
     kind = "encoder" if reading.model.has_decoder else None
     with (
@@ -106,5 +103,5 @@ def _steps(found: QueryKey, index: int, inputs: np.ndarray, joined: np.ndarray, 
 
 def _checked(model: Model, layer: int) -> int:
     most = model.config.num_hidden_layers
-    check(1 <= layer <= most, f"There is no layer {layer} here: the network has layers 1 to {most}.")
+    check(1 <= layer <= most, f"There is no layer {layer}: the model has layers 1 to {most}.")
     return layer

@@ -1,4 +1,4 @@
-"""A text as a language model reads it: documents end to end, each with what begins and ends it."""
+"""Tokenizes documents as a language model is trained on them: concatenated, with start and end tokens."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..text.corpus import read_whole
-from ..text.tokenizer import Tokenizer
+from ..text.readers.corpus import read_whole
+from ..text.tokenizers.tokenizer import Tokenizer
 
 BETWEEN_DOCUMENTS = "\n\n"
 
 
 @dataclass(frozen=True)
 class ReadText:
-    """text: the documents, an empty line between them; ids: int64 [tokens], with what begins and ends each; ends: int64
-    [tokens], where in the text each ends, -1 for those that are no text.
+    """Tokenized documents.
+
+    text: the documents, separated by blank lines; ids: int64 [tokens], with start and end tokens; ends: end character
+    of each token, -1 for special tokens, int64 [tokens].
     """
 
     text: str
@@ -24,19 +26,19 @@ class ReadText:
     ends: np.ndarray
 
     def first(self, most: int) -> ReadText:
-        """The first `most` tokens of it, or all."""
+        """Return the first `most` tokens."""
         ends = self.ends[:most]
         last = int(ends.max(initial=-1))
         return ReadText(self.text[: max(last, 0)], self.ids[:most], ends)
 
 
 def documents_of(sources: str | Sequence[str], *, skip_bad_rows: bool = False) -> list[str]:
-    """The documents of a corpus, lines as they were. How many bad rows are left out is told."""
+    """Read the documents of a corpus; skipped rows are counted in a warning."""
     return ["\n".join(document.sentences) for document in read_whole(sources, skip_bad_rows=skip_bad_rows)]
 
 
 def tokens_of(documents: Iterable[str], tokenizer: Tokenizer) -> ReadText:
-    """Tokenise documents as a language model is trained on them."""
+    """Tokenize documents as a language model is trained on them."""
     texts, ids, ends, start = [], [], [], 0
     opening = list(tokenizer.opening_ids)
     closing = [] if tokenizer.eos_id is None else [tokenizer.eos_id]

@@ -1,4 +1,4 @@
-"""The tokens of a text that is looked at: ids, pieces as a person reads them, and where they stand in the text."""
+"""Tokens of an inspected text: IDs, readable labels and character offsets."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from ..core.errors import InputError
 from ..core.plural import plural
 from ..core.progress import warn
 from ..models.model import Model
-from ..text.encoding import Encoding
-from ..text.inputs import Text
-from ..text.tokenizer import Tokenizer
+from ..text.readers.inputs import Text
+from ..text.tokenizers.encoding import Encoding
+from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.words import find_word
 
-SPACE = "·"  # shown before a byte-level piece that begins a word
+SPACE = "·"  # shown before a byte-level token that starts a word
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of one side, in order; every list has one entry per token.
+    """Tokens of a text; every list has one entry per token.
 
-    text: the text they come from, the second one of a pair behind it, or None; ids; pieces: as the vocabulary has them;
-    labels: as a person reads them; offsets: start and end character in the text of their own (0, 0 for special tokens);
-    texts: 0 or 1, which text of a pair, None for special tokens; types: token types; words: index of the word in its
-    text, None for special tokens; writes: of a decoder, the label of the token that each one is followed by.
+    text, text_pair: the texts; pieces: vocabulary entries; labels: readable form; offsets: start and end character in
+    their text (0, 0 for special tokens); texts: 0 or 1, the text of a pair, None for special tokens; types: token type
+    IDs; words: word index, None for special tokens; writes: for a decoder, the label of the next token.
     """
 
     text: str
@@ -44,13 +43,13 @@ class Tokens:
 
     @property
     def is_special(self) -> tuple[bool, ...]:
-        """Whether a token belongs to no text: [CLS], [SEP], </s>."""
+        """Whether each token is special: [CLS], [SEP], </s>."""
         return tuple(number is None for number in self.texts)
 
     def find(self, word: str) -> list[list[int]]:
-        """The tokens of each place where `word` stands as a whole word, or of each special token of that name.
+        """Return the token indices of each occurrence of a whole word, or of a special token.
 
-        Letters as `text.words.find_word` minds them. Raises InputError where there is none.
+        Case as in `text.words.find_word`. Raises InputError if there is none.
         """
         named = [[index] for index, piece in enumerate(self.pieces) if piece == word and self.texts[index] is None]
         if named:
@@ -66,11 +65,11 @@ class Tokens:
                 found += [own] if own else []
         if not found:
             shown = " ".join(self.labels[:40]) + (" …" if len(self) > 40 else "")
-            raise InputError(f"'{word}' is no word of the text that was read: {shown}")
+            raise InputError(f"'{word}' is not in the text: {shown}")
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """{"text", "tokens": [{"id", "token", "label", "start", "end", ...}]}."""
+        """Return {"text", "tokens": [{"id", "token", "label", "start", "end", ...}]}."""
         rows = zip(self.ids, self.pieces, self.labels, self.offsets, self.texts, strict=True)
         tokens: list[dict[str, Any]] = [
             {"id": id, "token": piece, "label": label, "start": start, "end": end, "text": number}
@@ -83,41 +82,40 @@ class Tokens:
 
 
 def tokens_of(model: Model, tokenizer: Tokenizer, text: Text, max_length: int | None = None) -> Tokens:
-    """The tokens of a text or a pair as the model reads them, cut to `max_length` (None: what the model takes).
+    """Tokenize a text or pair, truncated to `max_length` (None: the model's maximum) with a warning.
 
-    What is cut is told. Raises InputError for a text without tokens.
+    Raises InputError for a text without tokens.
     """
     most = min(max_length or model.config.max_position_embeddings, model.config.max_position_embeddings)
     encoding = tokenizer.encode_batch([text], most)[0]
     if encoding.num_truncated:
-        warn(f"The text is cut to {most} tokens ({plural(encoding.num_truncated, 'token')} left out).")
+        warn(f"The text is truncated to {most} tokens ({plural(encoding.num_truncated, 'token')} removed).")
     if not len(encoding):
-        raise InputError("The text has no token to look at.")
+        raise InputError("The text has no tokens: pass some text.")
     return _framed(encoding, tokenizer, text)
 
 
 def source_tokens(tokenizer: Tokenizer, text: str, end: int, most: int) -> Tokens:
-    """The tokens of one side of a translation, closed by the token `end`, cut to `most`."""
+    """Tokenize one side of a translation, with the end token, truncated to `most`."""
     found = _framed(tokenizer.encode_batch([text])[0], tokenizer, text)
     closed = found if found.ids[-1:] == (end,) else _with_special(found, tokenizer, end, at_end=True)
     if len(closed) <= most:
         return closed
-    warn(f"The text is cut to {most} tokens ({plural(len(closed) - most, 'token')} left out).")
+    warn(f"The text is truncated to {most} tokens ({plural(len(closed) - most, 'token')} removed).")
     return _with_special(_first(closed, most - 1), tokenizer, end, at_end=True)
 
 
 def target_tokens(tokenizer: Tokenizer, side: Tokens, start: int) -> Tokens:
-    """What a decoder is given, and what it writes at each place, of a target that `source_tokens` made."""
+    """Shift a target from `source_tokens` to decoder inputs and outputs."""
     own = _first(side, len(side), 1) if len(side) > 1 and side.ids[0] == start else side
     given = _with_special(_first(own, len(own) - 1), tokenizer, start, at_end=False)
     return replace(given, writes=own.labels)
 
 
 def written_tokens(tokenizer: Tokenizer, ids: Sequence[int], start: int, end: int, is_ended: bool) -> Tokens:
-    """The same for what a decoder wrote by itself: ids without the start token and the one that ended it.
+    """Return decoder inputs and outputs of a generated text, given IDs without start and end token.
 
-    The pieces know their words and places only through the text, so a text whose pieces come back as other ones has
-    no places.
+    If tokenizing the decoded text returns other tokens, offsets are unavailable.
     """
     text = tokenizer.decode(ids).strip()
     again = _framed(tokenizer.encode_batch([text])[0], tokenizer, text)
@@ -157,7 +155,7 @@ def _framed(encoding: Encoding, tokenizer: Tokenizer, text: Text) -> Tokens:
 
 
 def _label(tokenizer: Tokenizer, piece: str, stretch: str) -> str:
-    """A byte-level piece by its stretch of the text, since its own letters are bytes; any other as it is."""
+    """Return a readable label: for a byte-level token its characters of the text, else the token."""
     if tokenizer.kind != "byte-bpe":
         return piece
     return (SPACE if piece.startswith("Ġ") else "") + (stretch.strip() or "␣")
@@ -168,7 +166,7 @@ def _first(tokens: Tokens, end: int, start: int = 0) -> Tokens:
 
 
 def _chosen(tokens: Tokens, kept: Sequence[int]) -> Tokens:
-    """The tokens `kept`, in that order."""
+    """Return the tokens `kept`, in that order."""
 
     def of(values: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(values[index] for index in kept)

@@ -2,9 +2,9 @@
 toolkit itself runs, and compared with what the slide says.
 
     lesson.py     what a lesson is, and what running it gives       topics/    the lessons
-    sheet.py      where a lesson notes its numbers and pictures     source.py  the code that a lesson shows
-    catalogue.py  all lessons by name                               page.py    results as one self-contained page
-    running.py    one lesson, or all
+    recorder.py      where a lesson notes its numbers and pictures     source.py  the code that a lesson shows
+    catalog.py    all lessons by name                             page.py    results as one self-contained page
+    running.py    one lesson, or all                              own.py     lessons on your own matrix or text
 
 Nothing heavy is imported before a lesson runs.
 """

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..train.report import Block
-    from .sheet import Sheet
+    from ..report import Block
+    from .own import OwnInput
+    from .recorder import Check, LessonRecorder
 
 APPLICATIONS = "BERT and Applications in NLP"
 FRONTIERS = "Frontiers in NLP II: pre-trained model BERT"
@@ -29,9 +30,10 @@ class Lesson:
     """One demonstration of the lectures.
 
     name: for the command line; part: the heading under which it stands; lecture: one of LECTURES, the first that shows
-    it; topic: of the slide; title: what is learnt; about: a few sentences; functions: "module:name" below `maskwright.`
-    of what computes the numbers (shown as code, and broken by a test that wants to see the lesson fail); question: for
-    the reader, which an experiment answers; run: notes numbers, pictures and the answer on a sheet.
+    it; topic: of the slide; title: what is learned; about: a few sentences; functions: the functions that compute the
+    numbers, "module:name" below `maskwright.` (shown as code, and broken by a test that expects the lesson to fail);
+    question: for the reader, answered by an experiment; run: records numbers, pictures and the answer;
+    accepts: which inputs of your own it takes, "matrix" or "text"; run_own: runs on them.
     """
 
     name: str
@@ -42,20 +44,9 @@ class Lesson:
     about: str
     functions: tuple[str, ...]
     question: str
-    run: Callable[[Sheet], None] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One number, or one law. what: which; slide: as the lecture has it; computed: as we find it; ok: whether that is
-    what it must be; note: where the slide is off, why, and what is right ("" where they agree).
-    """
-
-    what: str
-    slide: str
-    computed: str
-    ok: bool
-    note: str = ""
+    run: Callable[[LessonRecorder], None] = field(repr=False)
+    accepts: tuple[str, ...] = ()
+    run_own: Callable[[LessonRecorder, OwnInput], None] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,8 @@ class Code:
 @dataclass(frozen=True)
 class Result:
     """A lesson that was run. pictures: blocks of a report, made of its numbers; answer: to the question, in words, with
-    answer_pictures; error: what stopped it, None where nothing did; seconds: it took.
+    answer_pictures; error: what stopped it, None where nothing did; seconds: it took; is_own: whether it ran on your
+    own input instead of the slide's example.
     """
 
     lesson: Lesson
@@ -80,6 +72,7 @@ class Result:
     code: tuple[Code, ...]
     seconds: float
     error: str | None = None
+    is_own: bool = False
 
     @property
     def ok(self) -> bool:
@@ -96,6 +89,7 @@ class Result:
             "title": lesson.title,
             "about": lesson.about,
             "ok": self.ok,
+            "is_own": self.is_own,
             "error": self.error,
             "checks": [vars(check) for check in self.checks],
             "question": lesson.question,

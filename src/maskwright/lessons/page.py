@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.plural import plural
-from ..train.report import (
-    Block,
-    Figure,
-    Folded,
-    Health,
-    KeyFigures,
-    Paragraph,
-    Report,
-    Section,
-    SourceCode,
-    Table,
-)
+from ..report import Block, Collapsible, Figure, Health, KeyFigures, Paragraph, Report, Section, SourceCode, Table
 from .lesson import Result
 
 
@@ -65,14 +54,14 @@ def _inside(result: Result) -> list[Block]:
     rows: list[Sequence[str]] = [
         (check.what, check.slide, check.computed, _verdict(check.ok), check.note) for check in result.checks
     ]
-    columns = ["", "the slide", "computed", "", "where they differ"]
+    columns = ["", "expected" if result.is_own else "the slide", "computed", "", "where they differ"]
     if not any(check.note for check in result.checks):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     blocks: list[Block] = [*result.pictures, Table(columns, rows, note=note, right=())]
     if result.error is not None:
         blocks.append(Paragraph(f"It stopped: {result.error}"))
     answer = [Paragraph(result.answer), *result.answer_pictures] if result.answer else []
-    blocks.append(Folded(lesson.question, "The answer, by experiment", answer))
+    blocks.append(Collapsible(lesson.question, "The answer, by experiment", answer))
     return [*blocks, SourceCode([(code.name, code.text) for code in result.code], title="The code that computes it")]
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..models.encoder_decoder import EncoderDecoder
     from ..models.model import Model
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 SPREAD = 0.25  # of first weights: wide enough for attention that differs from token to token
 
 
 def word_tokenizer(*texts: str, lowercase: bool = True) -> Tokenizer:
     """A tokenizer that knows exactly the words of these texts."""
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
     return Tokenizer.train_from_iterator(texts, "word", 10_000, lowercase=lowercase)
 
@@ -27,8 +27,8 @@ def small_network(
 
     labels: of a classifier; changes: fields of ModelConfig.
     """
+    from ..models.build import build
     from ..models.config import ModelConfig
-    from ..models.model import build
 
     sizes: dict[str, Any] = {
         "hidden_size": 32,

@@ -1,1 +1,1 @@
-"""Floor 2: the encoder stack, its heads, its sizes by name. Tensors and config in, tensors out; no files."""
+"""Models: the encoder and decoder stacks, their heads, and presets. Tensors and config in, tensors out; no files."""

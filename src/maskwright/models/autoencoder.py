@@ -1,7 +1,7 @@
-"""An autoencoder over the vectors of whole texts: what it cannot give back is unlike what it has learnt.
+"""Autoencoder over text embeddings: a high reconstruction error marks an anomaly.
 
-Hinton and Salakhutdinov 2006: a network that must pass its input through a narrow layer learns what its inputs have in
-common. Trained on one class alone, its squared error is the score of being of another.
+A network with a narrow bottleneck learns what its inputs have in common (Hinton and Salakhutdinov 2006). Trained on one
+class only, its squared error is an anomaly score.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from ..nn.linear import Linear
 from .config import ModelConfig
 
-NARROWING = 4  # the narrow layer has a quarter of the width
+NARROWING = 4  # the bottleneck has a quarter of the hidden size
 
 
 class AutoencoderHead(nn.Module):
-    """hidden -> hidden / 4 -> hidden, on the mean of a text's token vectors, each number scaled to spread 1.
+    """hidden -> hidden / 4 -> hidden, on the mean of the token vectors, each dimension scaled to standard deviation 1.
 
-    center, log_scale: [hidden], mean and logarithm of the deviation of the vectors that it learns from; they are set
-    once (`fit_scale`) and do not train. Its logits are its errors.
+    center, log_scale: [hidden], mean and log standard deviation of the training embeddings; set once by `fit_scale` and
+    not trained. The logits are the reconstruction errors.
     """
 
     needs_pooler = False
@@ -36,18 +36,18 @@ class AutoencoderHead(nn.Module):
         self.up = Linear(max(size // NARROWING, 1), size)
 
     def fit_scale(self, vectors: Tensor) -> None:
-        """Take center and scale from vectors to learn from, float [sequences, hidden]."""
+        """Sets center and scale from training embeddings, float [sequences, hidden]."""
         deviation = vectors.std(dim=0, correction=0)
-        # A number that never changes says nothing: it is not blown up.
+        # A constant dimension has no information: do not amplify it.
         deviation = torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
         with torch.no_grad():
             self.center.copy_(vectors.mean(dim=0))
             self.log_scale.copy_(deviation.log())
 
     def reconstruct(self, scaled: Tensor) -> Tensor:
-        """What passes through the narrow layer. scaled: float [sequences, hidden]. Returns the same shape."""
-        given_back: Tensor = self.up(F.gelu(self.down(scaled)))
-        return given_back
+        """Encodes and decodes scaled embeddings. scaled: float [sequences, hidden]. Returns the same shape."""
+        reconstructed: Tensor = self.up(F.gelu(self.down(scaled)))
+        return reconstructed
 
     def forward(self, vectors: Tensor) -> Tensor:
         """vectors: float [sequences, hidden]. Returns the mean squared error of each, float [sequences, 1]."""

@@ -1,6 +1,6 @@
-"""The sizes and switches of one encoder. A configuration that exists is valid.
+"""Model configuration. Every instance is valid.
 
-Every family of published checkpoints is one setting of these switches; docs/architecture.md has the table.
+Each family of published checkpoints is a combination of these settings; see the table in docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core import registry
 from ..core.config import check
+from .config_recurrent import check_attention_score, check_recurrent
 from .config_tables import (
     ACTIVATION_FIELDS,
     CHOICES,
@@ -20,78 +21,84 @@ from .config_tables import (
     NEEDED_DROPOUTS,
     NUM_BUCKETS,
     OPTIONAL_SIZES,
-    RECURRENT_CELLS,
     SWITCHES,
 )
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """An encoder in the names of the field; the defaults are BERT-Base (Devlin et al. 2018, section 3).
+    """Configuration of a model; the defaults are BERT-Base (Devlin et al. 2018, section 3).
 
-    family: whose file format and names a saved folder has; it changes no number.
+    family: file format and parameter names of a saved folder; does not affect computation.
 
-    Input. embedding_size: width of the tables, projected to hidden_size (ALBERT, ELECTRA); None means
-    hidden_size, without a projection. max_position_embeddings: tokens that a sequence may have. positions:
-    "absolute" counts from row 0 of a learned table, "offset" from the row after pad_token_id (RoBERTa); "sinusoidal"
-    is the fixed table of Vaswani et al., "sinusoidal_halves" the same with all sines before all cosines; "rotary" turns
-    queries and keys by angles of base rotary_theta; "relative_key", "relative_key_value", "relative_key_query" learn
-    vectors of distances up to relative_distance in each layer (nn/relative.py); "none" knows no order but what
-    attention's rule tells. scale_embeddings: whether word vectors are multiplied by the square root of their width.
-    embedding_norm: whether their sum is normed (GPT-2: no). embedding_dropout: after or before the norm.
-    type_vocab_size: segments that the network tells apart; with 0 or 1 token types are ignored. pad_token_id: the
-    row of the word table that gets no gradient from look-ups (but in GPT-2, where it has one), or None.
+    Input.
+        embedding_size: size of the embedding table, projected to hidden_size (ALBERT, ELECTRA); None for hidden_size.
+        max_position_embeddings: maximum sequence length in tokens.
+        positions: "absolute": learned table from row 0; "offset": from the row after pad_token_id (RoBERTa);
+            "sinusoidal": fixed table; "sinusoidal_halves": the same, all sines first; "rotary": rotary_theta is the
+            base; "relative_key", "relative_key_value", "relative_key_query": learned vectors of distances up to
+            relative_distance in each layer (nn/relative.py); "none": only the attention pattern depends on order.
+        scale_embeddings: multiply token embeddings by the square root of their size.
+        embedding_norm: layer norm on the sum (GPT-2: no). embedding_dropout: "after" or "before" the norm.
+        type_vocab_size: number of segments; with 0 or 1, token types are ignored.
+        pad_token_id: row of the embedding table without gradient from look-ups (except in GPT-2), or None.
 
-    Layers. num_hidden_layers: 0 for a network that is its word table, as static vectors are. num_hidden_groups:
-    sets of layer weights, each used by layers / groups neighbouring layers (ALBERT);
-    None gives every layer its own. relative_buckets: a learned score for each bucket of distances and each head,
-    added in every layer (MPNet): rows of that table, 0 for none. attention: who sees whom. "full": all see all;
-    "causal": each sees itself and those before it, and heads on whole sequences judge the last token; "window": tokens
-    at most window_size / 2 away; "global": the first and the last of the blocks of block_size see all and are seen by
-    all; "big_bird": those, a window of three blocks, and random_blocks further ones that attention_seed draws;
-    "big_bird_published": as transformers runs it, its full attention for short rows included.
-    full_attention_every: n lets layers 0, n, 2n, ... attend fully; 0 none. rotary_local_theta: the base of the other
-    layers, None for the same. norm: "post" after each addition, "pre" before each part and once at the end;
-    first_norm: whether a pre-norm network has one before the first attention. gated: the feed-forward network
-    multiplies its activation by a second projection. linear_bias, norm_bias: biases of the layers, of all norms.
-    residual_dropout: which outputs are dropped before they are added; "inner" drops attention's by
-    attention_dropout. ffn_dropout: inside the feed-forward network. shrink_residuals: the first weights of all that is
-    added to hidden states are smaller by the square root of how many such sums there are (Radford et al. 2019, section
-    2.3).
+    Layers.
+        num_hidden_layers: 0 for embeddings only (static embeddings).
+        num_hidden_groups: groups that share weights among layers / groups neighboring layers (ALBERT); None for none.
+        layers_per_group: different layers in a group, run in sequence; num_hidden_layers counts them all.
+        relative_buckets: rows of the table of distance biases per head, used in every layer (MPNet); 0 for none.
+        attention: "full"; "causal", where sequence heads use the last token; "window": tokens at most window_size / 2
+            away; "global": the first and last block of block_size attend to all and are attended to by all;
+            "big_bird": those, a window of three blocks, and random_blocks per query block, sampled by attention_seed;
+            "big_bird_published": as in transformers, including full attention for short rows.
+        full_attention_every: n for full attention in layers 0, n, 2n, ...; 0 for none.
+        rotary_local_theta: rotary base of the other layers, None for rotary_theta.
+        norm: "post" after each addition, "pre" before each sublayer and once at the end.
+        first_norm: whether a pre-norm network has a norm before the first attention.
+        gated: gated feed-forward network. linear_bias, norm_bias: biases of linear layers and of norms.
+        qkv_bias: whether, with linear_bias, the q, k, v projections have a bias (optional in BigBird).
+        scale_attention: divide scores by sqrt(head_dim); scale_attention_by_layer: also by the layer number, from 1;
+        upcast_attention: compute attention in float32 for half precision (GPT-2).
+        residual_dropout: which sublayer outputs have dropout; "inner": attention only, by attention_dropout.
+        ffn_dropout: inside the feed-forward network.
+        shrink_residuals: scale initial weights of residual projections by 1 / sqrt(number of residual additions)
+            (Radford et al. 2019, section 2.3).
 
-    Heads. tie_word_embeddings: the masked-language-model head multiplies with the word table itself. mlm_act: its
-    activation, None for hidden_act. pooler: whether the bare encoder has one; idle_pooler: heads that do not need it
-    (but spans) keep it all the same. classifier_act: None judges the pooled vector; a name gives the sequence head a
-    dense layer of its own on the first token, with that activation and, if classifier_input_dropout, dropout before it.
-    choice_act: the same for multiple choice. head_dense: heads on tokens and texts begin with dense, classifier_act and
-    norm (ModernBERT). head_bias: of those dense layers and that of the masked-language-model head. pooling: what a head
-    without a pooler judges, the first token or the mean. bare_heads: heads that guess words are the decoder alone,
-    without dense layer, norm and bias; those on whole texts one linear layer without bias, and there is no pooler
-    (GPT-2). classifier_dropout, choice_dropout: before the last layer;
-    None means hidden_dropout, and for choices the classifier's. tagging_dropout: whose dropout a token head has.
-    span_dropout: before the span head; span_ffn: that head has a feed-forward network of its own;
-    question_sep_token_id: it rules out the tokens up to the first of these, the question, and takes them for segment
-    0, all others for segment 1, where no token types are given (BigBird). pair_objective: what the
-    second pre-training head judges: "nsp" (does B follow?) or "sop" (are A and B in order?).
+    Heads.
+        tie_word_embeddings: the masked-LM head shares the embedding table. mlm_act: its activation; None: hidden_act.
+        pooler: whether the bare encoder has one; idle_pooler: keep it with heads that do not use it (except spans).
+        classifier_act: None to classify the pooled vector; otherwise the activation of a dense layer on the first
+            token, with dropout before it if classifier_input_dropout. choice_act: the same for multiple choice.
+        head_dense: token and sequence heads begin with dense, classifier_act and norm (ModernBERT).
+        head_bias: bias of those dense layers and that of the masked-LM head.
+        pooling: without a pooler, "first" token or "mean". bare_heads: LM heads are only the decoder; sequence heads
+            one linear layer without bias; no pooler (GPT-2).
+        classifier_dropout, choice_dropout: before the last layer; None for hidden_dropout (choice: the classifier's).
+        tagging_dropout: dropout rate of token heads. span_dropout: before the span head; span_ffn: it has its own
+            feed-forward network. question_sep_token_id: excludes the tokens up to the first of these (the question)
+            from answers; without token types they are segment 0, all others segment 1 (BigBird).
+        pair_objective: second pre-training head: "nsp" (next sentence) or "sop" (sentence order).
 
-    Decoder. num_decoder_layers: layers that write a second text, of the same sizes as the others, each attending to its
-    own text from the left and to the first one; 0 for a network without. decoder_vocab_size: of a vocabulary of its
-    own; None for one vocabulary, whose table both sides share. decoder_start_token_id: what stands before a text that
-    is written; eos_token_id: what ends it.
+    Decoder.
+        num_decoder_layers: layers with causal self-attention and cross-attention; 0 for no decoder.
+        decoder_vocab_size: size of a separate target vocabulary; None for a shared vocabulary and table.
+        decoder_start_token_id, eos_token_id: first and last token of a target.
 
-    Recurrent networks (models/recurrent.py). recurrent: their cell, "rnn", "gru" or "lstm"; None for a Transformer.
-    Attention "causal" reads from the left, "full" from both ends, each with half of hidden_size; separate_directions:
-    two stacks read from the two ends and never meet (ELMo); recurrent_residual: each layer adds to what it reads.
-    With num_decoder_layers a second one writes (models/recurrent_writer.py): attention_score: how it looks at what was
-    read, "none", "dot", "bilinear", "mlp" or "additive" (nn/alignment.py); input_feeding: its cells read the context.
-    character_width: tokens are characters, and filters over 1 to so many neighbours make one vector of each word, which
-    is what the layers read (nn/characters.py); 0 for none. space_token_id: between words; above it are characters.
+    Recurrent networks (models/recurrent.py).
+        recurrent: cell, "rnn", "gru" or "lstm"; None for a Transformer. Attention "causal" means unidirectional, "full"
+            bidirectional with half of hidden_size per direction.
+        separate_directions: separate forward and backward stacks (ELMo). recurrent_residual: residual connections.
+        attention_score: of the decoder (nn/alignment.py): "none", "dot", "bilinear", "mlp" or "additive".
+        input_feeding: the decoder's cells also get the attention context.
+        character_width: word embeddings from characters, with filters over 1 to character_width of them
+            (nn/characters.py); 0 for none. space_token_id: separates words; higher ids are characters.
 
-    Between the encoder and a task's head (models/top.py). mix_layers: the head reads a learned mix of all layers, not
-    the last; top_layers: so many LSTMs from both ends stand between them; top_embedding_size: and read, beside what the
-    encoder gives, vectors of the tokens that are learnt with the task; 0 for none.
+    Between encoder and task head (models/layer_mix_head.py).
+        mix_layers: a learned mix of all layers instead of the last. top_layers: number of BiLSTM layers.
+        top_embedding_size: size of additional token embeddings, trained with the task; 0 for none.
 
-    Raises ConfigError when a value is out of range.
+    Raises ConfigError if a value is out of range.
     """
 
     family: str = "bert"
@@ -100,6 +107,7 @@ class ModelConfig:
     embedding_size: int | None = None
     num_hidden_layers: int = 12
     num_hidden_groups: int | None = None
+    layers_per_group: int = 1
     num_attention_heads: int = 12
     intermediate_size: int = 3_072
     hidden_act: str = "gelu"
@@ -127,6 +135,10 @@ class ModelConfig:
     shrink_residuals: bool = False
     norm_bias: bool = True
     linear_bias: bool = True
+    qkv_bias: bool = True
+    scale_attention: bool = True
+    scale_attention_by_layer: bool = False
+    upcast_attention: bool = False
     gated: bool = False
     type_vocab_size: int = 2
     layer_norm_eps: float = 1e-12
@@ -171,7 +183,7 @@ class ModelConfig:
             value = getattr(self, name)
             check(
                 value is None or (_is_number(value) and 0 <= value < 1),
-                f"{name} is {value!r}; it must be from 0 to below 1.",
+                f"{name} is {value!r}; it must be at least 0 and below 1.",
             )
         for name in NEEDED_DROPOUTS:
             check(getattr(self, name) is not None, f"{name} is None; it must be a number.")
@@ -181,39 +193,55 @@ class ModelConfig:
         pad = self.pad_token_id
         check(
             pad is None or (_is_count(pad) and 0 <= pad < self.vocab_size),
-            f"pad_token_id is {pad!r}; it must lie inside the vocabulary of {self.vocab_size:,}, or be None.",
+            f"pad_token_id is {pad!r}; it must be in the vocabulary of {self.vocab_size:,}, or None.",
         )
         self._check_names()
         self._check_positions()
         self._check_decoder()
-        self._check_recurrent()
-        self._check_looking()
+        check_recurrent(self)
+        check_attention_score(self)
 
     def _check_sizes(self) -> None:
         for name, limit in LIMITS.items():
             value, lowest = getattr(self, name), LOWEST.get(name, 1)
             check(
                 (value is None and name in OPTIONAL_SIZES) or (_is_count(value) and lowest <= value <= limit),
-                f"{name} is {value!r}; it must be a whole number, {lowest} to {limit:,}.",
+                f"{name} is {value!r}; it must be an integer from {lowest} to {limit:,}.",
             )
         check(
             self.hidden_size % self.num_attention_heads == 0,
-            f"hidden_size {self.hidden_size} is no multiple of its {self.num_attention_heads} heads: "
+            f"hidden_size {self.hidden_size} is not a multiple of its {self.num_attention_heads} heads: "
             "change num_attention_heads or hidden_size.",
         )
         check(
             self.relative_buckets == 0 or self.relative_buckets >= NUM_BUCKETS,
-            f"relative_buckets is {self.relative_buckets}; distances fall into {NUM_BUCKETS} buckets: "
-            "give 0 for none, or at least that many.",
+            f"relative_buckets is {self.relative_buckets}; distances use {NUM_BUCKETS} buckets: "
+            "set 0 for none, or at least that many.",
         )
-        groups = self.num_hidden_groups
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        groups, inner, layers = self.num_hidden_groups, self.layers_per_group, self.num_hidden_layers
         check(
-            groups is None or groups <= self.num_hidden_layers,
-            f"num_hidden_groups is {groups}, more than the {self.num_hidden_layers} layers: lower it.",
+            groups is None or groups <= layers,
+            f"num_hidden_groups is {groups}, more than the {layers} layers: decrease it.",
+        )
+        check(
+            inner == 1 or groups is not None,
+            f"layers_per_group is {inner}, but the layers have no groups: set num_hidden_groups.",
+        )
+        check(
+            inner == 1 or (layers % inner == 0 and (groups or 0) * inner <= layers),
+            f"{layers} layers cannot be divided into groups of layers_per_group {inner} with at least one for each of "
+            f"the {groups} num_hidden_groups: change one of the three.",
+        )
+        check(
+            groups is None or not self.scale_attention_by_layer,
+            "scale_attention_by_layer does not work with num_hidden_groups, where layers share weights: set only one.",
         )
 
     def _check_names(self) -> None:
-        if self.family not in registry.TABLE["family"]:  # only then ask the entry points, which is slow
+        if self.family not in registry.TABLE["family"]:  # entry points are slow, so only if needed
             registry.resolve("family", str(self.family))
         for name in SWITCHES:
             value = getattr(self, name)
@@ -226,19 +254,19 @@ class ModelConfig:
         sep = self.question_sep_token_id
         check(
             sep is None or (_is_count(sep) and sep >= 0),
-            f"question_sep_token_id is {sep!r}; it must be a token's id, or None.",
+            f"question_sep_token_id is {sep!r}; it must be a token id, or None.",
         )
         check(not self.head_dense or self.classifier_act is not None, "head_dense needs an activation: classifier_act.")
         has_layers = self.classifier_act or self.choice_act or self.pooler or self.idle_pooler
         check(
             not (self.bare_heads and has_layers),
-            "bare_heads are one linear layer: pooler, idle_pooler must be false, classifier_act and choice_act null.",
+            "bare_heads are one linear layer: set pooler and idle_pooler false, classifier_act and choice_act null.",
         )
 
     def _check_positions(self) -> None:
         check(
             self.positions != "offset" or self.pad_token_id is not None,
-            "positions 'offset' count from the padding token's row: give pad_token_id.",
+            "positions 'offset' start after the padding token's row: set pad_token_id.",
         )
         for name in ("rotary_theta", "rotary_local_theta"):
             value = getattr(self, name)
@@ -248,26 +276,25 @@ class ModelConfig:
             )
         check(
             self.positions != "rotary" or self.head_dim % 2 == 0,
-            f"Heads of width {self.head_dim} cannot have rotary positions, which turn pairs: "
-            "change num_attention_heads.",
+            f"Rotary positions need an even head dimension, not {self.head_dim}: change num_attention_heads.",
         )
         check(
             not self.positions.startswith("sinusoidal")
             or self.max_position_embeddings * self.table_size <= LARGEST_FIXED_TABLE,
-            f"Sinusoidal positions of {self.max_position_embeddings:,} tokens and width {self.table_size:,} are a "
-            f"table of more than {LARGEST_FIXED_TABLE:,} numbers: lower max_position_embeddings.",
+            f"Sinusoidal positions of {self.max_position_embeddings:,} tokens and size {self.table_size:,} need a "
+            f"table of more than {LARGEST_FIXED_TABLE:,} numbers: decrease max_position_embeddings.",
         )
         check(
             not (self.relative_buckets and self.positions.startswith("relative")),
-            f"positions '{self.positions}' and relative_buckets are two kinds of distances: take one.",
+            f"positions '{self.positions}' and relative_buckets are two kinds of relative positions: use only one.",
         )
         check(
             self.attention != "causal" or not self.full_attention_every,
-            "full_attention_every lets tokens see later ones, which causal attention is there to prevent: set it to 0.",
+            "full_attention_every does not work with causal attention, which masks later tokens: set it to 0.",
         )
         check(
             _is_count(self.attention_seed) and abs(self.attention_seed) < 2**63,
-            f"attention_seed is {self.attention_seed!r}; it must be a whole number.",
+            f"attention_seed is {self.attention_seed!r}; it must be an integer.",
         )
 
     def _check_decoder(self) -> None:
@@ -275,7 +302,7 @@ class ModelConfig:
             value = getattr(self, name)
             check(
                 value is None or (_is_count(value) and 0 <= value < self.target_vocab_size),
-                f"{name} is {value!r}; it must lie inside the vocabulary of {self.target_vocab_size:,}, or be None.",
+                f"{name} is {value!r}; it must be in the vocabulary of {self.target_vocab_size:,}, or None.",
             )
         if not self.num_decoder_layers:
             check(self.decoder_vocab_size is None, "decoder_vocab_size needs a decoder: set num_decoder_layers.")
@@ -284,103 +311,68 @@ class ModelConfig:
             ("attention 'causal'", self.attention == "causal" and self.recurrent is None),
             ("embedding_size", self.embedding_size is not None),
             ("relative_buckets", self.relative_buckets > 0),
+            ("layers_per_group", self.layers_per_group > 1),
+            ("scale_attention_by_layer", self.scale_attention_by_layer),
+            ("scale_attention false", not self.scale_attention),
+            ("qkv_bias false", not self.qkv_bias),
         ):
-            check(not is_there, f"An encoder-decoder (num_decoder_layers) does not go with {name}.")
-
-    def _check_recurrent(self) -> None:
-        check(
-            not self.top_layers or self.hidden_size % 2 == 0,
-            f"top_layers read from both ends, each with half of hidden_size {self.hidden_size}: make it even.",
-        )
-        is_read = self.top_layers > 0 or not self.top_embedding_size
-        check(is_read, "top_embedding_size is read by top_layers: set them too.")
-        check(
-            not (self.has_top and self.num_decoder_layers),
-            "mix_layers and top_layers stand before heads on one text: an encoder-decoder has none.",
-        )
-        if self.recurrent is None:
-            check(
-                not (self.separate_directions or self.recurrent_residual or self.character_width),
-                "separate_directions, recurrent_residual and character_width are of recurrent networks: take a preset "
-                "such as elmo-small, or set recurrent.",
-            )
-            return
-        known = ", ".join(RECURRENT_CELLS)
-        check(self.recurrent in RECURRENT_CELLS, f"recurrent is {self.recurrent!r}; it must be one of {known}.")
-        check(
-            (self.attention == "causal" and not self.separate_directions)
-            or (self.attention == "full" and self.hidden_size % 2 == 0),
-            "A recurrent network reads from the left (attention 'causal'), or from both ends, apart or not (attention "
-            f"'full' and an even hidden_size), not '{self.attention}' with hidden_size {self.hidden_size}.",
-        )
-        check(self.num_hidden_layers > 0, "A recurrent network has at least one layer: raise num_hidden_layers.")
-        heads_need_pooler = not self.bare_heads and not (self.classifier_act and self.choice_act)
-        for name, is_there in (
-            (f"positions '{self.positions}'", self.positions != "none"),
-            ("relative_buckets", self.relative_buckets > 0),
-            ("num_hidden_groups", self.num_hidden_groups is not None),
-            ("character_width and num_decoder_layers", self.character_width > 0 and self.num_decoder_layers > 0),
-            ("a pooler, which heads without classifier_act, choice_act or bare_heads need", heads_need_pooler),
-            ("a pooler", self.pooler or self.idle_pooler),
-            ("a character_width above its hidden_size", self.character_width > self.hidden_size),
-        ):
-            check(not is_there, f"A recurrent network does not go with {name}.")
-
-    def _check_looking(self) -> None:
-        """How a recurrent decoder looks at what was read."""
-        looks = self.attention_score != "none"
-        check(
-            not (looks or self.input_feeding) or (self.recurrent is not None and self.num_decoder_layers > 0),
-            "attention_score and input_feeding are of recurrent networks that write: take a preset such as "
-            "seq2seq-small, or set recurrent and num_decoder_layers.",
-        )
-        check(looks or not self.input_feeding, "input_feeding feeds what attention finds: set attention_score too.")
+            check(not is_there, f"An encoder-decoder (num_decoder_layers) does not support {name}.")
 
     @property
     def has_top(self) -> bool:
-        """Whether something stands between the encoder and a task's head."""
+        """Whether there are layers between the encoder and a task head."""
         return self.mix_layers or self.top_layers > 0
 
     @property
     def direction_size(self) -> int:
-        """Of a recurrent network: what a cell of one direction remembers."""
-        return self.hidden_size if self.judges_last else self.hidden_size // 2
+        """Hidden size of one direction of a recurrent network."""
+        return self.hidden_size if self.pools_last_token else self.hidden_size // 2
 
     @property
     def target_vocab_size(self) -> int:
-        """Tokens of which the decoder writes."""
+        """Vocabulary size of the decoder."""
         return self.decoder_vocab_size or self.vocab_size
 
     @property
     def attends(self) -> bool:
-        """Whether the layers of the encoder have attention weights: those of recurrent networks do not."""
+        """Whether the encoder's layers have attention weights; those of recurrent networks do not."""
         return self.recurrent is None and self.num_hidden_layers > 0
 
     @property
     def head_dim(self) -> int:
-        """Width of one attention head."""
+        """Size of one attention head."""
         return self.hidden_size // self.num_attention_heads
 
     @property
     def table_size(self) -> int:
-        """Width of the word table."""
+        """Size of a token embedding."""
         return self.embedding_size or self.hidden_size
 
     @property
-    def judges_last(self) -> bool:
-        """Whether heads on whole sequences judge the last token: under causal attention the first sees only itself."""
+    def pools_last_token(self) -> bool:
+        """Whether sequence heads use the last token: with causal attention the first attends only to itself."""
         return self.attention == "causal"
 
     @property
     def position_offset(self) -> int:
-        """The row of the position table at which a sequence's first token stands."""
+        """The row of the position table for the first token of a sequence."""
         return (self.pad_token_id or 0) + 1 if self.positions == "offset" else 0
 
     @property
+    def num_layer_sets(self) -> int:
+        """Number of different sets of layer weights."""
+        return (
+            self.num_hidden_layers if self.num_hidden_groups is None else self.num_hidden_groups * self.layers_per_group
+        )
+
+    @property
     def layer_groups(self) -> tuple[int, ...]:
-        """For each layer, which set of weights it uses."""
-        layers, groups = self.num_hidden_layers, self.num_hidden_groups
-        return tuple(i if groups is None else int(i / (layers / groups)) for i in range(layers))
+        """Index of the set of weights of each layer."""
+        layers, groups, inner = self.num_hidden_layers, self.num_hidden_groups, self.layers_per_group
+        if groups is None:
+            return tuple(range(layers))
+        runs = layers // inner  # passes through a group, from its first to its last layer
+        return tuple(int(run / (runs / groups)) * inner + place for run in range(runs) for place in range(inner))
 
 
 def _is_number(value: object) -> bool:

@@ -1,15 +1,16 @@
-"""What the settings of a network may be, for `models/config.py` to check."""
+"""Allowed values of the model configuration, used by `models/config.py`."""
 
 from __future__ import annotations
 
-# Beyond these no published encoder goes: a configuration that asks for more is a mistake or an attack, and is
-# refused before anything is allocated.
+# No published encoder exceeds these: a larger value is a mistake or an attack, and is rejected before anything is
+# allocated.
 LIMITS = {
     "vocab_size": 4_000_000,
     "hidden_size": 65_536,
     "embedding_size": 65_536,
     "num_hidden_layers": 512,
     "num_hidden_groups": 512,
+    "layers_per_group": 512,
     "num_attention_heads": 1_024,
     "intermediate_size": 524_288,
     "max_position_embeddings": 1_048_576,
@@ -39,7 +40,7 @@ LOWEST = {
     "top_layers": 0,
     "top_embedding_size": 0,
 }  # 1 for others
-LARGEST_FIXED_TABLE = 1 << 26  # no file holds it whose size would have to agree
+LARGEST_FIXED_TABLE = 1 << 26  # not stored in a file whose size would limit it
 RECURRENT_CELLS = ("rnn", "gru", "lstm")
 OPTIONAL_SIZES = ("embedding_size", "num_hidden_groups", "decoder_vocab_size")
 
@@ -64,7 +65,7 @@ CHOICES = {
     "tagging_dropout": ("classifier", "hidden"),
     "pair_objective": ("nsp", "sop"),
 }
-NUM_BUCKETS = 32  # of distances, in every published network that has them
+NUM_BUCKETS = 32  # distance buckets of every published network that uses them
 DROPOUTS = (
     "hidden_dropout",
     "attention_dropout",
@@ -91,6 +92,10 @@ SWITCHES = (
     "embedding_norm",
     "bare_heads",
     "shrink_residuals",
+    "qkv_bias",
+    "scale_attention",
+    "scale_attention_by_layer",
+    "upcast_attention",
     "separate_directions",
     "recurrent_residual",
     "mix_layers",

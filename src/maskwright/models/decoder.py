@@ -1,5 +1,5 @@
-"""The decoder stack: layers that attend to their own text from the left, then to the text that was read, then feed
-forward, each with add and norm (Vaswani et al. 2017, section 3.1 and figure 1).
+"""The Transformer decoder: layers of causal self-attention, cross-attention to the source, and feed-forward networks,
+each with add and norm (Vaswani et al. 2017, section 3.1 and figure 1).
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from torch import Tensor
 
 from ..data.batch import Batch
 from ..nn.attention import Executor
-from ..nn.cross import Across, CrossAttention, CrossMemory, attend_across, plan_pairs
+from ..nn.cross import CrossAttention, CrossAttentionCache, CrossAttentionExecutor, cross_attend, plan_pairs
 from ..nn.dropout import dropout
 from ..nn.linear import LayerNorm
 from ..nn.runs import Run
-from .attending import executors
+from .attention_rules import executors
 from .config import ModelConfig
 from .transformer import Layer, Transformer
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What the decoder makes of a pack of targets.
+    """Output of the decoder for a pack of targets.
 
-    hidden: float [tokens, hidden]; hidden_states: as of `Encoded`; attentions, cross_attentions: per layer one [heads,
-    length, length], or [heads, length, source length], for each target; None where they were not asked for.
+    hidden: float [tokens, hidden]; hidden_states: see `Encoded`; attentions, cross_attentions: per layer one [heads,
+    length, length], or [heads, length, source length], per target; None unless requested.
     """
 
     hidden: Tensor
@@ -38,7 +38,7 @@ class Decoded:
 
 
 def decoder_config(config: ModelConfig) -> ModelConfig:
-    """The decoder of an encoder-decoder as a network of its own: causal, with as many layers and its vocabulary."""
+    """Returns the decoder's configuration as that of a causal network with its own layers and vocabulary."""
     layers, groups = config.num_decoder_layers, config.num_hidden_groups
     return replace(
         config,
@@ -58,10 +58,10 @@ def decoder_config(config: ModelConfig) -> ModelConfig:
 
 
 class DecoderLayer(Layer):
-    """A layer with cross-attention between its two parts. cross_norm: behind it, or before it in a pre-norm network."""
+    """A layer with cross-attention. cross_norm: layer norm after it, or before it in a pre-norm network."""
 
-    def __init__(self, config: ModelConfig, is_first: bool = False) -> None:
-        super().__init__(config, is_first)
+    def __init__(self, config: ModelConfig, index: int = 0) -> None:
+        super().__init__(config, index)
         size = config.hidden_size
         self.cross = CrossAttention(size, config.num_attention_heads, config.attention_dropout, config.linear_bias)
         self.cross_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias)
@@ -70,11 +70,16 @@ class DecoderLayer(Layer):
                 product.spread = (3 * config.num_hidden_layers) ** -0.5
 
     def read(
-        self, hidden: Tensor, runs: Sequence[Run], want_weights: bool, executor: Executor | None, across: Across
+        self,
+        hidden: Tensor,
+        runs: Sequence[Run],
+        want_weights: bool,
+        executor: Executor | None,
+        across: CrossAttentionExecutor,
     ) -> tuple[Tensor, tuple[Tensor, ...] | None, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden], as is the result; runs, executor: of the target; across: of the source.
+        """hidden: float [tokens, hidden], like the result; runs, executor: of the target; across: of the source.
 
-        Returns the weights of both attentions too, if wanted.
+        Also returns the weights of both attentions, if wanted.
         """
         attended, weights = self.attention(self._before(hidden), runs, want_weights, executor)
         hidden = self._attended(hidden, attended)
@@ -84,7 +89,7 @@ class DecoderLayer(Layer):
 
 
 class Decoder(Transformer):
-    """Embeddings and decoder layers. config: as `decoder_config` gives it."""
+    """Embeddings and decoder layers. config: from `decoder_config`."""
 
     layer_type: ClassVar[type[Layer]] = DecoderLayer
 
@@ -93,7 +98,7 @@ class Decoder(Transformer):
 
     @property
     def depths(self) -> list[DecoderLayer]:
-        """The layers as hidden states pass them."""
+        """The layers in order; a shared layer occurs more than once."""
         return [layer for layer in self.in_order if isinstance(layer, DecoderLayer)]
 
     def decode(
@@ -106,14 +111,13 @@ class Decoder(Transformer):
         hidden_states: bool = False,
         attentions: bool = False,
     ) -> Decoded:
-        """Read a pack of targets, each beside its source.
+        """Decodes a pack of targets with their sources.
 
-        memory: float [source tokens, hidden], what the encoder made of `source`, whose sequences stand in the order of
-        the targets.
+        memory: float [source tokens, hidden], encoder outputs of `source`, in the order of the targets.
         """
         heads = self.config.num_attention_heads
         groups = plan_pairs(tuple(target.lengths), tuple(source.lengths), heads, memory.device)
-        across = partial(attend_across, memory=memory, groups=groups, want_weights=attentions)
+        across = partial(cross_attend, memory=memory, groups=groups, want_weights=attentions)
         attending = executors(self.config, target, dtype, self.relatives, self.training, None)
         hidden = self.embeddings(target.input_ids, target.position_ids, None, dtype)
         states, weights, cross = [], [], []
@@ -135,21 +139,21 @@ class Decoder(Transformer):
         tokens: Tensor,
         positions: Tensor,
         attending: Sequence[Executor],
-        memory: CrossMemory,
+        memory: CrossAttentionCache,
         dtype: torch.dtype,
     ) -> Tensor:
-        """One more token of each row: float [rows, hidden].
+        """Decodes one more token of each row: float [rows, hidden].
 
-        tokens, positions: int64 [rows]; attending: of each layer, executors that know what came before (nn/cache.py).
+        tokens, positions: int64 [rows]; attending: per layer, attention over the previous tokens (nn/cache.py).
         """
         hidden = self.embeddings(tokens, positions, None, dtype)
         for depth, (layer, executor) in enumerate(zip(self.depths, attending, strict=True)):
-            hidden, _, _ = layer.read(hidden, (), False, executor, partial(memory.look, depth=depth))
+            hidden, _, _ = layer.read(hidden, (), False, executor, partial(memory.attend_layer, depth=depth))
         return self.finish(hidden)
 
-    def remember(self, memory: Tensor, lengths: Sequence[int], dtype: torch.dtype) -> CrossMemory:
-        """Keys and values of the texts that were read, once, in `dtype`.
+    def cache_sources(self, memory: Tensor, lengths: Sequence[int], dtype: torch.dtype) -> CrossAttentionCache:
+        """Computes the keys and values of the sources, in `dtype`.
 
-        memory: float [tokens, hidden]; lengths: of each text.
+        memory: float [tokens, hidden]; lengths: of each source.
         """
-        return CrossMemory([(layer.cross, memory) for layer in self.depths], lengths, dtype)
+        return CrossAttentionCache([(layer.cross, memory) for layer in self.depths], lengths, dtype)

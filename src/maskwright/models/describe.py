@@ -1,4 +1,4 @@
-"""Sizes of a model that does not exist yet."""
+"""Parameter count of a configuration."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
+from .build import make_model
 from .config import ModelConfig
-from .model import make_model
 
 
 def parameter_count(config: ModelConfig, head: str | None = None, labels: Sequence[str] | int | None = None) -> int:
-    """Parameters of `build(config, head, labels=labels)`, counted without allocating any."""
+    """Number of parameters of `build(config, head, labels=labels)`, computed without allocating memory."""
     with torch.device("meta"):
         return make_model(config, head, labels=labels).num_parameters

@@ -1,59 +1,83 @@
-"""Where and in which number format to compute: the names of the command line resolved on this machine."""
+"""Resolves device and precision names for this machine."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from functools import cache
 
 import torch
 
 from ..core.errors import ConfigError
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-# oneDNN makes code for every shape of a product and keeps it, half a megabyte each, and so does the layer through which
-# torch calls it: 1,024 shapes unless these variables say otherwise when the first product is made. A pack asks for some
-# dozens of shapes, and hardly two packs have as many tokens.
+# oneDNN compiles and caches code for every matrix shape, half a megabyte each, and so does the layer through which
+# torch calls it: 1,024 shapes by default, unless these variables are set before the first product. A pack uses dozens
+# of shapes, and packs rarely have equal numbers of tokens.
 KEPT_SHAPES = 256
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
+@cache
 def keep_few_shapes() -> None:
-    """Let code be kept for KEPT_SHAPES shapes. A variable that is set stands; too late after the first product."""
-    for name in CACHES:
-        os.environ.setdefault(name, str(KEPT_SHAPES))
+    """Limits oneDNN's caches to KEPT_SHAPES shapes, unless the environment sets another limit.
+
+    The variables are set only during the first products, which read them, so the caller's environment stays unchanged.
+    No effect if the process has already computed such products.
+    """
+    absent = [name for name in CACHES if name not in os.environ]
+    os.environ.update(dict.fromkeys(absent, str(KEPT_SHAPES)))
+    try:
+        _make_first_products()
+    finally:
+        for name in absent:
+            del os.environ[name]
+
+
+def _make_first_products() -> None:
+    """Computes one product of each cached kind, if this build of torch has it."""
+    ones = torch.ones(16, 16)
+    with torch.inference_mode():
+        for dtype in (torch.float32, torch.bfloat16):
+            one = ones.to(dtype)
+            with suppress(RuntimeError, AttributeError, TypeError):  # raised by torch if unsupported
+                torch.nn.functional.linear(one, one)
+                packed = torch.ops.mkldnn._reorder_linear_weight(one, len(one))
+                torch.ops.mkldnn._linear_pointwise(one, packed, None, "none", [], "")
 
 
 def resolve_device(name: str = "auto") -> torch.device:
-    """The device for `auto`, `cpu`, `cuda` or `mps`. Raises ConfigError when this machine has no such device.
+    """Returns the device for `auto`, `cpu`, `cuda` or `mps`. Raises ConfigError if it is not available.
 
-    Called before anything is computed, so what oneDNN keeps is bounded here.
+    Called before any computation, so it also limits oneDNN's caches.
     """
     keep_few_shapes()
     has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         return torch.device(next(device for device in ("cuda", "mps", "cpu") if has[device]))
     if name not in has:
-        raise ConfigError(f"Unknown device '{name}': it is one of auto, cpu, cuda, mps.")
+        raise ConfigError(f"Unknown device '{name}': use auto, cpu, cuda or mps.")
     if not has[name]:
         raise ConfigError(f"Device '{name}' is not available here: use --device cpu.")
     return torch.device(name)
 
 
 def resolve_precision(name: str, device: torch.device, *, training: bool = False) -> str:
-    """`fp32`, `bf16`, `fp16` or `int8` as named; for `auto` bf16 where the processor computes in it, else fp32.
+    """Returns `fp32`, `bf16`, `fp16` or `int8`; `auto` is bf16 if the hardware supports it, else fp32.
 
-    Raises ConfigError for fp16 in training (it would need loss scaling) and on a CPU (it is slower there than fp32),
-    and for int8 in training.
+    Raises ConfigError for fp16 in training (it would need loss scaling) and on a CPU (slower than fp32), and for int8
+    in training.
     """
     if name == "auto":
         return "bf16" if has_fast_bf16(device) else "fp32"
     if name == "int8":
         if training:
-            raise ConfigError("int8 serves inference only: train in bf16 or fp32.")
+            raise ConfigError("int8 is for inference only: train in bf16 or fp32.")
         return name
     if name not in DTYPES:
-        raise ConfigError(f"Unknown precision '{name}': it is one of auto, {', '.join(DTYPES)}.")
+        raise ConfigError(f"Unknown precision '{name}': use auto, {', '.join(DTYPES)}.")
     if name == "fp16" and (training or device.type == "cpu"):
-        raise ConfigError("fp16 serves inference on a GPU only: use bf16 or fp32.")
+        raise ConfigError("fp16 is for inference on a GPU only: use bf16 or fp32.")
     return name
 
 
@@ -62,7 +86,7 @@ def has_fast_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type == "cpu":
-        ask = getattr(torch.cpu, "get_capabilities", None)  # older releases of torch cannot say
+        ask = getattr(torch.cpu, "get_capabilities", None)  # missing in older releases of torch
         flags = ask() if ask is not None else {}
         return bool(flags.get("avx512_bf16") or flags.get("amx_bf16") or flags.get("bf16"))
     return False

@@ -1,8 +1,8 @@
-"""An encoder that reads a text, and a decoder that writes another for it: the original Transformer (Vaswani et al.
-2017), or two recurrent networks with or without attention between them (Sutskever et al. 2014; Bahdanau et al. 2015).
+"""Encoder-decoder models: the original Transformer (Vaswani et al. 2017), or two recurrent networks with or without
+attention between them (Sutskever et al. 2014; Bahdanau et al. 2015).
 
-Packed: `encode` the sources, `decode` the targets beside them, `mlm_logits` of the vectors that
-guess a token. Padded (`forward`): as transformers' encoder-decoders have it.
+Packed calls: `encode` the sources, `decode` the targets, `mlm_logits` for the next tokens. Padded call (`forward`): as
+in transformers.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .decoder import Decoded, Decoder, decoder_config
 from .model import Model
 from .output import ModelOutput
 from .pretraining_heads import MaskedLanguageModelHead
-from .recurrent_writer import RecurrentWriter
+from .recurrent_target import RecurrentTargetDecoder
 from .transformer import Encoded
 
-IGNORED = -100  # a label that does not count
+IGNORED = -100  # label without loss
 
 
 class TargetHead(MaskedLanguageModelHead):
-    """Which token comes next in the text that is written? Its table, and a bias for each token."""
+    """Next-token prediction in the target: the target embedding table, and a bias per token."""
 
     def __init__(self, config: ModelConfig) -> None:
         check(
             config.num_decoder_layers > 0,
-            "Head seq2seq writes a second text, and this network has no decoder: take one that has (preset "
+            "Head seq2seq needs a decoder, which this network does not have: use one that does (preset "
             "transformer-mini, a Marian or BART folder, num_decoder_layers), or another head.",
         )
         nn.Module.__init__(self)
@@ -49,9 +49,9 @@ class TargetHead(MaskedLanguageModelHead):
 
 
 class EncoderDecoder(Model):
-    """A Model that also writes. decoder: its second stack; head: "seq2seq", or None for the bare network.
+    """A model with a decoder. head: "seq2seq", or None for the bare network.
 
-    target_tokenizer: of the text that is written, where it has a vocabulary of its own, else None.
+    decoder: the decoder stack; target_tokenizer: of the targets if they have a separate vocabulary, else None.
     """
 
     has_decoder: ClassVar[bool] = True
@@ -61,12 +61,14 @@ class EncoderDecoder(Model):
     ) -> None:
         check(
             head_name in (None, "seq2seq"),
-            f"An encoder-decoder takes no head '{head_name}': it writes (head seq2seq), or is bare. Train it with "
+            f"An encoder-decoder does not support head '{head_name}': use seq2seq or none. Train it with "
             "maskwright finetune translation.",
         )
         super().__init__(config, head_name, labels=labels, with_pooler=False)
         self.decoder = (
-            Decoder(decoder_config(config)) if config.recurrent is None else cast("Decoder", RecurrentWriter(config))
+            Decoder(decoder_config(config))
+            if config.recurrent is None
+            else cast("Decoder", RecurrentTargetDecoder(config))
         )
         if config.decoder_vocab_size is None:
             self.decoder.embeddings.word = self.encoder.embeddings.word
@@ -75,8 +77,8 @@ class EncoderDecoder(Model):
             self._draw_as_published()
 
     def _draw_as_published(self) -> None:
-        """First weights of the original: tables of deviation hidden ** -0.5, which the scale brings to 1, as large as
-        the positions; each matrix after Glorot and Bengio 2010, equation 16.
+        """Sets the initial weights as published: tables with deviation hidden ** -0.5, which the scale brings to 1;
+        matrices after Glorot and Bengio 2010, equation 16.
         """
         usual = self.config.initializer_range
         for name, part in self.named_modules():
@@ -89,7 +91,7 @@ class EncoderDecoder(Model):
 
     @property
     def scored_words(self) -> Tensor:
-        """The table of the text that is written: float [vocab, size]."""
+        """The target embedding table: float [vocab, size]."""
         return self.decoder.embeddings.word.weight
 
     def decode(
@@ -101,11 +103,9 @@ class EncoderDecoder(Model):
         hidden_states: bool = False,
         attentions: bool = False,
     ) -> Decoded:
-        """What the decoder makes of a pack of targets, each of which begins with the start token: `.hidden` [tokens,
-        hidden].
+        """Decodes a pack of targets, each beginning with the start token: `.hidden` [tokens, hidden].
 
-        memory: float [source tokens, hidden] of `encode(source)`. Raises InputError for ids or lengths that the tables
-        do not have.
+        memory: float [source tokens, hidden] from `encode(source)`. Raises InputError for ids or lengths out of range.
         """
         if target.input_ids.device.type == "cpu":
             self.check_target(target, source)
@@ -114,14 +114,14 @@ class EncoderDecoder(Model):
         )
 
     def check_target(self, target: Batch, source: Batch) -> None:
-        """Raise InputError for targets that do not fit the decoder, or the sources."""
+        """Raises InputError for targets that do not match the decoder or the sources."""
         if len(target) != len(source) or 0 in source.lengths:
-            raise InputError(f"{len(target)} targets need as many sources, none of them empty; here are {len(source)}.")
+            raise InputError(f"{len(target)} targets need as many non-empty sources; got {len(source)}.")
         if not target.num_tokens:
             return
         longest, most = max(target.lengths), self.config.max_position_embeddings
         if longest > most:
-            raise InputError(f"A target has {longest:,} tokens; this model takes at most {most:,}: cut it.")
+            raise InputError(f"A target has {longest:,} tokens; this model supports at most {most:,}: truncate it.")
         lowest, highest = (int(value) for value in torch.aminmax(target.input_ids))
         if lowest < 0 or highest >= self.config.target_vocab_size:
             wrong = lowest if lowest < 0 else highest
@@ -131,9 +131,9 @@ class EncoderDecoder(Model):
             )
 
     def target_logits(self, batch: Batch) -> Tensor:
-        """Logits at every token of `batch.target`, each row given all tokens before: float [target tokens, vocab]."""
+        """Logits at every token of `batch.target` (teacher forcing): float [target tokens, vocab]."""
         if batch.target is None:
-            raise InputError("A batch without targets: teacher forcing needs the text that is to be written.")
+            raise InputError("The batch has no targets, which teacher forcing needs.")
         memory = self.encode(batch).hidden
         return self.mlm_logits(self.decode(batch.target, memory, batch).hidden)
 
@@ -153,12 +153,12 @@ class EncoderDecoder(Model):
         """The padded call, in transformers' names and shapes.
 
         input_ids, attention_mask, token_type_ids: int [batch, seq]; decoder_input_ids, decoder_attention_mask, labels:
-        int [batch, target seq], labels of -100 do not count. Without decoder_input_ids they are the labels, or else the
-        input itself, moved to the right behind the start token. Padding stands at the right and comes back as zeros.
-        Raises InputError.
+        int [batch, target seq]; labels of -100 are ignored. By default decoder_input_ids are the labels, or else the
+        input, shifted right after the start token. Only right padding is supported; it is 0 in the output. Raises
+        InputError.
         """
         if labels is not None and self.head is None:
-            raise InputError("A bare network takes no labels: load or build it with head seq2seq.")
+            raise InputError("A bare network has no loss for labels: load or build it with head seq2seq.")
         if decoder_input_ids is None:
             decoder_input_ids, decoder_attention_mask = self._shifted(labels, input_ids, attention_mask)
         source = _packed(input_ids, attention_mask, token_type_ids)
@@ -177,32 +177,32 @@ class EncoderDecoder(Model):
         return _padded_output(encoded, decoded, source, target, input_ids, decoder_input_ids, logits, loss)
 
     def _shifted(self, labels: Tensor | None, input_ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """What stands before each label, or each token of the input, and which of it counts."""
+        """The input shifted right for labels, or for the input itself, and its mask."""
         start = self.config.decoder_start_token_id
         if start is None:
-            raise InputError("The model names no decoder_start_token_id: give decoder_input_ids.")
+            raise InputError("The model has no decoder_start_token_id: pass decoder_input_ids.")
         wanted = input_ids if labels is None else labels
         counts = mask if labels is None else (labels != IGNORED).long()
         if labels is None and self.config.decoder_vocab_size is not None:
-            raise InputError("The two sides have vocabularies of their own: give decoder_input_ids or labels.")
+            raise InputError("Source and target have separate vocabularies: pass decoder_input_ids or labels.")
         before = torch.full_like(wanted[:, :1], start)
         return torch.cat([before, wanted[:, :-1].clamp(min=0)], dim=1), counts
 
 
 def _packed(ids: Tensor, mask: Tensor | None, types: Tensor | None) -> Batch:
-    """Rows of int [batch, seq] without the padding at their right."""
+    """Packs rows of int [batch, seq] without their right padding."""
     if ids.ndim != 2 or (mask is not None and mask.shape != ids.shape):
-        raise InputError("Rows of tokens are [batch, seq], and their mask has the same shape.")
+        raise InputError("Rows of tokens must be [batch, seq], and their mask must have the same shape.")
     keep = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
     if bool((keep[:, 1:] & ~keep[:, :-1]).any()) or not bool(keep[:, :1].all()):
-        raise InputError("An encoder-decoder takes rows that are padded at the right alone, none of them empty.")
+        raise InputError("An encoder-decoder needs non-empty rows with padding on the right only.")
     rows = [row[kept].cpu().numpy() for row, kept in zip(ids, keep, strict=True)]
     own = None if types is None else [row[kept].cpu().numpy() for row, kept in zip(types, keep, strict=True)]
     return Batch.from_sequences(rows, own).to(ids.device)
 
 
 def _spread(values: Tensor, batch: Batch, length: int) -> Tensor:
-    """float [tokens, size] as [batch, seq, size], 0 where nothing stands."""
+    """float [tokens, size] to [batch, seq, size], 0 for padding."""
     padded = values.new_zeros(len(batch), length, values.shape[1])
     places = torch.arange(length, device=values.device)
     is_there = places < torch.tensor(batch.lengths, device=values.device)[:, None]  # [batch, seq]
@@ -211,7 +211,7 @@ def _spread(values: Tensor, batch: Batch, length: int) -> Tensor:
 
 
 def _spread_weights(weights: tuple[Tensor, ...], length: int, other: int) -> Tensor:
-    """For each text [heads, length, other] as float [batch, heads, seq, other seq], 0 where nothing stands."""
+    """[heads, length, other] per text to float [batch, heads, seq, other seq], 0 for padding."""
     padded = weights[0].new_zeros(len(weights), len(weights[0]), length, other)
     for row, own in enumerate(weights):
         padded[row, :, : own.shape[1], : own.shape[2]] = own

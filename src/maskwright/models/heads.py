@@ -1,11 +1,12 @@
-"""Heads: the last layers, one kind for each use of the encoder (Devlin et al. 2018, section 4).
+"""Task heads: the last layers of a model (Devlin et al. 2018, section 4).
 
-A head takes vectors, not batches: `hidden` of chosen positions, or one vector for each sequence. `needs_pooler`
-says whether those are pooled; heads that judge sequences without a pooler take the first token's vector.
+A head takes vectors, not batches: `hidden` of some positions, or one vector per sequence. If `needs_pooler`, those are
+pooled; other sequence heads use the first token's vector.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,12 +25,12 @@ from .config import ModelConfig
 from .losses import PROBLEM_TYPES
 from .pretraining_heads import MaskedLanguageModelHead, NextSentenceHead, PretrainingHead, ReplacedTokenHead
 
-CLASSIFIERS = ("classification", "tagging", "tagging-crf", "qa", "choice")  # heads that choose among classes
-LABELLED = ("classification", "regression", "tagging", "tagging-crf")  # heads whose outputs have names
+CLASSIFIERS = ("classification", "tagging", "tagging-crf", "qa", "choice")  # heads that predict classes
+LABELED_HEADS = ("classification", "regression", "tagging", "tagging-crf")  # heads with named outputs
 
 
 class DenseNorm(nn.Module):
-    """norm(act(W h + b)): with which heads begin under config.head_dense (Warner et al. 2024)."""
+    """norm(act(W h + b)): the first layers of a head if config.head_dense (Warner et al. 2024)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -44,12 +45,12 @@ class DenseNorm(nn.Module):
 
 
 class FirstTokenHead(nn.Module):
-    """Judges a whole text by one vector: dropout and a linear layer on the pooled vector, or a dense layer first, or
-    neither (config.bare_heads).
+    """Sequence head on one vector: dropout and a linear layer on the pooled vector, with a dense layer first, or
+    without either (config.bare_heads).
 
-    act: None for the pooled vector, else the activation of the head's own dense layer on the first token (or on the
-    mean: config.pooling); input_dropout falls before that layer. first_kept: whether, of a padded row, the first token
-    that the mask keeps is meant, and not that of column 0.
+    act: None for the pooled vector, else the activation of a dense layer on the first token (or on the mean:
+    config.pooling); input_dropout: dropout before that layer. first_kept: in a padded row, use the first unmasked token
+    instead of column 0.
     """
 
     def __init__(
@@ -78,10 +79,10 @@ class FirstTokenHead(nn.Module):
 
 
 class SequenceClassificationHead(FirstTokenHead):
-    """Labels or a number for a whole text.
+    """Classification or regression of a whole text.
 
-    labels: the names of the outputs, in order; problem_type: one of PROBLEM_TYPES, or None to let the labels
-    of a loss decide, as transformers does.
+    labels: names of the outputs, in order; problem_type: one of PROBLEM_TYPES, or None to infer it from the labels as
+    in transformers.
     """
 
     def __init__(
@@ -103,16 +104,16 @@ class SequenceClassificationHead(FirstTokenHead):
 
 
 class ChoiceHead(FirstTokenHead):
-    """Which of several texts? One score for each (section 4.4); the softmax over a question's choices decides."""
+    """Multiple choice: one score per text (section 4.4), with a softmax over the choices of a question."""
 
     def __init__(self, config: ModelConfig) -> None:
         rate = config.classifier_dropout if config.choice_dropout is None else config.choice_dropout
         super().__init__(config, 1, config.choice_act, rate, input_dropout=False)
-        self.first_kept = config.head_dense  # as transformers has it
+        self.first_kept = config.head_dense  # as in transformers
 
 
 class TokenClassificationHead(nn.Module):
-    """A label for every token (section 5.3): dropout and one linear layer. labels: names of the outputs."""
+    """Token classification (section 5.3): dropout and one linear layer. labels: names of the outputs."""
 
     needs_pooler = False
 
@@ -133,7 +134,7 @@ class TokenClassificationHead(nn.Module):
 
 
 class TokenCrfHead(TokenClassificationHead):
-    """A label for every token, where neighbouring labels are judged together by the scores of `crf`."""
+    """Token classification with a conditional random field over neighboring labels (`crf`)."""
 
     def __init__(self, config: ModelConfig, labels: Sequence[str] = ("LABEL_0", "LABEL_1")) -> None:
         super().__init__(config, labels)
@@ -141,9 +142,9 @@ class TokenCrfHead(TokenClassificationHead):
 
 
 class SpanHead(nn.Module):
-    """Where does the answer begin and end? Two logits a token, start and end (section 4.2).
+    """Answer spans: two logits per token, start and end (section 4.2).
 
-    config.span_ffn: a feed-forward network of its own comes first, added and normed as in a layer.
+    config.span_ffn: a feed-forward network comes first, with add and norm as in a layer.
     """
 
     needs_pooler = False
@@ -169,7 +170,7 @@ class SpanHead(nn.Module):
         return logits
 
 
-VectorHead = FirstTokenHead | AutoencoderHead  # those that judge one vector of a sequence
+VectorHead = FirstTokenHead | AutoencoderHead  # heads on one vector per sequence
 TokenHead = TokenClassificationHead | SpanHead | ReplacedTokenHead
 Head = MaskedLanguageModelHead | NextSentenceHead | PretrainingHead | VectorHead | TokenHead
 
@@ -180,12 +181,12 @@ def make_head(
     labels: Sequence[str] | int | None = None,
     problem_type: str | None = None,
 ) -> Head | None:
-    """The head called `name` (None: no head), its parameters not yet filled.
+    """Returns the head `name` (None: no head) without initialized parameters.
 
-    labels: names of the outputs, or how many there are; default one for regression, two for the others that have
-    any. Raises ConfigError for an unknown name, and for labels where the head has none.
+    labels: names or number of the outputs; default 1 for regression, 2 for other heads with labels. Raises ConfigError
+    for an unknown name, and for labels if the head has none.
     """
-    if name in LABELLED:
+    if name in LABELED_HEADS:
         default = 1 if name == "regression" else 2
         names = default if labels is None else labels
         if isinstance(names, int):
@@ -194,7 +195,7 @@ def make_head(
             tagger: TokenClassificationHead = resolve("head", name)(config, names)
             return tagger
         return SequenceClassificationHead(config, names, "regression" if name == "regression" else problem_type)
-    check(labels is None, f"Head {name or 'none'} takes no labels: only {', '.join(LABELLED)} do.")
+    check(labels is None, f"Head {name or 'none'} does not support labels: only {', '.join(LABELED_HEADS)} do.")
     if name is None:
         return None
     head: Head = resolve("head", name)(config)
@@ -202,7 +203,7 @@ def make_head(
 
 
 def require(head: nn.Module | None, kinds: tuple[type[nn.Module], ...], what: str) -> Any:
-    """`head` if it is one of `kinds`, else InputError saying that the model cannot do `what`."""
+    """Returns `head` if it is one of `kinds`, else raises InputError that the model cannot do `what`."""
     if isinstance(head, kinds):
         return head
     has = f"its head is {type(head).__name__}" if head is not None else "it is a bare encoder"
@@ -211,4 +212,5 @@ def require(head: nn.Module | None, kinds: tuple[type[nn.Module], ...], what: st
 
 def _check_labels(labels: Sequence[str]) -> None:
     check(len(labels) > 0, "A classifier needs at least one label.")
-    check(len(set(labels)) == len(labels), f"The labels {', '.join(labels)} are not all different.")
+    label, count = Counter(labels).most_common(1)[0]
+    check(count == 1, f"Label '{label[:60]}' occurs {count:,} times among {len(labels):,}; labels must be unique.")

@@ -1,9 +1,9 @@
-"""Memory of a training step, counted from the sizes of the network.
+"""Memory estimate of a training step, computed from the sizes of the network.
 
-Weights, their gradients and Adam's two moments are float32: 16 bytes a parameter. The forward pass keeps for the
-backward pass what its products, norms and activations read; that grows with the tokens of a micro-batch. The counts
-follow nn/ and models/ as they are written (tests hold them against what torch really keeps); Korthikanti et al. 2022,
-section 4.1, count a layer of GPT the same way.
+Weights, gradients and Adam's two moments are float32: 16 bytes per parameter. The forward pass stores the inputs of
+products, norms and activations for the backward pass; this grows with the tokens of a micro-batch. The counts follow
+the code in nn/ and models/ (tests compare them with torch's actual memory); Korthikanti et al. 2022, section 4.1, count
+a GPT layer the same way.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .flops import keys_seen, linear_flops
 from .vocabulary_loss import most_scores
 
 ITEM_BYTES = {"fp32": 4, "bf16": 2}
-LOGIT_BYTES = 12  # of one score of a word held whole: the softmax and its gradient in float32, the score and a copy
-PART_BYTES = 8  # of one score of a word in parts: the score, its logarithm of a share in float32, its gradient
+LOGIT_BYTES = 12  # per logit, unchunked: softmax and gradient in float32, the logit and a copy
+PART_BYTES = 8  # per logit, chunked: the logit, its probability in float32, its gradient
 
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes on one device at the fullest moment of a step."""
+    """Peak memory of a training step on one device, in bytes."""
 
     weights: int
     gradients: int
@@ -33,7 +33,7 @@ class TrainingMemory:
 
     @property
     def total(self) -> int:
-        """All of it. What torch, the driver and other programs take comes on top."""
+        """Sum of all parts. Memory of torch, the driver and other programs is extra."""
         return self.weights + self.gradients + self.optimizer + self.cast_weights + self.activations + self.logits
 
 
@@ -49,11 +49,14 @@ def training_memory(
     in_parts: bool = True,
     recomputed: bool = False,
 ) -> TrainingMemory:
-    """Of one micro-batch of `sequences` x `length` tokens.
+    """Estimates the memory of one micro-batch of `sequences` x `length` tokens.
 
-    num_parameters: of all that trains; scored: positions whose whole vocabulary is scored; precision: "fp32" or "bf16";
-    in_parts: whether scores are held in parts (models/vocabulary_loss.py); recomputed: whether layers keep their inputs
-    alone (activation checkpointing).
+    Args:
+        num_parameters: Trainable parameters.
+        scored: Positions with logits over the whole vocabulary.
+        precision: "fp32" or "bf16".
+        in_parts: Whether logits are computed in chunks (models/vocabulary_loss.py).
+        recomputed: Activation checkpointing.
     """
     size = ITEM_BYTES[precision]
     casts = (linear_flops(config) // 2 + config.vocab_size * config.table_size) * size if precision != "fp32" else 0
@@ -74,12 +77,12 @@ def training_memory(
 def activation_bytes(
     config: ModelConfig, length: int, precision: str = "bf16", on_cpu: bool = False, recomputed: bool = False
 ) -> float:
-    """What the encoder keeps for the backward pass, bytes for one token of a sequence of `length`.
+    """Bytes stored by the encoder for the backward pass, per token of a sequence of `length`.
 
-    recomputed: each layer keeps its input alone, and one layer at a time everything.
+    recomputed: each layer stores only its input, plus everything for one layer at a time.
     """
     size, hidden, inner = ITEM_BYTES[precision], config.hidden_size, config.intermediate_size
-    mask = (2 if on_cpu else 1) * (config.hidden_dropout > 0)  # bytes of an element's dropout mask
+    mask = (2 if on_cpu else 1) * (config.hidden_dropout > 0)  # bytes per element of a dropout mask
     # Inputs of the four products and the two norms share tensors: 5 x hidden; queries, keys, values: 3 x hidden.
     kept = 8 * hidden + (4 if config.gated else 2) * inner
     layer = kept * size + 2 * hidden * mask
@@ -91,7 +94,7 @@ def activation_bytes(
 
 
 def _weight_bytes(config: ModelConfig, length: int, depth: int, size: int, on_cpu: bool) -> float:
-    """Attention weights of one layer, bytes for one token; none where the fused kernel runs, which holds no weights."""
+    """Bytes of attention weights of one layer per token; 0 with the fused kernel, which does not store them."""
     has_dropout = config.attention_dropout > 0
     fused_from = FUSED_FROM_HALF if size < 4 else FUSED_FROM
     if not on_cpu or (not has_dropout and length >= fused_from):

@@ -1,6 +1,6 @@
-"""The transformers-shaped edge: padded rows become a pack on entry, packed results become padded on exit.
+"""Conversion between padded rows, in transformers' shapes, and packs.
 
-Nothing between the two sees a padding token.
+The packed computation contains no padding tokens.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ..data.batch import Batch
 
 
 class PaddedRows:
-    """Padded rows, checked, and where each of their kept tokens stands in the pack.
+    """Validated padded rows, and the index of each of their unmasked tokens in the pack.
 
-    Rows are packed shortest first, so that attention finds runs of equal length; rows without a kept token are left out
-    of the pack. input_ids, token_type_ids (or None), position_ids: int64 [batch, seq]; keep: bool [batch, seq];
-    rows: int64 [sequences], the row of each packed sequence; columns: int64 [tokens], the column of each packed token;
-    flat: int64 [tokens], row * seq + column of each; batch: the pack.
+    Rows are packed shortest first, so that attention finds runs of equal length; fully masked rows are skipped.
+    input_ids, token_type_ids (or None), position_ids: int64 [batch, seq]; keep: bool [batch, seq]; rows: int64
+    [sequences], the row of each packed sequence; columns: int64 [tokens], the column of each packed token; flat: int64
+    [tokens], row * seq + column of each; batch: the pack.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class PaddedRows:
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         position_offset: int = 0,
-        minds_columns: bool = False,
+        depends_on_padding: bool = False,
     ) -> None:
         """input_ids, token_type_ids: int [batch, seq]; attention_mask: 1 keeps, 0 drops (default: keep all);
-        position_ids: int [batch, seq], [1, seq] or [seq], rows of the position table, default the column.
+        position_ids: int [batch, seq], [1, seq] or [seq], rows of the position table, default: the column.
 
-        position_offset: the model's; if not 0, positions by default count the tokens that are not padding, and
-        padding stands before the first (RoBERTa). minds_columns: whether the batch tells the tokens' columns also where
-        only the first of a row were dropped. Raises InputError for other shapes.
+        position_offset: of the model; if not 0, default positions count the non-padding tokens (RoBERTa).
+        depends_on_padding: whether to record columns also for rows that are masked at the start only. Raises InputError
+        for other shapes.
         """
         _check_ids(input_ids)
         self.input_ids = input_ids.long()
@@ -56,28 +56,28 @@ class PaddedRows:
             cu_seqlens=cu_seqlens,
             position_ids=self.position_ids.reshape(-1)[self.flat],
             token_type_ids=None if types is None else types.reshape(-1)[self.flat],
-            places=None if _side_by_side(column, lengths[self.rows], minds_columns) else column,
+            places=None if _side_by_side(column, lengths[self.rows], depends_on_padding) else column,
         )
 
     def spread_tokens(self, values: Tensor) -> Tensor:
-        """[tokens, ...] to [batch, seq, ...]; dropped tokens are 0."""
+        """[tokens, ...] to [batch, seq, ...]; masked tokens are 0."""
         num_rows, seq = self.keep.shape
         padded = values.new_zeros((num_rows * seq, *values.shape[1:])).index_copy(0, self.flat, values)
         return padded.view(num_rows, seq, *values.shape[1:])
 
     def spread_flat(self, values: Tensor, flat: Tensor, beside: Tensor) -> Tensor:
-        """Like `spread_tokens`, with the values of dropped tokens too. beside: [onlookers, ...] at flat [onlookers]."""
+        """Like `spread_tokens`, with values of masked tokens, too. `beside`: [queries, ...] at index flat [queries]."""
         num_rows, seq = self.keep.shape
         both, where = torch.cat([values, beside]), torch.cat([self.flat, flat])
         padded = both.new_zeros((num_rows * seq, *values.shape[1:])).index_copy(0, where, both)
         return padded.view(num_rows, seq, *values.shape[1:])
 
     def spread_sequences(self, values: Tensor) -> Tensor:
-        """[sequences, ...] to [batch, ...]; rows without a kept token are 0."""
+        """[sequences, ...] to [batch, ...]; fully masked rows are 0."""
         return values.new_zeros((self.keep.shape[0], *values.shape[1:])).index_copy(0, self.rows, values)
 
     def spread_attention(self, weights: tuple[Tensor, ...], num_heads: int) -> Tensor:
-        """One layer's weights, [heads, length, length] per sequence, to [batch, heads, seq, seq]; else 0."""
+        """A layer's weights, [heads, length, length] per sequence, to [batch, heads, seq, seq], 0 if masked."""
         num_rows, seq = self.keep.shape
         like = weights[0] if weights else torch.zeros(())
         padded = like.new_zeros((num_rows, num_heads, seq, seq))
@@ -92,7 +92,7 @@ def _check_ids(input_ids: Tensor) -> None:
         given = f"shape {list(input_ids.shape)}" if isinstance(input_ids, Tensor) else type(input_ids).__name__
         raise InputError(f"input_ids must be a tensor [batch, seq], not {given}: wrap one text as ids[None, :].")
     if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
-        raise InputError(f"input_ids must be whole numbers, not {str(input_ids.dtype).removeprefix('torch.')}.")
+        raise InputError(f"input_ids must be integers, not {str(input_ids.dtype).removeprefix('torch.')}.")
 
 
 def _keep(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ def _keep(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
     _check_shape("attention_mask", attention_mask, input_ids.shape)
     keep = attention_mask == 1
     if not torch.equal(keep, attention_mask != 0):
-        raise InputError("attention_mask holds values other than 0 and 1: 1 keeps a token, 0 drops it.")
+        raise InputError("attention_mask contains values other than 0 and 1: 1 keeps a token, 0 drops it.")
     return keep
 
 
@@ -118,7 +118,7 @@ def _positions(position_ids: Tensor | None, input_ids: Tensor, offset: int) -> T
     shape = input_ids.shape
     if position_ids is None:
         if offset:
-            is_token = input_ids != offset - 1  # the padding token's id is its row of the position table
+            is_token = input_ids != offset - 1  # the padding token's id is its row in the position table
             return is_token.long().cumsum(dim=1) * is_token - 1
         position_ids = torch.arange(shape[1], device=input_ids.device)
     elif position_ids.shape not in (shape, (1, shape[1]), (shape[1],)):
@@ -127,7 +127,7 @@ def _positions(position_ids: Tensor | None, input_ids: Tensor, offset: int) -> T
 
 
 def _side_by_side(columns: Tensor, lengths: Tensor, from_start: bool) -> bool:
-    """Whether no token was dropped between kept ones, nor before them if from_start.
+    """Whether the unmasked tokens of every row are contiguous, and start at column 0 if from_start.
 
     columns: int64 [tokens] of rows of `lengths` [sequences].
     """
@@ -143,4 +143,4 @@ def _side_by_side(columns: Tensor, lengths: Tensor, from_start: bool) -> bool:
 
 def _check_shape(name: str, tensor: Tensor, shape: torch.Size) -> None:
     if tensor.shape != shape:
-        raise InputError(f"{name} has shape {list(tensor.shape)}, but input_ids has {list(shape)}: they must agree.")
+        raise InputError(f"{name} has shape {list(tensor.shape)}, but input_ids has {list(shape)}: they must match.")

@@ -1,4 +1,4 @@
-"""One vector for each sequence of a pack, and for each text of several sequences."""
+"""Pooling of token vectors to one vector per sequence, and per text of several sequences."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ def mean_of(hidden: Tensor, batch: Batch) -> Tensor:
 
 
 def pool(vectors: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """One vector for each sequence of a pack.
+    """Pools each sequence of a pack to one vector.
 
-    vectors: float [tokens, size]; pooling: "cls" (the first token), "mean" or "max" over all tokens, the special ones
-    included, as sentence-transformers does. Returns float [sequences, size].
+    vectors: float [tokens, size]; pooling: "cls" (the first token), "mean" or "max" over all tokens, including special
+    tokens, as in sentence-transformers. Returns float [sequences, size].
     """
     if pooling == "cls":
         return vectors[batch.first_tokens]
     parts = []
-    for start, count, length in batch.runs:  # neighbours of equal length are a view
+    for start, count, length in batch.runs:  # neighbors of equal length are a view
         block = vectors[start : start + count * length].view(count, length, -1)  # [count, length, size]
         parts.append(block.mean(dim=1) if pooling == "mean" else block.amax(dim=1))
     return torch.cat(parts)  # [sequences, size]
 
 
 def state_of(vectors: Tensor, batch: Batch, both_ends: bool) -> Tensor:
-    """What a recurrent network remembers of each sequence when it has read it.
+    """The final state of a recurrent network for each sequence.
 
-    vectors: float [tokens, size] of a layer; both_ends: whether it reads from both ends: then the first half of the
-    last token's vector and the second half of the first token's; else the last token's. Returns float [sequences,
-    size].
+    vectors: float [tokens, size] of a layer; both_ends: whether it is bidirectional: then the first half comes from the
+    last token and the second half from the first token; else all from the last token. Returns float [sequences, size].
     """
     last = vectors[batch.last_tokens]
     if not both_ends:
@@ -48,11 +47,11 @@ def state_of(vectors: Tensor, batch: Batch, both_ends: bool) -> Tensor:
 
 
 def join_windows(vectors: Tensor, lengths: Tensor, counts: Sequence[int], pooling: str) -> Tensor:
-    """One vector for each text from those of its windows: their mean, weighted by tokens, or for "max" the largest.
+    """Combines window embeddings of each text: their mean, weighted by tokens, or for "max" the maximum.
 
     vectors: float [windows, size], text by text; lengths: int64 [windows], tokens of each; counts: windows of each
-    text, all 1 or more; pooling: how each window's vector was made. Returns float [texts, size]; a text of one window
-    has the vector of that window, bit for bit.
+    text, at least 1; pooling: how the window vectors were pooled. Returns float [texts, size]; with one window, the
+    embedding is unchanged, bit for bit.
     """
     if len(vectors) == len(counts):
         return vectors

@@ -1,8 +1,8 @@
-"""Published sizes by name: BERT (Devlin et al. 2018; Turc et al. 2019 for the small ones), RoBERTa (Liu et al. 2019),
+"""Published model configurations: BERT (Devlin et al. 2018; small ones Turc et al. 2019), RoBERTa (Liu et al. 2019),
 XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2020, version 2), ELECTRA (Clark et al.
 2020), MPNet (Song et al. 2020), BigBird (Zaheer et al. 2020), ModernBERT (Warner et al. 2024) and GPT-2 (Radford et al.
-2019). Of recurrent networks, the medium and large language models of Zaremba et al. 2014, the depth of GNMT (Wu et al.
-2016), and small ones of our own.
+2019). Recurrent networks: the medium and large language models of Zaremba et al. 2014, the depth of GNMT (Wu et al.
+2016), and our own small ones.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .config import ModelConfig
 
 
 def _sizes(layers: int, hidden: int, **others: Any) -> ModelConfig:
-    """BERT's proportions: heads of 64, a feed-forward network four times as wide; other switches as given."""
+    """BERT's proportions: head dimension 64, feed-forward size 4 x hidden; `others` override the defaults."""
     sizes = {"num_attention_heads": hidden // 64, "intermediate_size": 4 * hidden}
     return ModelConfig(hidden_size=hidden, num_hidden_layers=layers, **(sizes | others))
 
 
-# What each family's networks have in common, beyond what all share with BERT.
+# Settings of each family that differ from BERT.
 ROBERTA: dict[str, Any] = {
     "family": "roberta",
     "vocab_size": 50_265,
@@ -121,9 +121,8 @@ GPT2: dict[str, Any] = {
     "pad_token_id": None,
     "pooler": False,
     "bare_heads": True,
-    "tagging_dropout": "hidden",
 }
-TRANSFORMER: dict[str, Any] = {  # Vaswani et al. 2017, table 3; the vocabulary is that of English and German
+TRANSFORMER: dict[str, Any] = {  # Vaswani et al. 2017, table 3; vocabulary of English and German
     "family": "marian",
     "vocab_size": 37_000,
     "hidden_act": "relu",
@@ -164,7 +163,7 @@ RECURRENT: dict[str, Any] = {
     "classifier_act": "tanh",
     "choice_act": "tanh",
 }
-BAG: dict[str, Any] = {  # no layers: a text is the mean of its words
+BAG: dict[str, Any] = {  # no layers: the mean of the token embeddings
     "family": "maskwright",
     "vocab_size": 30_000,
     "num_attention_heads": 1,
@@ -179,7 +178,7 @@ BAG: dict[str, Any] = {  # no layers: a text is the mean of its words
 }
 FROM_LEFT = RECURRENT | {"attention": "causal"}
 FROM_BOTH_ENDS = RECURRENT | {"pooling": "mean"}
-SEQ2SEQ = RECURRENT | {  # reads from both ends
+SEQ2SEQ = RECURRENT | {  # bidirectional
     "max_position_embeddings": 1_024,
     "hidden_dropout": 0.3,
     "decoder_start_token_id": 0,
@@ -242,10 +241,10 @@ PRESETS: dict[str, ModelConfig] = {
 
 
 def preset(name: str, **overrides: Any) -> ModelConfig:
-    """The configuration called `name`, with fields replaced: preset("bert-base", vocab_size=30522).
+    """Returns the preset `name` with some fields replaced: preset("bert-base", vocab_size=30522).
 
-    A padding id of the published vocabulary that lies outside the one given becomes None, unless it is given too.
-    Raises ConfigError for an unknown name or field, naming the nearest, and for a value out of range.
+    A published padding id outside a smaller vocabulary becomes None, unless it is set too. Raises ConfigError for an
+    unknown name or field, with the closest known one, and for a value out of range.
     """
     if name not in PRESETS:
         raise ConfigError(unknown_name("preset", name, PRESETS))
@@ -256,10 +255,10 @@ def preset(name: str, **overrides: Any) -> ModelConfig:
     return settings.from_dict(ModelConfig, values, where=f"the overrides of preset {name}")
 
 
-def written_ends(published: ModelConfig, tokenizer: Any) -> dict[str, Any]:
-    """Settings of a preset that writes: what begins and ends a text of `tokenizer`; nothing for others.
+def special_token_settings(published: ModelConfig, tokenizer: Any) -> dict[str, Any]:
+    """Start and end token settings of an encoder-decoder preset from `tokenizer`; empty for other presets.
 
-    Where positions begin behind the padding token its number is that of the published vocabulary.
+    If positions start after the padding token, its id stays that of the published vocabulary.
     """
     if not published.num_decoder_layers:
         return {}

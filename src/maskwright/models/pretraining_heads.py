@@ -1,6 +1,6 @@
-"""Heads of pre-training: masked words, next words, sentence pairs, replaced tokens.
+"""Pre-training heads: masked and causal language modeling, sentence pairs, replaced token detection.
 
-Devlin et al. 2018, section 3.1 (masked words, next sentence); Lan et al. 2020, section 3.1 (sentence order);
+Devlin et al. 2018, section 3.1 (masked tokens, next sentence); Lan et al. 2020, section 3.1 (sentence order);
 Clark et al. 2020, section 2 (replaced tokens).
 """
 
@@ -19,27 +19,27 @@ from .vocabulary_loss import vocabulary_loss
 
 
 class MaskedLanguageModelHead(nn.Module):
-    """Which token stands here? norm(act(W h + b)), times the word table, plus a bias (section 3.1, task 1).
+    """Masked token prediction: norm(act(W h + b)), times the embedding table, plus a bias (section 3.1, task 1).
 
-    The decoder is the word table, passed in, so that it is stored and trained once; with
-    `tie_word_embeddings` off it is a table of the head's own. W leads to the width of the word table. With
-    `bare_heads` the decoder is all there is.
+    The decoder is the embedding table, passed in, so it is stored and trained once; without `tie_word_embeddings` the
+    head has its own table. W projects to the size of the embedding table. With `bare_heads` there is only the decoder.
     """
 
     needs_pooler = False
 
     def __init__(self, config: ModelConfig, width: int | None = None) -> None:
-        """width: of what it reads, None for hidden_size."""
+        """width: input size, None for hidden_size."""
         super().__init__()
         check(
             not config.character_width,
-            "A network that makes words of characters guesses none: it would see the character that it has to guess.",
+            "A network with character-level word embeddings cannot predict characters: its input contains them.",
         )
         size, width = config.table_size, config.hidden_size if width is None else width
         bare = config.bare_heads
         check(
             not bare or size == width,
-            "bare_heads multiply hidden states with the word table, which must be as wide: leave embedding_size out.",
+            "bare_heads multiply hidden states with the embedding table, which must have their size: remove "
+            "embedding_size.",
         )
         self.dense = None if bare else Linear(width, size, config.head_bias)
         self.norm = None if bare else LayerNorm(size, config.layer_norm_eps, config.norm_bias)
@@ -48,69 +48,75 @@ class MaskedLanguageModelHead(nn.Module):
         self.act = ACTIVATIONS[config.mlm_act or config.hidden_act]
 
     def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
-        """hidden: float [positions, hidden]; word_embeddings: float [vocab, size], the word table.
+        """hidden: float [positions, hidden]; word_embeddings: float [vocab, size], the embedding table.
 
-        Returns logits [positions, vocab]. Pass only the positions whose token is wanted: this product is the
-        largest of a small model.
+        Returns logits [positions, vocab]. Pass only the positions to predict: this is the largest product of a small
+        model.
         """
         hidden, decoder = self.before_decoder(hidden), self.table(word_embeddings)
         bias = None if self.bias is None else self.bias.to(hidden.dtype)
         return F.linear(hidden, decoder.to(hidden.dtype), bias)
 
     def loss(
-        self, hidden: Tensor, word_embeddings: Tensor, labels: Tensor, label_smoothing: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
-        """Summed cross-entropy of those logits, and how many are right, both scalars; the logits never exist whole.
+        self,
+        hidden: Tensor,
+        word_embeddings: Tensor,
+        labels: Tensor,
+        label_smoothing: float = 0.0,
+        is_scored: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The three scalars of `vocabulary_loss` for those logits, computed in chunks.
 
         hidden: float [positions, hidden]; word_embeddings: float [vocab, size]; labels: int64 [positions];
-        label_smoothing: as `vocabulary_loss` takes it.
+        label_smoothing, is_scored: see `vocabulary_loss`.
         """
-        hidden = self.before_decoder(hidden)
-        return vocabulary_loss(hidden, self.table(word_embeddings), self.bias, labels, label_smoothing=label_smoothing)
+        hidden, table = self.before_decoder(hidden), self.table(word_embeddings)
+        return vocabulary_loss(hidden, table, self.bias, labels, None, label_smoothing, is_scored)
 
     def before_decoder(self, hidden: Tensor) -> Tensor:
-        """What the decoder multiplies: float [positions, size]."""
+        """The input of the decoder: float [positions, size]."""
         if self.dense is None or self.norm is None:
             return hidden
         normed: Tensor = self.norm(self.act(self.dense(hidden)))
         return normed
 
     def table(self, word_embeddings: Tensor) -> Tensor:
-        """The decoder: float [vocab, size]."""
+        """The decoder's weights: float [vocab, size]."""
         return word_embeddings if self.decoder is None else self.decoder
 
 
 class CausalLanguageModelHead(MaskedLanguageModelHead):
-    """Which token comes next? The head of masked words, read at the token before (Radford et al. 2018, equation 1).
+    """Next-token prediction: the masked-LM head applied to the previous token (Radford et al. 2018, equation 1).
 
-    Raises ConfigError for a network whose tokens see later ones: they would see the answer.
+    Raises ConfigError for a network whose tokens attend to later ones: they would see the target.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         check(
             config.attention == "causal",
-            f"Guessing the next token needs attention 'causal', and this network's is '{config.attention}'.",
+            f"Predicting the next token needs attention 'causal'; this network has '{config.attention}'.",
         )
         super().__init__(config)
 
 
 class BidirectionalLanguageModelHead(MaskedLanguageModelHead):
-    """Which token comes next, and which came before? One head for both directions (Peters et al. 2018, section 3.1).
+    """Prediction of the next and the previous token with one shared head (Peters et al. 2018, section 3.1).
 
-    Raises ConfigError for a network whose directions meet: each would see the answer of the other.
+    Raises ConfigError for a network that mixes the directions: each would see the other's target.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         check(
             config.separate_directions,
-            "Guessing from both ends needs a network whose directions never meet: set separate_directions.",
+            "Bidirectional language modeling needs a network with separate directions: set separate_directions.",
         )
         super().__init__(config, config.direction_size)
         self.width = config.direction_size
 
     def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
-        """hidden: float [positions, hidden], the two directions of a token behind each other, or [positions, hidden /
-        2] of one. Returns logits [positions, 2, vocab], next and previous; of one direction [positions, vocab].
+        """hidden: float [positions, hidden], both directions concatenated, or [positions, hidden / 2] of one.
+
+        Returns logits [positions, 2, vocab], next and previous; for one direction [positions, vocab].
         """
         if hidden.shape[1] == self.width:
             return super().forward(hidden, word_embeddings)
@@ -120,9 +126,9 @@ class BidirectionalLanguageModelHead(MaskedLanguageModelHead):
 
 
 class NextSentenceHead(nn.Module):
-    """Does B follow A? Two logits: 0 = B follows A, 1 = B is random (section 3.1, task 2).
+    """Next sentence prediction: two logits, 0 = B follows A, 1 = B is random (section 3.1, task 2).
 
-    Where config.pair_objective is "sop": 0 = A and B in their order, 1 = swapped, with dropout before it.
+    If config.pair_objective is "sop": 0 = A and B in order, 1 = swapped, with dropout before the layer.
     """
 
     needs_pooler = True
@@ -140,7 +146,7 @@ class NextSentenceHead(nn.Module):
 
 
 class PretrainingHead(nn.Module):
-    """Both heads of pre-training over one encoder: masked words and sentence pairs."""
+    """Both pre-training heads on one encoder: masked tokens and sentence pairs."""
 
     needs_pooler = True
 
@@ -151,7 +157,7 @@ class PretrainingHead(nn.Module):
 
 
 class ReplacedTokenHead(nn.Module):
-    """Was this token replaced? One logit a token, above 0 for a replaced one: w . act(W h + b) + c."""
+    """Replaced token detection: one logit per token, above 0 for a replaced one: w . act(W h + b) + c."""
 
     needs_pooler = False
 

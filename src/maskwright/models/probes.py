@@ -1,7 +1,7 @@
-"""A small tagger on given vectors: what a frozen encoder's features are worth (Devlin et al. 2019, section 5.3).
+"""Probe: a small token classifier on given vectors, to evaluate frozen features (Devlin et al. 2019, section 5.3).
 
-It takes vectors of words and the lengths of their sentences, wherever they come from: an encoder's layers, static word
-vectors, a recurrent network.
+Its input is word embeddings and sentence lengths from any source: encoder layers, static word embeddings, a recurrent
+network.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from ..core.randomness import derive_seed
 from ..nn.crf import LinearChainCrf
 from ..nn.dropout import dropout
 from ..nn.linear import Linear
-from ..nn.reading import whole_texts
+from ..nn.packed_recurrence import pack_whole_texts
 from ..nn.recurrent import RecurrentStack
 
 ProbeKind = Literal["linear", "bilstm"]
 
 
 class TokenProbe(nn.Module):
-    """A score of each label for each word.
+    """Token classifier that outputs a score per label and word.
 
-    kind: "linear", one linear layer; "bilstm", `num_layers` LSTMs of `hidden_size` in each direction below it; crf:
-    scores of neighbouring labels as well, for whoever judges them together (`crf`, None without); dropout_rate: on
-    what comes in and what the LSTM gives. Every parameter is drawn from `seed`.
+    Args:
+        kind: "linear", one linear layer; "bilstm", with `num_layers` BiLSTM layers of `hidden_size` per direction
+            before it.
+        crf: Add transition scores for decoding label sequences (attribute `crf`, else None).
+        dropout_rate: Dropout on the input and on the LSTM output.
+        seed: Random seed of the initialization.
     """
 
     def __init__(
@@ -51,29 +54,29 @@ class TokenProbe(nn.Module):
         )
         self.classifier = Linear(input_size if self.recurrent is None else self.recurrent.output_size, num_labels)
         self.crf = LinearChainCrf(num_labels) if crf else None
-        self._initialise(seed)
+        self._initialize(seed)
 
     def forward(self, vectors: Tensor, lengths: Sequence[int]) -> Tensor:
-        """vectors: float [words, input_size], sentences end to end; lengths: words of each.
+        """vectors: float [words, input_size], concatenated sentences; lengths: words of each.
 
         Returns logits [words, num_labels].
         """
         vectors = dropout(vectors, self.dropout_rate, self.training)
         if self.recurrent is not None:
-            read = self.recurrent(vectors, whole_texts(lengths, vectors.device, "lstm"))
+            read = self.recurrent(vectors, pack_whole_texts(lengths, vectors.device, "lstm"))
             vectors = dropout(read.last, self.dropout_rate, self.training)
         logits: Tensor = self.classifier(vectors)
         return logits
 
     @property
     def num_parameters(self) -> int:
-        """Numbers that training changes."""
+        """Number of trainable parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @torch.no_grad()
-    def _initialise(self, seed: int) -> None:
+    def _initialize(self, seed: int) -> None:
         if self.recurrent is not None:
-            self.recurrent.initialise(torch.Generator().manual_seed(derive_seed(seed, "weights of the probe's LSTM")))
+            self.recurrent.initialize(torch.Generator().manual_seed(derive_seed(seed, "weights of the probe's LSTM")))
         bound = self.classifier.weight.shape[1] ** -0.5
         draws = torch.Generator().manual_seed(derive_seed(seed, "weights of the probe's classifier"))
         self.classifier.weight.uniform_(-bound, bound, generator=draws)

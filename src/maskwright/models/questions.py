@@ -1,4 +1,4 @@
-"""The question before a text: the tokens up to the first separator, which cannot be part of an answer (BigBird)."""
+"""Mask of the question in question answering: tokens up to the first separator cannot be in an answer (BigBird)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 from ..data.batch import Batch
 
-FORBIDDEN = 1e6  # taken off the logits of a question's tokens
+FORBIDDEN = 1e6  # subtracted from the logits of question tokens
 
 
 def question_lengths(input_ids: Tensor, sep_token_id: int) -> Tensor:
-    """Tokens up to the first separator, itself included: int64 [batch]; 1 where there is none.
+    """Number of tokens up to and including the first separator: int64 [batch]; 1 without a separator.
 
     input_ids: int64 [batch, seq].
     """
@@ -21,7 +21,7 @@ def question_lengths(input_ids: Tensor, sep_token_id: int) -> Tensor:
 
 
 def in_question(input_ids: Tensor, sep_token_id: int) -> Tensor:
-    """Which columns belong to the question: bool [batch, seq], as input_ids."""
+    """Mask of the question columns: bool [batch, seq], like input_ids."""
     columns = torch.arange(input_ids.shape[1], device=input_ids.device)
     return columns < question_lengths(input_ids, sep_token_id)[:, None]
 
@@ -34,14 +34,14 @@ def packed_question(batch: Batch, sep_token_id: int) -> Tensor:
 
 
 def with_segments(batch: Batch, sep_token_id: int) -> Batch:
-    """The pack with segment 0 for the question and 1 for the text, where it has no token types."""
+    """Sets segment 0 for the question and 1 for the text, if the pack has no token types."""
     if batch.token_type_ids is not None:
         return batch
     return replace(batch, token_type_ids=(~packed_question(batch, sep_token_id)).long())
 
 
 def forbid(logits: Tensor, question: Tensor, is_first: Tensor) -> Tensor:
-    """Take the question out of the competition, but for the first token, which stands for "no answer".
+    """Excludes the question's tokens from answers, except the first token, which stands for "no answer".
 
     logits: float [..., 2]; question, is_first: bool [...].
     """

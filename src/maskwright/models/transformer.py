@@ -1,11 +1,12 @@
-"""The one encoder stack: embeddings, then layers of attention and feed-forward, each with add and norm.
+"""The Transformer encoder: embeddings, then layers of attention and feed-forward networks, each with add and norm.
 
-Or, with pre-norm, norms before each part and one at the end. Works on packs: every matrix is [tokens, hidden]. Only
-attention asks where sequences begin and end.
+With pre-norm, norms come before each sublayer and once at the end. Works on packs: every matrix is [tokens, hidden];
+only attention depends on sequence boundaries.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,24 +23,24 @@ from ..nn.dropout import dropout
 from ..nn.embeddings import Embeddings
 from ..nn.feed_forward import FeedForward
 from ..nn.linear import LayerNorm, Linear
-from ..nn.looking import Sight, look
+from ..nn.masked_queries import MaskedQueryContext, attend_masked_queries
 from ..nn.relative import RelativeBias, RelativePositions, RelativeVectors
 from ..nn.runs import Run
-from .attending import executors, switch_to_full
+from .attention_rules import executors, switch_to_full
 from .config import ModelConfig
 from .config_tables import NUM_BUCKETS
 
-# Other positions have no table.
+# Table kinds of `nn.embeddings`; other positions have no table.
 _TABLES = {"absolute": "learned", "offset": "learned", "sinusoidal": "fixed", "sinusoidal_halves": "halves"}
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What the encoder makes of a pack.
+    """Output of the encoder for a pack.
 
-    hidden: float [tokens, hidden], the last layer, after the final norm if there is one; hidden_states: layers + 1
-    tensors of that shape, the embeddings first and `hidden` last, or None; attentions: per layer one [heads, length,
-    length] for each sequence, or None; states: of a recurrent network, what each layer remembers of each sequence.
+    hidden: float [tokens, hidden], the last layer, after the final norm if any; hidden_states: layers + 1 tensors of
+    that shape, the embeddings first and `hidden` last, or None; attentions: per layer one [heads, length, length] per
+    sequence, or None; states: final states of a recurrent network.
     """
 
     hidden: Tensor
@@ -51,18 +52,26 @@ class Encoded:
 class Layer(nn.Module):
     """x = norm(x + attention(x)), then x = norm(x + ffn(x)) (Vaswani et al. 2017, section 3.1).
 
-    Or, with config.norm "pre", x = x + attention(norm(x)), then x = x + ffn(norm(x)) (Xiong et al. 2020, figure 1).
-    is_first: of the network; it may go without attention_norm. relative: vectors of distances, or None. compiles:
-    whether what follows the attention is compiled while training (train/compiled.py).
+    With config.norm "pre", x = x + attention(norm(x)), then x = x + ffn(norm(x)) (Xiong et al. 2020, figure 1).
+    index: of its weights, from 0; the first layer may have no attention_norm. relative: relative position vectors, or
+    None. compiles: whether the part after attention is compiled in training (train/compiled.py).
     """
 
-    def __init__(self, config: ModelConfig, is_first: bool = False) -> None:
+    def __init__(self, config: ModelConfig, index: int = 0) -> None:
         super().__init__()
         size, eps, bias = config.hidden_size, config.layer_norm_eps, config.norm_bias
         self.is_pre = config.norm == "pre"
         self.compiles = False
-        self.attention = SelfAttention(size, config.num_attention_heads, config.attention_dropout, config.linear_bias)
-        has_norm = config.first_norm or not (is_first and self.is_pre)
+        self.attention = SelfAttention(
+            size,
+            config.num_attention_heads,
+            config.attention_dropout,
+            config.linear_bias,
+            qkv_bias=config.qkv_bias,
+            query_scale=_query_scale(config, index),
+            upcast=config.upcast_attention,
+        )
+        has_norm = config.first_norm or not (index == 0 and self.is_pre)
         self.attention_norm = LayerNorm(size, eps, bias) if has_norm else None
         self.ffn = FeedForward(
             size,
@@ -88,27 +97,29 @@ class Layer(nn.Module):
         want_weights: bool = False,
         executor: Executor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden]; runs, executor: as `SelfAttention` takes them.
+        """hidden: float [tokens, hidden]; runs, executor: see `SelfAttention`.
 
         Returns the same shape, and the attention weights if wanted.
         """
         attended, weights = self.attention(self._before(hidden), runs, want_weights, executor)
         return self.add(hidden, attended), weights
 
-    def look(self, tokens: Tensor, hidden: Tensor, sight: Sight) -> Tensor:
-        """The same for tokens beside a sequence: they see it, nothing sees them.
+    def attend_masked_queries(self, tokens: Tensor, hidden: Tensor, masking: MaskedQueryContext) -> Tensor:
+        """The same for masked query tokens, which attend to a sequence without being attended to.
 
-        tokens: float [onlookers, hidden], as is the result; hidden: float [length, hidden], what the sequence
-        brings into this layer.
+        tokens: float [queries, hidden], like the result; hidden: float [length, hidden], the sequence's input to this
+        layer.
         """
-        return self._add(tokens, look(self.attention, self._before(tokens), self._before(hidden), sight))
+        return self._add(
+            tokens, attend_masked_queries(self.attention, self._before(tokens), self._before(hidden), masking)
+        )
 
     def _before(self, hidden: Tensor) -> Tensor:
-        """What the attention reads. [tokens, hidden], as is the result."""
+        """The input of attention. [tokens, hidden], like the result."""
         return self.attention_norm(hidden) if self.is_pre and self.attention_norm is not None else hidden
 
     def add(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        """What follows the attention: add and norm, feed-forward, add and norm. All [tokens, hidden]."""
+        """The part after attention: add and norm, feed-forward, add and norm. All [tokens, hidden]."""
         if self.compiles and self.training:
             result: Tensor = _compiled_add()(self, hidden, attended)
             return result
@@ -127,26 +138,32 @@ class Layer(nn.Module):
         return result
 
     def _feed(self, hidden: Tensor) -> Tensor:
-        """Feed-forward, add and norm. [tokens, hidden], as is the result."""
+        """Feed-forward, add and norm. [tokens, hidden], like the result."""
         if self.is_pre:
             return hidden + dropout(self.ffn(self.ffn_norm(hidden)), self.after_ffn, self.training)
         result: Tensor = self.ffn_norm(hidden + dropout(self.ffn(hidden), self.after_ffn, self.training))
         return result
 
 
+def _query_scale(config: ModelConfig, index: int) -> float:
+    """Factor on the queries of a layer, in addition to the usual scale of attention scores."""
+    scale = 1.0 if config.scale_attention else math.sqrt(config.head_dim)
+    return scale / (index + 1) if config.scale_attention_by_layer else scale
+
+
 @cache
 def _compiled_add() -> Callable[..., Tensor]:
-    """One function for all layers and all numbers of tokens."""
+    """Returns one compiled function for all layers and token counts."""
     return torch.compile(Layer._add, dynamic=True)
 
 
 class Transformer(nn.Module):
-    """Embeddings, layers and, for heads that judge a whole sequence, the pooler.
+    """Embeddings, layers and, for some sequence heads, the pooler.
 
-    layers: the sets of weights, fewer than the network is deep where it shares them; `in_order` walks its depth.
-    relative: what relative positions add in every layer, or None. final_norm: of a pre-norm network, else None.
-    recomputes: whether a layer in training keeps its input alone and runs again, with the same dropout, for its
-    gradient (activation checkpointing; Chen et al. 2016): the gradients are the same.
+    layers: the sets of weights, fewer than the depth if shared; `in_order` yields one per layer. relative: relative
+    positions shared by every layer, or None. final_norm: of a pre-norm network, else None. recomputes: activation
+    checkpointing (Chen et al. 2016): layers store only their inputs and run again, with the same dropout, in the
+    backward pass; the gradients are the same.
     """
 
     layer_type: ClassVar[type[Layer]] = Layer
@@ -169,21 +186,20 @@ class Transformer(nn.Module):
             dropout_first=config.embedding_dropout == "before",
             scale=config.scale_embeddings,
         )
-        self.has_spoken = False
+        self.has_warned = False
         self.recomputes = False
         self.config = config
         rows = config.relative_buckets
         self.relative = RelativeBias(NUM_BUCKETS, config.num_attention_heads, num_rows=rows) if rows else None
         self.layer_groups = config.layer_groups
-        sets = config.num_hidden_groups or config.num_hidden_layers
-        self.layers = nn.ModuleList(self.layer_type(config, is_first=index == 0) for index in range(sets))
+        self.layers = nn.ModuleList(self.layer_type(config, index) for index in range(config.num_layer_sets))
         is_pre, size = config.norm == "pre", config.hidden_size
         self.final_norm = LayerNorm(size, config.layer_norm_eps, config.norm_bias) if is_pre else None
         self.pooler = Linear(config.hidden_size, config.hidden_size) if with_pooler else None
 
     @property
     def in_order(self) -> Iterator[Layer]:
-        """The layers as hidden states pass them; a shared one comes more than once."""
+        """The layers in order; a shared layer occurs more than once."""
         for group in self.layer_groups:
             layer = self.layers[group]
             assert isinstance(layer, Layer)
@@ -191,7 +207,7 @@ class Transformer(nn.Module):
 
     @property
     def relatives(self) -> list[RelativePositions | None]:
-        """What relative positions add in each layer of `in_order`."""
+        """The relative positions of each layer of `in_order`."""
         return [self.relative if layer.relative is None else layer.relative for layer in self.in_order]
 
     def forward(
@@ -203,9 +219,9 @@ class Transformer(nn.Module):
         attentions: bool = False,
         row_length: int | None = None,
     ) -> Encoded:
-        """Encode a pack in `dtype`; see Encoded for what comes back. row_length: of the padded rows it came from."""
+        """Encodes a pack in `dtype`; see Encoded. row_length: length of the padded rows of the pack."""
         hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, dtype)
-        self.say_what_is_full(batch, row_length)
+        self.warn_full_attention(batch, row_length)
         attending = executors(self.config, batch, dtype, self.relatives, self.training, row_length)
         states, weights = [], []
         for layer, executor in zip(self.in_order, attending, strict=True):
@@ -219,7 +235,7 @@ class Transformer(nn.Module):
         return Encoded(hidden, tuple(states) if hidden_states else None, tuple(weights) if attentions else None)
 
     def run(self, layer: Callable[..., Any], *inputs: Any) -> Any:
-        """What `layer` makes of `inputs`, and makes again for its gradient where this stack recomputes."""
+        """Applies `layer` to `inputs`, with activation checkpointing if enabled."""
         if self.recomputes and self.training and torch.is_grad_enabled():
             return checkpoint(layer, *inputs, use_reentrant=False)
         return layer(*inputs)
@@ -232,27 +248,27 @@ class Transformer(nn.Module):
         attending: Sequence[Executor],
         dtype: torch.dtype,
     ) -> Tensor:
-        """Encode tokens by executors that know what came before them (nn/cache.py): float [tokens, hidden].
+        """Encodes tokens with cached attention over previous ones (nn/cache.py): float [tokens, hidden].
 
-        input_ids, position_ids: int64 [tokens]; runs: of a pack, none for one token a row; attending: of each layer.
+        input_ids, position_ids: int64 [tokens]; runs: of a pack, empty for one token per row; attending: per layer.
         """
         hidden = self.embeddings(input_ids, position_ids, None, dtype)
         for layer, executor in zip(self.in_order, attending, strict=True):
             hidden, _ = layer(hidden, runs, False, executor)
         return self.finish(hidden)
 
-    def say_what_is_full(self, batch: Batch, row_length: int | None) -> None:
-        """Say once that short rows of a published BigBird attend fully."""
-        said = None if self.has_spoken else switch_to_full(self.config, batch, row_length)
+    def warn_full_attention(self, batch: Batch, row_length: int | None) -> None:
+        """Warns once that a published BigBird uses full attention for short rows."""
+        said = None if self.has_warned else switch_to_full(self.config, batch, row_length)
         if said is not None:
-            self.has_spoken = True
+            self.has_warned = True
             warnings.warn(said, stacklevel=2)
 
     def finish(self, hidden: Tensor) -> Tensor:
-        """The final norm, where there is one. hidden: float [tokens, hidden], as is the result."""
+        """The final norm, if any. hidden: float [tokens, hidden], like the result."""
         return hidden if self.final_norm is None else self.final_norm(hidden)
 
     def pool(self, first: Tensor) -> Tensor:
-        """tanh(W h + b) of each sequence's first token. first: [sequences, hidden], as is the result."""
+        """tanh(W h + b) of each sequence's first token. first: [sequences, hidden], like the result."""
         assert self.pooler is not None, "this encoder was built without a pooler"
         return torch.tanh(self.pooler(first))

@@ -1,15 +1,16 @@
-"""Cross-entropy over a whole vocabulary, in parts, so that its scores never exist all at once.
+"""Chunked cross-entropy over a whole vocabulary: the logits are never stored all at once.
 
-Scores of 5,000 positions over 30,522 words are 600 MB in float32, and a plain loss holds them several times. Here each
-part's scores become its share of every gradient while they are at hand, and are gone before the next part's: nothing is
-kept for the backward pass but those gradients, and nothing is computed twice. With p the softmax of the scores and y
-the right word, the gradient of the summed loss is p - one_hot(y) for the scores. Label smoothing (Szegedy et al. 2016,
-section 7) puts (1 - e) one_hot(y) + e / vocab in the place of one_hot(y).
+Logits of 5,000 positions over 30,522 tokens take 600 MB in float32, and a plain loss stores several copies. Here the
+gradients of each chunk are computed in the forward pass, and its logits are freed before the next chunk: only the
+gradients are stored, and nothing is computed twice. With p the softmax and y the label, the gradient of the summed loss
+with respect to the logits is p - one_hot(y). Label smoothing (Szegedy et al. 2016, section 7) replaces one_hot(y) by
+(1 - e) one_hot(y) + e / vocab.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Scores held at once: on a CPU so many that they are written and read in its larger caches; a GPU wants large products.
+# Maximum logits per chunk: on a CPU they fit the larger caches; a GPU needs large products.
 MOST_SCORES = {"cpu": 1 << 23}
 MOST_SCORES_ELSEWHERE = 1 << 26
 
@@ -29,47 +30,65 @@ def vocabulary_loss(
     labels: Tensor,
     most: int | None = None,
     label_smoothing: float = 0.0,
-) -> tuple[Tensor, Tensor]:
-    """Summed cross-entropy of scores = vectors table^T + bias against labels, and how many are right; both scalars.
+    is_scored: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed cross-entropy of logits = vectors table^T + bias; and, for the scored labels, the number of correct
+    predictions and the summed cross-entropy without smoothing or gradient. Three scalars.
 
-    vectors: float [positions, size], in whose dtype the products are; table: float [vocab, size]; bias: float [vocab],
-    or None; labels: int64 [positions]. The loss is float32 (float64 where vectors are). most: scores held at once;
-    label_smoothing: the part of the right word's probability that is spread over all words. The gradient can be taken
-    once.
+    Args:
+        vectors: float [positions, size]; products run in its dtype.
+        table: float [vocab, size].
+        bias: float [vocab], or None.
+        labels: int64 [positions].
+        most: Maximum logits per chunk; default by device.
+        label_smoothing: Probability mass spread evenly over the vocabulary.
+        is_scored: bool [positions], default: all.
+
+    The loss is float32 (float64 if vectors are). Its gradient can be computed once.
     """
     most = most_scores(vectors.device.type) if most is None else most
     rows = max(most // len(table), 1)
     if not torch.is_grad_enabled():
-        return _without_gradients(vectors, table, bias, labels, rows, label_smoothing)
-    loss, right = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing)
-    return loss, right
+        return _without_gradients(vectors, table, bias, labels, rows, label_smoothing, is_scored)
+    loss, right, scored = _VocabularyLoss.apply(vectors, table, bias, labels, rows, label_smoothing, is_scored)
+    return loss, right, scored
 
 
 def most_scores(device_type: str) -> int:
-    """Scores of words that are held at once on a device of this type, where one position has no more by itself."""
+    """Maximum logits per chunk on a device of this type, if a single position does not have more."""
     return MOST_SCORES.get(device_type, MOST_SCORES_ELSEWHERE)
 
 
 def _without_gradients(
-    vectors: Tensor, table: Tensor, bias: Tensor | None, labels: Tensor, rows: int, smoothing: float
-) -> tuple[Tensor, Tensor]:
-    """The same sums where nothing is learnt: no shares are made that gradients would be made of."""
+    vectors: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    rows: int,
+    smoothing: float,
+    is_scored: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same sums without gradients."""
     wide = _wide(vectors)
     weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
     loss = torch.zeros((), dtype=wide, device=vectors.device)
     right = torch.zeros((), dtype=torch.int64, device=vectors.device)
-    for part, own in _parts(vectors, labels, rows):
+    scored = torch.zeros_like(loss)
+    for part, own, kept in _parts(vectors, labels, is_scored, rows):
         scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
-        right += _first_is_right(scores, scores.amax(dim=-1, keepdim=True), scores.gather(1, own.unsqueeze(1)), own)
+        at_label = scores.gather(1, own.unsqueeze(1))  # [rows, 1]
+        right += _first_is_right(scores, scores.amax(dim=-1, keepdim=True), at_label, own, kept)
         logs = torch.log_softmax(scores, dim=-1)
-        loss -= (1 - smoothing) * logs.gather(1, own.unsqueeze(1)).sum()
+        losses = -logs.gather(1, own.unsqueeze(1)).squeeze(1)  # [rows]
+        scored += _sum_of(losses, kept)
+        loss += (1 - smoothing) * losses.sum()
         if smoothing:
             loss -= smoothing / len(table) * logs.sum()
-    return loss, right
+    return loss, right, scored
 
 
 class _VocabularyLoss(torch.autograd.Function):
-    """Makes gradients in the forward pass, for an upstream gradient of 1; the backward pass scales them."""
+    """Computes gradients in the forward pass, for an upstream gradient of 1; the backward pass scales them."""
 
     @staticmethod
     def forward(
@@ -80,68 +99,88 @@ class _VocabularyLoss(torch.autograd.Function):
         labels: Tensor,
         rows: int,
         smoothing: float,
-    ) -> tuple[Tensor, Tensor]:
-        """rows: positions of a part. See `vocabulary_loss` for the [...]."""
+        is_scored: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """rows: positions per chunk. See `vocabulary_loss` for the [...]."""
         wide = _wide(vectors)
         weight, offset = table.to(vectors.dtype), None if bias is None else bias.to(vectors.dtype)
-        spread = smoothing / len(table)  # what every word has
+        spread = smoothing / len(table)  # target probability of every token from smoothing
         loss = torch.zeros((), dtype=wide, device=vectors.device)
         right = torch.zeros((), dtype=torch.int64, device=vectors.device)
+        scored = torch.zeros_like(loss)
         wanted = list(context.needs_input_grad[:3])
         sums = _Gradients(vectors, table, bias, wide, wanted)
-        for part, own in _parts(vectors, labels, rows):
+        for part, own, kept in _parts(vectors, labels, is_scored, rows):
             scores = F.linear(part, weight, offset).to(wide)  # [rows, vocab]
             at_label = scores.gather(1, own.unsqueeze(1))  # [rows, 1]
             highest = scores.amax(dim=-1, keepdim=True)  # [rows, 1]
-            right += _first_is_right(scores, highest, at_label, own)
-            shares = torch.softmax(scores, dim=-1)  # [rows, vocab]
-            # log(sum(exp(scores))), from the largest share: it is at least 1 / vocab, so its logarithm is exact.
-            total = highest - shares.amax(dim=-1, keepdim=True).log()  # [rows, 1]
+            right += _first_is_right(scores, highest, at_label, own, kept)
+            probabilities = torch.softmax(scores, dim=-1)  # [rows, vocab]
+            # log(sum(exp(scores))) from the largest probability: it is at least 1 / vocab, so its log is exact.
+            total = highest - probabilities.amax(dim=-1, keepdim=True).log()  # [rows, 1]
             loss += (total - (1 - smoothing) * at_label).sum()
+            scored += _sum_of((total - at_label).squeeze(1), kept)
             if smoothing:
                 loss -= spread * scores.sum()
             if any(wanted):
-                shares.scatter_add_(1, own.unsqueeze(1), shares.new_full(at_label.shape, smoothing - 1.0))
+                probabilities.scatter_add_(1, own.unsqueeze(1), probabilities.new_full(at_label.shape, smoothing - 1.0))
                 if smoothing:
-                    shares -= spread
-                sums.add(shares, part, weight)
+                    probabilities -= spread
+                sums.add(probabilities, part, weight)
         context.sums = sums.done()
-        context.mark_non_differentiable(right)
-        return loss, right
+        context.mark_non_differentiable(right, scored)
+        return loss, right, scored
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients, scaled by the loss's own, a scalar []."""
+        """Scales the gradients by that of the loss, a scalar []."""
         if context.sums is None:
-            raise RuntimeError("The gradient of vocabulary_loss can be taken once.")
+            raise RuntimeError("The gradient of vocabulary_loss can be computed only once.")
         sums, context.sums = context.sums, None
         scaled = [None if one is None else one.mul_(gradients[0].to(one.dtype)) for one in sums]
-        return (*scaled, None, None, None)
+        return (*scaled, None, None, None, None)
 
 
 def _wide(vectors: Tensor) -> torch.dtype:
-    """What sums are held in."""
+    """The dtype of the sums."""
     return torch.float64 if vectors.dtype == torch.float64 else torch.float32
 
 
-def _parts(vectors: Tensor, labels: Tensor, rows: int) -> Iterable[tuple[Tensor, Tensor]]:
-    """Positions of about equal number, at most `rows`, with their labels."""
+def _parts(
+    vectors: Tensor, labels: Tensor, is_scored: Tensor | None, rows: int
+) -> Iterable[tuple[Tensor, Tensor, Tensor | None]]:
+    """Yields chunks of similar size, at most `rows` positions, with their labels and is_scored (None: all)."""
     number = -(-len(labels) // rows)
-    return zip(vectors.tensor_split(number), labels.tensor_split(number), strict=True) if number else ()
+    if not number:
+        return ()
+    kept = repeat(None, number) if is_scored is None else is_scored.tensor_split(number)
+    return zip(vectors.tensor_split(number), labels.tensor_split(number), kept, strict=True)
 
 
-def _first_is_right(scores: Tensor, highest: Tensor, at_label: Tensor, labels: Tensor) -> Tensor:
-    """How many rows have their first highest score at the label: int64 []. scores: float [rows, vocab]; labels: [rows].
+def _sum_of(losses: Tensor, is_scored: Tensor | None) -> Tensor:
+    """The sum of the scored losses, []. losses: float [rows]; is_scored: bool [rows], or None for all."""
+    return losses.sum() if is_scored is None else (losses * is_scored).sum()
 
-    argmax takes ten times as long as amax, so only rows whose label has the highest score are asked for the first.
+
+def _first_is_right(
+    scores: Tensor, highest: Tensor, at_label: Tensor, labels: Tensor, is_scored: Tensor | None
+) -> Tensor:
+    """Number of scored rows whose first maximum is the label: int64 [].
+
+    scores: float [rows, vocab]; labels: int64 [rows]; is_scored: bool [rows], or None for all.
+
+    argmax takes ten times as long as amax, so it runs only on rows whose label has the maximum score.
     """
-    rows = (at_label == highest).squeeze(1).nonzero().squeeze(1)  # [rows that may be right]
+    may_be_right = (at_label == highest).squeeze(1)  # [rows]
+    if is_scored is not None:
+        may_be_right &= is_scored
+    rows = may_be_right.nonzero().squeeze(1)
     return (scores[rows].argmax(dim=-1) == labels[rows]).sum()
 
 
 class _Gradients:
-    """Sums over parts: for the vectors in their dtype, for table and bias in float32 (or float64)."""
+    """Sums over chunks: for the vectors in their dtype, for table and bias in float32 (or float64)."""
 
     def __init__(
         self, vectors: Tensor, table: Tensor, bias: Tensor | None, wide: torch.dtype, wanted: list[bool]
@@ -167,7 +206,7 @@ class _Gradients:
             self.for_table += slopes.T @ vectors
 
     def done(self) -> tuple[Tensor | None, ...]:
-        """For vectors [positions, size], table [vocab, size] and bias [vocab]; None where none is wanted."""
+        """For vectors [positions, size], table [vocab, size] and bias [vocab]; None if not needed."""
         own = None
         if self.for_vectors is not None:
             own = torch.cat(self.for_vectors) if self.for_vectors else torch.zeros_like(self.none_like)

@@ -1,12 +1,12 @@
-"""Floor 1: the parts of an encoder, as functions and modules on tensors. No files, no config objects.
+"""Building blocks of the models, as functions and modules on tensors. No files, no config objects.
 
-Shapes are written in words, the same ones everywhere:
+Shapes use these names throughout:
 
-    batch       padded rows of a transformers-shaped call        seq       their padded length
-    tokens      tokens of a pack, all sequences end to end       sequences how many sequences the pack holds
-    hidden      width of a token's vector                        head_dim  width of one head, hidden / heads
+    batch       padded rows in the transformers layout           seq       their padded length
+    tokens      tokens of a pack, all sequences concatenated     sequences number of sequences in the pack
+    hidden      size of a token vector                           head_dim  size of one head, hidden / heads
     heads       attention heads                                  layers    encoder layers
-    intermediate  width inside the feed-forward network          vocab     tokens the tokenizer knows
-    positions   places whose token is predicted                  labels    classes of a task
+    intermediate  size inside the feed-forward network           vocab     vocabulary size
+    positions   positions whose token is predicted               labels    classes of a task
     count, length  sequences of one run, and tokens in each of them
 """

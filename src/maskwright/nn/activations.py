@@ -1,4 +1,4 @@
-"""Activations by the names that published configurations use."""
+"""Activation functions by the names used in published configurations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def gelu_new(x: Tensor) -> Tensor:
-    """GELU by its tanh approximation (Hendrycks and Gimpel 2016, section 2). x: any shape [...]."""
+    """GELU with the tanh approximation (Hendrycks and Gimpel 2016, section 2). x: any shape [...]."""
     return F.gelu(x, approximate="tanh")
 
 
 def linear(x: Tensor) -> Tensor:
-    """x itself: no activation. x: any shape [...]."""
+    """Identity: no activation. x: any shape [...]."""
     return x
 
 

@@ -1,9 +1,8 @@
-"""Attention: every token looks at every token of its own sequence (Vaswani et al. 2017, section 3.2).
+"""Self-attention: every token attends to every token of its own sequence (Vaswani et al. 2017, section 3.2).
 
-Two executors give the same numbers. The explicit one multiplies, soft-maxes and multiplies again: it can
-return the weights. The fused one calls torch's kernel. Both work on runs, neighbours of equal length in a
-pack, as views of the one q, k, v projection: no mask, no padding, no gather, and no way for one sequence to
-see another.
+There are two implementations with the same results: explicit matrix products, which can return the weights, and
+torch's fused kernel. Both work on runs (neighboring sequences of equal length in a pack), as views of the joint q, k, v
+projection: no mask, no padding, no gather, and no attention between sequences.
 """
 
 from __future__ import annotations
@@ -22,15 +21,14 @@ from .padded_attention import Group, attend_group, plan
 from .query_blocks import attend_in_blocks
 from .runs import Run
 
-# Scores of more elements than this are worked on in parts that stay in the processor's cache: 1.7 to 2.5
-# times as fast at 512 tokens.
+# Larger score matrices are computed in parts that fit the CPU cache: 1.7 to 2.5 times as fast at 512 tokens.
 CACHED_SCORES = 1 << 21
-# Where those of a single sequence are more than this, training takes its queries in blocks (query_blocks.py).
+# If one sequence has more scores than this, training processes its queries in blocks (query_blocks.py).
 LONG_SCORES = 1 << 22
 
-# On a CPU the explicit product wins below these lengths, forward and backward: float32, and bfloat16 (where
-# the fused kernel's backward pass takes 2 to 5 times as long at every length; from 1,024 tokens the memory of
-# the weights counts).
+# On a CPU the explicit product is faster below these lengths, forward and backward: float32, and half precision. The
+# backward pass of the fused bfloat16 kernel takes 2 to 5 times as long at every length; from 1,024 tokens on, memory
+# use favors it.
 FUSED_FROM = 256
 FUSED_FROM_HALF = 1024
 
@@ -38,8 +36,8 @@ FUSED_FROM_HALF = 1024
 def self_attention(x: Tensor) -> Tensor:
     """Self-attention without parameters: z_i = sum_j softmax_j(x_i . x_j) x_j.
 
-    x: float [..., tokens, hidden]. Returns the same shape. Permuting the tokens permutes the result: order is
-    unknown to it. There is no scale: q, k and v are x itself.
+    x: float [..., tokens, hidden]. Returns the same shape. It has no notion of order: permuting the tokens permutes
+    the result. There is no scale: q, k and v are x itself.
     """
     return torch.softmax(x @ x.mT, dim=-1) @ x
 
@@ -47,22 +45,22 @@ def self_attention(x: Tensor) -> Tensor:
 def scaled_dot_product(
     query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0, causal: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q k^T / sqrt(head_dim)) v, the explicit way (equation 1).
+    """softmax(q k^T / sqrt(head_dim)) v as explicit products (equation 1).
 
     query, key, value: float [..., tokens, head_dim]. Returns context [..., tokens, head_dim] and weights
-    [..., tokens, tokens], each row of which sums to 1. The scale keeps the variance of a score at 1 whatever
-    head_dim is. Dropout falls on the weights that multiply the values, not on those that are returned.
-    causal: no token sees a later one (section 3.2.3).
+    [..., tokens, tokens], each row of which sums to 1. The scale keeps the variance of a score at 1 for every
+    head_dim. Dropout applies to the weights that multiply the values, not to the returned ones.
+    causal: no token attends to a later one (section 3.2.3).
     """
     scores = (query * (1.0 / math.sqrt(query.shape[-1]))) @ key.mT  # [..., tokens, tokens]
     if causal:
-        hide_later(scores)
+        apply_causal_mask(scores)
     weights = torch.softmax(scores, dim=-1)
     return dropout(weights, dropout_probability) @ value, weights
 
 
-def hide_later(scores: Tensor) -> None:
-    """Rule out, in place, every key that stands after its query. scores: float [..., tokens, tokens]."""
+def apply_causal_mask(scores: Tensor) -> None:
+    """Masks, in place, every key after its query with -inf. scores: float [..., tokens, tokens]."""
     length = scores.shape[-1]
     is_later = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)  # [tokens, tokens]
     scores.masked_fill_(is_later, -math.inf)
@@ -71,7 +69,7 @@ def hide_later(scores: Tensor) -> None:
 def fused_scaled_dot_product(
     query: Tensor, key: Tensor, value: Tensor, dropout_probability: float = 0.0, causal: bool = False
 ) -> Tensor:
-    """The same context by torch's fused kernel, which never holds the weights.
+    """The same context with torch's fused kernel, which does not store the weights.
 
     query, key, value: float [count, heads, length, head_dim]. Returns float [count, heads, length, head_dim].
     """
@@ -88,46 +86,49 @@ def attend(
     fused: bool | None = None,
     causal: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-    """Attend inside each sequence of a pack.
+    """Self-attention within each sequence of a pack.
 
-    qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; runs: cover every token
-    once, in order; fused: which executor (None lets the length decide); causal: no token sees a later one of its
-    sequence. Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence,
-    in order.
+    Args:
+        qkv: float [tokens, 3 * hidden]: queries, keys and values of all heads.
+        runs: Cover every token once, in order.
+        fused: Which implementation; None chooses by length and device.
+        causal: No token attends to a later one of its sequence.
+
+    Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order.
     """
     hidden = qkv.shape[1] // 3
-    pieces: list[tuple[Group | Run, bool]] = []  # fused or not
+    parts: list[tuple[Group | Run, bool]] = []  # with whether it is fused
     for part in _parts(qkv, runs, num_heads, want_weights, fused):
         if isinstance(part, Group):
-            pieces.append((part, False))
+            parts.append((part, False))
             continue
         use_fused = not want_weights and (
             _fused_is_faster(qkv, part.length, dropout_probability) if fused is None else fused
         )
         most = part.count if use_fused else max(1, CACHED_SCORES // (num_heads * part.length * part.length))
-        pieces += [
-            (Run(0, min(most, part.count - done), part.length), use_fused) for done in range(0, part.count, most)
-        ]
+        parts += [(Run(0, min(most, part.count - done), part.length), use_fused) for done in range(0, part.count, most)]
     contexts: list[Tensor] = []
     weights: list[Tensor] = []
-    # One split for all pieces: its backward is one concatenation, where a slice each would fill [tokens, 3 *
-    # hidden].
-    splits = qkv.split([piece.tokens for piece, _ in pieces])
-    for split, (piece, use_fused) in zip(splits, pieces, strict=True):
-        if isinstance(piece, Group):
-            contexts.append(attend_group(split, piece, num_heads, dropout_probability, hide_later if causal else None))
+    # One split for all parts: its backward pass is one concatenation; separate slices would each fill
+    # [tokens, 3 * hidden].
+    splits = qkv.split([part.tokens for part, _ in parts])
+    for split, (part, use_fused) in zip(splits, parts, strict=True):
+        if isinstance(part, Group):
+            contexts.append(
+                attend_group(split, part, num_heads, dropout_probability, apply_causal_mask if causal else None)
+            )
             continue
-        heads = split.view(piece.count, piece.length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
+        heads = split.view(part.count, part.length, 3, num_heads, hidden // num_heads).permute(2, 0, 3, 1, 4)
         query, key, value = heads.unbind()  # each [count, heads, length, head_dim]
         if use_fused:
             context = fused_scaled_dot_product(query, key, value, dropout_probability, causal)
-        elif _is_long(split, piece, num_heads) and not want_weights:
+        elif _is_long(split, part, num_heads) and not want_weights:
             context = attend_in_blocks(query, key, value, dropout_probability, causal, CACHED_SCORES)
         else:
-            context, piece_weights = scaled_dot_product(query, key, value, dropout_probability, causal)
+            context, part_weights = scaled_dot_product(query, key, value, dropout_probability, causal)
             if want_weights:
-                weights += piece_weights.unbind()  # each [heads, length, length]
-        contexts.append(context.transpose(1, 2).reshape(piece.tokens, hidden))
+                weights += part_weights.unbind()  # each [heads, length, length]
+        contexts.append(context.transpose(1, 2).reshape(part.tokens, hidden))
     context = contexts[0] if len(contexts) == 1 else torch.cat(contexts or [qkv[:, :hidden]])
     return context, tuple(weights) if want_weights else None
 
@@ -135,9 +136,9 @@ def attend(
 def _parts(
     qkv: Tensor, runs: Sequence[Run], num_heads: int, want_weights: bool, fused: bool | None
 ) -> Sequence[Group | Run]:
-    """The runs, joined to padded groups where a CPU trains: there the many small kernels of short runs cost most.
+    """Returns the runs, joined into padded groups for training on a CPU, where many small kernels are slow.
 
-    Inference keeps the runs, where a text's numbers do not depend on its neighbours to the last bit.
+    Inference keeps the runs, so that results are bitwise independent of the other sequences in the pack.
     """
     if want_weights or fused is not None or not qkv.requires_grad or qkv.device.type != "cpu":
         return runs
@@ -145,24 +146,24 @@ def _parts(
 
 
 def _is_long(qkv: Tensor, run: Run, num_heads: int) -> bool:
-    """Whether the scores of one sequence do not stay in the cache, and are needed for gradients."""
+    """Whether the scores of one sequence exceed the cache and are needed for gradients."""
     return qkv.requires_grad and num_heads * run.length * run.length > LONG_SCORES
 
 
 def _fused_is_faster(qkv: Tensor, length: int, dropout_probability: float) -> bool:
-    """Whether the fused kernel beats the explicit product for sequences of `length` tokens.
+    """Whether the fused kernel is faster than the explicit product for sequences of `length` tokens.
 
-    docs/decisions/packed-batches.md has the measurements behind the two lengths.
+    See docs/decisions/packed-batches.md for the measurements of the two thresholds.
     """
     if qkv.device.type != "cpu":
         return True
     if dropout_probability > 0.0:
-        return False  # torch's CPU kernel has no dropout and would fall back to a slower explicit product
+        return False  # torch's CPU kernel has no dropout and would use a slower explicit product
     return length >= (FUSED_FROM_HALF if qkv.dtype in (torch.bfloat16, torch.float16) else FUSED_FROM)
 
 
 class Executor(Protocol):
-    """What attends inside each sequence: `attend`, or it with a rule or relative positions bound to it."""
+    """Function that attends within each sequence: `attend`, or a variant with its options bound."""
 
     def __call__(
         self, qkv: Tensor, runs: Sequence[Run], num_heads: int, *, dropout_probability: float, want_weights: bool
@@ -173,28 +174,61 @@ class Executor(Protocol):
 class SelfAttention(nn.Module):
     """Multi-head self-attention: project to q, k, v of all heads, attend per head, project back.
 
-    The heads' contexts are concatenated, [tokens, heads * head_dim], and multiplied by W_O (section 3.2.2).
+    The head contexts are concatenated, [tokens, heads * head_dim], and multiplied by W_O (section 3.2.2).
+
+    Args:
+        qkv_bias: Whether the q, k, v projection has a bias (if `bias`).
+        query_scale: Factor applied to the queries, and so to all scores.
+        upcast: Compute attention in float32 for half-precision inputs.
     """
 
-    def __init__(self, hidden_size: int, num_heads: int, attention_dropout: float, bias: bool = True) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        attention_dropout: float,
+        bias: bool = True,
+        *,
+        qkv_bias: bool = True,
+        query_scale: float = 1.0,
+        upcast: bool = False,
+    ) -> None:
         super().__init__()
-        self.qkv = Linear(hidden_size, 3 * hidden_size, bias)
+        self.qkv = Linear(hidden_size, 3 * hidden_size, bias and qkv_bias)
         self.out = Linear(hidden_size, hidden_size, bias)
         self.num_heads = num_heads
         self.attention_dropout = attention_dropout
+        self.query_scale, self.upcast = query_scale, upcast
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Queries, keys and values of all heads: float [tokens, 3 * hidden]. hidden: float [tokens, hidden]."""
+        return self.scaled(self.qkv(hidden))
+
+    def scaled(self, qkv: Tensor) -> Tensor:
+        """Multiplies the queries in the output of `qkv` by `query_scale`. qkv: float [tokens, 3 * hidden]."""
+        if self.query_scale == 1.0:
+            return qkv
+        width = qkv.shape[-1] // 3
+        return torch.cat([qkv[..., :width] * self.query_scale, qkv[..., width:]], dim=-1)
 
     def forward(
         self, hidden: Tensor, runs: Sequence[Run], want_weights: bool = False, executor: Executor | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden]; runs: as `attend` takes them; executor: what attends instead of `attend`.
+        """hidden: float [tokens, hidden]; runs: as in `attend`; executor: used instead of `attend`.
 
         Returns float [tokens, hidden] and, if wanted, weights [heads, length, length] of each sequence.
         """
+        qkv = self.project(hidden)
         context, weights = (executor or attend)(
-            self.qkv(hidden),
+            in_float32(qkv) if self.upcast else qkv,
             runs,
             self.num_heads,
             dropout_probability=self.attention_dropout if self.training else 0.0,
             want_weights=want_weights,
         )
-        return self.out(context), weights
+        return self.out(context.to(qkv.dtype)), weights
+
+
+def in_float32(qkv: Tensor) -> Tensor:
+    """Converts half precision to float32, returns other dtypes unchanged: float [...]."""
+    return qkv.float() if qkv.dtype in (torch.bfloat16, torch.float16) else qkv

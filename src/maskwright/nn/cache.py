@@ -1,7 +1,7 @@
-"""Keys and values of the tokens read so far, so that a new token costs one row of attention and no token is read twice.
+"""Key-value cache for incremental decoding: each new token costs one row of attention.
 
-Rows stand against the right edge: the newest token of every row is in the same column, and rows of different length
-begin in different columns. So a step writes one column, and what is hidden stays hidden at the left.
+Rows are right-aligned: the newest tokens of all rows share a column, and rows of different length start in different
+columns. A step writes one column, and masked positions stay on the left.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Where = tuple[Tensor, Tensor]  # row and column of each token of a pack: int64 [
 
 
 class KeyValueCache:
-    """Room for `capacity` columns of `num_rows` rows in every layer, taken once.
+    """Preallocated keys and values: `capacity` columns of `num_rows` rows in every layer.
 
     kept: float [layers, 2, rows, heads, capacity, head_dim], keys before values, in a dtype that may be wider than that
-    of the network; newest: the column of the newest token, -1 before the first; first: int64 [rows], the column in
-    which each row begins, on the CPU.
+    of the network; newest: column of the newest token, -1 before the first; first: int64 [rows] on the CPU, the first
+    column of each row.
     """
 
     def __init__(
@@ -41,21 +41,21 @@ class KeyValueCache:
     ) -> None:
         self.kept = torch.zeros(num_layers, 2, num_rows, num_heads, capacity, head_dim, dtype=dtype, device=device)
         self.newest = -1
-        self.begin = 0  # the column in which the longest row begins
+        self.begin = 0  # first column of the longest row
         self.first = torch.zeros(num_rows, dtype=torch.int64)
-        self._before: Tensor | None = None  # 0 where a row sees, -inf before it: [rows, 1, 1, capacity]
-        # Views of a step, made once for all layers: its column, keys and values so far, what of them is hidden.
+        self._before: Tensor | None = None  # additive mask, -inf before a row's first column: [rows, 1, 1, capacity]
+        # Views of one step, shared by all layers: its column, keys and values so far, and their mask.
         self._column: Sequence[Tensor] = ()
         self._seen: Sequence[Tensor] = ()
         self._hidden: Tensor | None = None
 
     @property
     def capacity(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return self.kept.shape[4]
 
-    def begin_at(self, first: Tensor) -> None:
-        """Say in which column each row begins: int64 [rows]."""
+    def set_first_columns(self, first: Tensor) -> None:
+        """Sets the first column of each row: int64 [rows]."""
         self.first = first.cpu().clone()
         self.begin = int(self.first.min())
         self._before = None
@@ -64,14 +64,14 @@ class KeyValueCache:
             hidden.masked_fill_(torch.arange(self.capacity) < self.first.view(-1, 1, 1, 1), float("-inf"))
             self._before = hidden.to(self.kept.device, self.kept.dtype)
 
-    def turn_to(self, column: int) -> None:
-        """The next step writes this column."""
+    def set_column(self, column: int) -> None:
+        """Selects the column that the next step writes."""
         self.newest = column
         self._column = self.kept[:, :, :, :, column].unbind()  # of each layer [2, rows, heads, head_dim]
         self._seen = self.kept[:, :, :, :, self.begin : column + 1].flatten(0, 1).unbind()
         self._hidden = None if self._before is None else self._before[..., self.begin : column + 1]
 
-    def remember(
+    def attend_and_store(
         self,
         qkv: Tensor,
         runs: Sequence[Run],
@@ -83,9 +83,9 @@ class KeyValueCache:
         dropout_probability: float = 0.0,
         want_weights: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """An executor for whole texts: attend inside the pack by `attend`, and keep its keys and values.
+        """Executor for whole texts: attends within the pack with `attend` and stores its keys and values.
 
-        qkv: float [tokens, 3 * hidden], turned already where positions are rotary; where: row and column of each token.
+        qkv: float [tokens, 3 * hidden], already rotated if positions are rotary; where: row and column of each token.
         """
         parts = qkv.view(qkv.shape[0], 3, num_heads, -1).to(self.kept.dtype)  # [tokens, 3, heads, head_dim]
         rows, columns = where
@@ -93,7 +93,7 @@ class KeyValueCache:
         self.kept[depth, 1][rows, :, columns] = parts[:, 2]
         return attend(qkv, runs, num_heads, dropout_probability=dropout_probability, want_weights=want_weights)
 
-    def look_back(
+    def attend_cached(
         self,
         qkv: Tensor,
         runs: Sequence[Run],
@@ -104,9 +104,9 @@ class KeyValueCache:
         dropout_probability: float = 0.0,
         want_weights: bool = False,
     ) -> tuple[Tensor, None]:
-        """An executor for one new token of each row: write the column of `turn_to`, attend to what the row has read.
+        """Executor for one new token per row: writes the current column and attends to all columns of the row.
 
-        qkv: float [rows, 3 * hidden], turned already where positions are rotary. Returns context [rows, hidden].
+        qkv: float [rows, 3 * hidden], already rotated if positions are rotary. Returns context [rows, hidden].
         """
         rows, width = qkv.shape
         heads = qkv.view(rows, 3, num_heads, width // (3 * num_heads))  # [rows, 3, heads, head_dim]
@@ -120,10 +120,10 @@ class KeyValueCache:
         return context.reshape(rows, width // 3).to(qkv.dtype), None
 
     def keep(self, rows: Tensor, since: int = 0) -> None:
-        """Go on with `rows`, int64 [kept], in that order; one may come more than once.
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat.
 
-        since: the column before which the rows kept are equal to those whose place they take, so that nothing is copied
-        there. It counts only where as many rows stay as there are.
+        since: columns before this one are identical in the old and new rows, so they are not copied. Used only if the
+        number of rows does not change.
         """
         stop = self.newest + 1
         rows = rows.to(self.kept.device)
@@ -136,21 +136,21 @@ class KeyValueCache:
             fresh = self.kept.new_zeros(layers, both, len(rows), *sizes)
             fresh[:, :, :, :, self.begin : stop] = self.kept[:, :, rows, :, self.begin : stop]
             self.kept = fresh
-        self.begin_at(self.first[rows.cpu()])
+        self.set_first_columns(self.first[rows.cpu()])
 
     def shift(self, columns: int) -> None:
-        """Forget the first `columns` columns: all others move to the left. No row may begin in one of them."""
+        """Drops the first `columns` columns and moves the others left. No row may begin in a dropped column."""
         stop = self.newest + 1
         self.kept[:, :, :, :, : stop - columns] = self.kept[:, :, :, :, columns:stop].clone()
         self.newest -= columns
-        self.begin_at(self.first - columns)
+        self.set_first_columns(self.first - columns)
 
 
 def _attend_relative(
     query: Tensor, keys: Tensor, values: Tensor, relative: RelativePositions, hidden: Tensor | None
 ) -> Tensor:
-    """Attention of one query a row with relative positions. query: [rows, heads, 1, head_dim]; keys, values: [rows,
-    heads, columns, head_dim], the last column being the query's own. Returns context like the query.
+    """Attention of one query per row with relative positions. query: [rows, heads, 1, head_dim]; keys, values: [rows,
+    heads, columns, head_dim]; the last column is the query's own token. Returns context in the shape of query.
     """
     scale = 1.0 / math.sqrt(query.shape[-1])
     columns = keys.shape[-2]

@@ -1,15 +1,15 @@
-"""Recurrent cells, written once as their formulas: what is remembered after one more token.
+"""Formulas of the recurrent cells: the hidden state after one more token.
 
-With x the token's vector, h what was remembered, and * element by element:
+With x the token vector, h the previous hidden state, and * the element-wise product:
 
     rnn   h' = tanh(W x + U h + b)                                                        (Elman 1990)
     gru   r = sigmoid(W_r x + U_r h + b_r),  z = sigmoid(W_z x + U_z h + b_z)
           n = tanh(W_n x + b_n + r * (U_n h + c_n)),  h' = (1 - z) * n + z * h            (Cho et al. 2014)
-    lstm  i, f, o = sigmoid(W x + U h + b) of their own,  g = tanh(W_g x + U_g h + b_g)
+    lstm  i, f, o = sigmoid(W x + U h + b), separate weights,  g = tanh(W_g x + U_g h + b_g)
           c' = f * c + i * g,  h' = o * tanh(c')                     (Hochreiter and Schmidhuber 1997; Gers et al. 2000)
 
-These are for reading and for tests: `nn/recurrent.py` runs torch's fused kernels, which give the same numbers. Gates
-stand under each other in one matrix, in torch's order: r, z, n of a GRU and i, f, g, o of an LSTM.
+These are a reference for readers and tests; `nn/recurrent.py` runs torch's fused kernels, which give the same results.
+The gates are stacked in one matrix in torch's order: r, z, n of a GRU and i, f, g, o of an LSTM.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ State = tuple[Tensor, ...]  # (h,), or (h, c) of an LSTM: float [sequences, size
 
 @dataclass(frozen=True)
 class CellWeights:
-    """W: float [gates * size, input]; U: float [gates * size, size]; b, c: the biases of each, [gates * size]."""
+    """W: float [gates * size, input]; U: float [gates * size, size]; b, c: their biases, [gates * size]."""
 
     W: Tensor
     U: Tensor
@@ -34,7 +34,7 @@ class CellWeights:
     c: Tensor
 
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """W, U, b, c: [...] as above, in the order in which torch takes them."""
+        """Returns W, U, b, c in torch's order."""
         return self.W, self.U, self.b, self.c
 
 
@@ -42,13 +42,13 @@ Step = Callable[[CellWeights, Tensor, State], State]
 
 
 def elman_step(weights: CellWeights, x: Tensor, state: State) -> State:
-    """One token of each sequence through an Elman cell. x: float [sequences, input]. Returns the new (h,)."""
+    """Elman cell: one token of each sequence. x: float [sequences, input]. Returns the new (h,)."""
     (h,) = state
     return (torch.tanh(F.linear(x, weights.W, weights.b) + F.linear(h, weights.U, weights.c)),)
 
 
 def gru_step(weights: CellWeights, x: Tensor, state: State) -> State:
-    """The same through a GRU. x: float [sequences, input]. Returns the new (h,)."""
+    """GRU cell: one token of each sequence. x: float [sequences, input]. Returns the new (h,)."""
     (h,) = state
     new_r, new_z, new_n = F.linear(x, weights.W, weights.b).chunk(3, dim=-1)
     old_r, old_z, old_n = F.linear(h, weights.U, weights.c).chunk(3, dim=-1)
@@ -58,7 +58,7 @@ def gru_step(weights: CellWeights, x: Tensor, state: State) -> State:
 
 
 def lstm_step(weights: CellWeights, x: Tensor, state: State) -> State:
-    """The same through an LSTM. x: float [sequences, input]. Returns the new (h, c)."""
+    """LSTM cell: one token of each sequence. x: float [sequences, input]. Returns the new (h, c)."""
     h, c = state
     gates = F.linear(x, weights.W, weights.b) + F.linear(h, weights.U, weights.c)
     i, f, g, o = gates.chunk(4, dim=-1)
@@ -68,7 +68,7 @@ def lstm_step(weights: CellWeights, x: Tensor, state: State) -> State:
 
 @dataclass(frozen=True)
 class Cell:
-    """step: its formula; num_gates: parts of its matrices; num_states: tensors that it remembers."""
+    """step: formula; num_gates: stacked matrices; num_states: tensors of the state."""
 
     step: Step
     num_gates: int
@@ -79,9 +79,9 @@ CELLS = {"rnn": Cell(elman_step, 1, 1), "gru": Cell(gru_step, 3, 1), "lstm": Cel
 
 
 def unroll(name: str, weights: CellWeights, inputs: Tensor, state: State) -> tuple[Tensor, State]:
-    """Read sequences token by token. inputs: float [length, sequences, input].
+    """Runs a cell over sequences, token by token. inputs: float [length, sequences, input].
 
-    Returns what h was after each token, float [length, sequences, size], and the last state.
+    Returns h after each token, float [length, sequences, size], and the last state.
     """
     step, outputs = CELLS[name].step, []
     for x in inputs:

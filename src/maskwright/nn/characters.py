@@ -1,5 +1,6 @@
-"""Words from their characters: filters over neighbouring characters, the largest answer of each in the word (Kim et al.
-2016, section 2.2). No word is unknown, and words that are spelt alike have vectors that are alike.
+"""Character-level word embeddings: convolution filters with max pooling per word (Kim et al. 2016, section 2.2).
+
+There are no unknown words, and words with similar spelling have similar embeddings.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from .linear import Linear
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a pack of characters.
+    """The words in a pack of characters.
 
-    of_token: int64 [tokens], the word that each token stands in (a space in the one before it); is_space: bool
-    [tokens], spaces that are no word; lengths: words of each sequence.
+    of_token: int64 [tokens], the word of each token (a space belongs to the word before it); is_space: bool [tokens],
+    spaces that are not a word; lengths: number of words in each sequence.
     """
 
     of_token: Tensor
@@ -27,10 +28,10 @@ class Words:
 
 
 def words_of(input_ids: Tensor, lengths: list[int], space_id: int) -> Words:
-    """Where words begin: int64 [tokens] of sequences of `lengths`.
+    """Finds word boundaries. input_ids: int64 [tokens], sequences of `lengths`.
 
-    Ids above `space_id` are characters, and neighbours among them are a word; the space stands between words; those
-    below it (special tokens, unknown characters) are words by themselves. A sequence always begins with a word.
+    Ids above `space_id` are characters, and consecutive characters form a word; spaces separate words; ids below it
+    (special tokens, unknown characters) are words by themselves. A sequence always begins with a word.
     """
     is_character, is_space = input_ids > space_id, input_ids == space_id
     begins = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)  # of a sequence
@@ -44,16 +45,16 @@ def words_of(input_ids: Tensor, lengths: list[int], space_id: int) -> Words:
 
 
 class CharacterWords(nn.Module):
-    """A vector of each word: filters, their largest answers, and a highway layer (Srivastava et al. 2015).
+    """Word embeddings from characters: filters, max pooling, and a highway layer (Srivastava et al. 2015).
 
-    character_size: of a character's vector; hidden_size: of a word's, so many filters in all; width: filters see 1 to
-    so many neighbouring characters.
+    character_size: size of a character embedding; hidden_size: size of a word embedding and total number of filters;
+    width: filters cover 1 to `width` neighboring characters.
     """
 
     def __init__(self, character_size: int, hidden_size: int, width: int) -> None:
         super().__init__()
-        share = hidden_size // width
-        sizes = [share] * (width - 1) + [hidden_size - share * (width - 1)]
+        per_width = hidden_size // width
+        sizes = [per_width] * (width - 1) + [hidden_size - per_width * (width - 1)]
         self.filters = nn.ModuleList(Linear(character_size * (seen + 1), size) for seen, size in enumerate(sizes))
         self.gate, self.change = Linear(hidden_size, hidden_size), Linear(hidden_size, hidden_size)
 
@@ -62,7 +63,7 @@ class CharacterWords(nn.Module):
         windows, shifted = [], characters
         inside = torch.ones_like(words.of_token, dtype=torch.bool)
         for step in range(len(self.filters)):
-            if step:  # what stands `step` characters further on, where that is the same word
+            if step:  # the characters `step` positions later, if they are in the same word
                 shifted = F.pad(characters[step:], (0, 0, 0, min(step, len(characters))))
                 same = torch.zeros_like(inside)
                 same[:-step] = (words.of_token[:-step] == words.of_token[step:]) & ~words.is_space[step:]

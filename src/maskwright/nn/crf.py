@@ -1,7 +1,8 @@
-"""A linear-chain conditional random field: tags judged as a sequence, not one by one (Lafferty et al. 2001).
+"""Linear-chain conditional random field: tags are predicted as a sequence (Lafferty et al. 2001).
 
 score(tags) = start[y1] + sum emissions[t, yt] + sum transitions[yt-1, yt] + end[yn]; p(tags) = exp(score) / Z. The
-forward algorithm sums Z over all sequences, and Viterbi's finds the best one (Lample et al. 2016, equations 1 to 3).
+forward algorithm computes Z over all sequences, the Viterbi algorithm the best one (Lample et al. 2016, equations 1 to
+3).
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-Reduce = Callable[[Tensor], Tensor]  # over the tags before: [chains, labels, labels] to [chains, labels]
+Reduce = Callable[[Tensor], Tensor]  # over the previous tags: [chains, labels, labels] to [chains, labels]
 
 
 class LinearChainCrf(nn.Module):
-    """Scores of neighbouring tags, and of the tags that begin and end a chain. num_labels: how many tags there are."""
+    """Transition scores between tags, and scores of the first and last tag. num_labels: number of tags."""
 
     def __init__(self, num_labels: int) -> None:
         super().__init__()
@@ -25,12 +26,11 @@ class LinearChainCrf(nn.Module):
         self.end = nn.Parameter(torch.zeros(num_labels))
 
     @torch.no_grad()
-    def prime(self, tags: Tensor, lengths: Sequence[int]) -> None:
-        """Set the scores to how much more often tags meet than by chance: log p(to | from) - log p(to).
+    def init_from_counts(self, tags: Tensor, lengths: Sequence[int]) -> None:
+        """Initializes the scores with pointwise mutual information: log p(to | from) - log p(to).
 
-        tags: int64 [words], chains end to end; lengths: words of each chain. Every pair is counted once more than it
-        occurs. Added to log p(tag | word), which single words are trained to give, that is the score of the hidden
-        Markov model of these tags.
+        tags: int64 [words], concatenated chains; lengths: words of each chain. Counts have add-one smoothing. Added to
+        log p(tag | word), the output of a token classifier, this is the score of the hidden Markov model of these tags.
         """
         size = len(self.start)
         counts = torch.ones(size + 1, size + 1, dtype=torch.float64)  # [from, to]; the last is outside the chain
@@ -38,8 +38,8 @@ class LinearChainCrf(nn.Module):
         chains = [chain for chain in tags.cpu().split(list(lengths)) if len(chain)]
         path = torch.cat([outside, *(part for chain in chains for part in (chain, outside))])
         counts.index_put_((path[:-1], path[1:]), torch.ones(len(path) - 1, dtype=torch.float64), accumulate=True)
-        share = counts.sum(dim=0) / counts.sum()
-        scores = (counts / counts.sum(dim=1, keepdim=True) / share).log()
+        probability = counts.sum(dim=0) / counts.sum()
+        scores = (counts / counts.sum(dim=1, keepdim=True) / probability).log()
         self.transitions.copy_(scores[:size, :size])
         self.start.copy_(scores[size, :size])
         self.end.copy_(scores[:size, size])
@@ -54,9 +54,9 @@ class LinearChainCrf(nn.Module):
     ) -> Tensor:
         """-log p(tags) of each chain: float [chains], in float32 or better.
 
-        emissions: float [words, labels], chains end to end; tags: int64 [words]; lengths: words of each chain, at least
-        one; begins, ends: bool [chains], False where a chain is a piece of a longer one, which `start` or `end` do not
-        concern (None: all are whole).
+        emissions: float [words, labels], concatenated chains; tags: int64 [words]; lengths: words of each chain, at
+        least one; begins, ends: bool [chains], False if a chain is only a part of a longer one, so that `start` or
+        `end` does not apply (None: all chains are complete).
         """
         chains = self._padded(emissions, lengths, begins, ends)
         last = self._forward(chains, lengths, lambda scores: scores.logsumexp(dim=1))[-1]
@@ -70,17 +70,17 @@ class LinearChainCrf(nn.Module):
         return total - score
 
     def best_scores(self, emissions: Tensor, lengths: Sequence[int]) -> Tensor:
-        """The score of the best sequence of tags through each tag: float [words, labels], in float32 or better.
+        """The score of the best tag sequence through each tag: float [words, labels], in float32 or better.
 
-        emissions: float [words, labels], chains end to end; lengths: words of each chain. The best tag of every word
-        is Viterbi's sequence; the gap to another is what that one would cost the whole.
+        emissions: float [words, labels], concatenated chains; lengths: words of each chain. The highest-scoring tags
+        are the Viterbi sequence; the gap to another tag is what it costs the whole sequence.
         """
         kept = [length for length in lengths if length]
         if not kept:
             return _wide(emissions)
         chains = self._padded(emissions, kept, None, None)
         there = self._forward(chains, kept, lambda scores: scores.amax(dim=1), every=True)
-        # The way back is the way there over the chains in reverse, with the transitions turned.
+        # The backward pass is the forward pass over the reversed chains, with transposed transitions.
         turned = pad_sequence([chain[:length].flip(0) for chain, length in zip(chains, kept, strict=True)], True)
         back = self._forward(turned, kept, lambda scores: scores.amax(dim=1), every=True, is_reversed=True)
         forward, backward = torch.stack(there, dim=1), torch.stack(back, dim=1)  # [chains, longest, labels]
@@ -91,7 +91,7 @@ class LinearChainCrf(nn.Module):
         return torch.cat(parts)  # [words, labels]
 
     def _padded(self, emissions: Tensor, lengths: Sequence[int], begins: Tensor | None, ends: Tensor | None) -> Tensor:
-        """Scores of single tags, `start` and `end` among them: float [chains, longest, labels]."""
+        """Emission scores, including `start` and `end`: float [chains, longest, labels]."""
         chains = pad_sequence(list(_wide(emissions).split(list(lengths))), batch_first=True)
         place = torch.zeros_like(chains[..., 0])
         at_start, at_end = place.clone(), place
@@ -106,7 +106,7 @@ class LinearChainCrf(nn.Module):
     def _forward(
         self, chains: Tensor, lengths: Sequence[int], reduce: Reduce, *, every: bool = False, is_reversed: bool = False
     ) -> list[Tensor]:
-        """Scores of all ways to each tag, word by word: float [chains, labels] each; the last only unless `every`.
+        """Scores of all paths to each tag, word by word: float [chains, labels] each; only the last unless `every`.
 
         A chain that has ended keeps the scores of its last word.
         """
@@ -123,5 +123,5 @@ class LinearChainCrf(nn.Module):
 
 
 def _wide(emissions: Tensor) -> Tensor:
-    """emissions, of any shape [...], in float32 or better: sums over long chains need it."""
+    """Converts emissions of any shape [...] to float32 or better: sums over long chains need it."""
     return emissions.float() if emissions.dtype in (torch.bfloat16, torch.float16) else emissions

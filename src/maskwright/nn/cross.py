@@ -1,8 +1,8 @@
-"""Cross-attention: tokens of one text look at all tokens of another (Vaswani et al. 2017, section 3.2.3).
+"""Cross-attention from target tokens to all source tokens (Vaswani et al. 2017, section 3.2.3).
 
-Queries come from the text that is written, keys and values from the one that was read. In a pack the two texts of a
-pair have lengths of their own, so neighbouring pairs of nearly equal lengths are padded to one another inside attention
-alone. While a text grows, keys and values of the other one are computed once.
+Queries come from the target text, keys and values from the source text. In a pack both texts of a pair have different
+lengths, so neighboring pairs of similar length are padded to a common length inside attention only. During generation,
+keys and values of the source are computed once.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .padded_attention import RUN_COST, Group, group_of, pad, unpad
 
 
 class PairGroup(NamedTuple):
-    """Neighbouring pairs of texts: their queries and their keys."""
+    """Neighboring pairs of texts: groups of their queries and keys."""
 
     queries: Group
     keys: Group
 
 
-class Across(Protocol):
-    """What attends to the other text: `attend_across` or `CrossMemory.look`, with all but these bound to it."""
+class CrossAttentionExecutor(Protocol):
+    """Function that attends to the source text: `cross_attend`, or that of a cache."""
 
     def __call__(self, attention: CrossAttention, hidden: Tensor) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden] of the text that is written. Returns context of that shape, and weights."""
+        """hidden: float [tokens, hidden] of the target text. Returns context of that shape, and weights."""
 
 
 class CrossAttention(nn.Module):
-    """Multi-head attention from one text to another. `out` is W_O, as in self-attention."""
+    """Multi-head attention from a target to a source text. `out` is W_O, as in self-attention."""
 
     def __init__(self, hidden_size: int, num_heads: int, attention_dropout: float, bias: bool = True) -> None:
         super().__init__()
@@ -47,13 +47,13 @@ class CrossAttention(nn.Module):
         self.num_heads = num_heads
         self.attention_dropout = attention_dropout
 
-    def forward(self, hidden: Tensor, across: Across) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-        """hidden: float [tokens, hidden], as is the result; weights [heads, length, other] of each text, if wanted."""
+    def forward(self, hidden: Tensor, across: CrossAttentionExecutor) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """hidden: float [tokens, hidden], like the result; weights [heads, length, other] per text, if wanted."""
         context, weights = across(self, hidden)
         return self.out(context), weights
 
 
-def attend_across(
+def cross_attend(
     attention: CrossAttention,
     hidden: Tensor,
     *,
@@ -61,11 +61,11 @@ def attend_across(
     groups: Sequence[PairGroup],
     want_weights: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-    """Attend from each text of a pack to its partner in another pack.
+    """Cross-attention from each target text of a pack to its source text in another pack.
 
-    hidden: float [tokens, hidden]; memory: float [other tokens, hidden], what the encoder made of the other texts, in
-    the same order; groups: of `plan_pairs`. Returns context [tokens, hidden] and, if wanted, one weight tensor [heads,
-    length, other length] for each pair, in order.
+    hidden: float [tokens, hidden]; memory: float [source tokens, hidden], encoder outputs in the same order; groups:
+    from `plan_pairs`. Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, source length]
+    per pair, in order.
     """
     query, key_value = attention.query(hidden), attention.key_value(memory)
     heads, rate = attention.num_heads, attention.attention_dropout if attention.training else 0.0
@@ -102,7 +102,7 @@ def _attend_group(
 
 
 def _each(weights: Tensor, group: PairGroup) -> list[Tensor]:
-    """Weights [count, heads, length, other length] as those of each pair, without padding."""
+    """Splits weights [count, heads, length, other length] into those of each pair, without padding."""
     lengths = [(~part.is_padding).view(part.count, part.length).sum(dim=1).tolist() for part in group]
     return [own[:, :length, :other] for own, length, other in zip(weights, *lengths, strict=True)]
 
@@ -111,10 +111,10 @@ def _each(weights: Tensor, group: PairGroup) -> list[Tensor]:
 def plan_pairs(
     lengths: tuple[int, ...], others: tuple[int, ...], num_heads: int, device: torch.device
 ) -> tuple[PairGroup, ...]:
-    """Pairs of texts, in order, joined where padding costs less than a product more.
+    """Groups pairs of texts, in order, where padding costs less than an additional matrix product.
 
-    lengths: tokens of each text that asks; others: of its partner. The layers of a step share their plan, so it is
-    kept.
+    lengths: tokens of each target text; others: of its source text. Cached, because all layers of a step share the
+    plan.
     """
     parts: list[list[int]] = []
     longest, longest_other = 0, 0
@@ -129,25 +129,25 @@ def plan_pairs(
         else:
             parts.append([pair])
             longest, longest_other = length, other
-    with torch.inference_mode(False):  # a plan made while scoring may serve a step of training
+    with torch.inference_mode(False):  # a plan made during evaluation may be reused in training
         return tuple(
             PairGroup(*(group_of([side[pair] for pair in part], device) for side in (lengths, others)))
             for part in parts
         )
 
 
-class CrossMemory:
-    """Keys and values of texts that were read, for others that grow one token at a time.
+class CrossAttentionCache:
+    """Cached keys and values of source texts for incremental decoding.
 
-    Rows that write for the same text stand side by side, and as many for each text; they share its keys and values.
-    keys, values: one float [texts, heads, longest, head_dim] a layer.
+    Rows that decode the same source are adjacent, and every source has the same number of rows; they share its keys and
+    values. keys, values: per layer one float [texts, heads, longest, head_dim].
     """
 
     def __init__(
         self, parts: Sequence[tuple[CrossAttention, Tensor]], lengths: Sequence[int], dtype: torch.dtype
     ) -> None:
-        """parts: of each layer its attention, and what the encoder made of the texts: float [tokens, hidden]; lengths:
-        tokens of each text; dtype: of what is kept.
+        """parts: per layer its attention and the encoder outputs, float [tokens, hidden]; lengths: tokens of each text;
+        dtype: of the cache.
         """
         group = group_of(lengths, parts[0][1].device)
         self.keys, self.values = [], []
@@ -160,27 +160,27 @@ class CrossMemory:
         hidden.masked_fill_(group.is_padding, -math.inf)
         has_padding = group.tokens < len(hidden)
         self._hidden = hidden.view(group.count, 1, 1, group.length) if has_padding else None
-        self._held = torch.arange(group.count)  # the texts whose keys and values are here
-        self._texts = self._held  # the text that each row reads
+        self._held = torch.arange(group.count)  # the texts whose keys and values are stored
+        self._texts = self._held  # the source text of each row
 
-    def look(self, attention: CrossAttention, hidden: Tensor, *, depth: int) -> tuple[Tensor, None]:
-        """Attend from one token of each row. hidden: float [rows, hidden]; depth: of the layer, from 0."""
+    def attend_layer(self, attention: CrossAttention, hidden: Tensor, *, depth: int) -> tuple[Tensor, None]:
+        """Attends from one token of each row. hidden: float [rows, hidden]; depth: layer index from 0."""
         return self.attend(attention.query(hidden), depth), None
 
     def attend(self, query: Tensor, depth: int) -> Tensor:
-        """The same by what already asks. query: float [rows, hidden], as is the result."""
+        """The same for a projected query. query: float [rows, hidden], like the result."""
         keys, values = self.keys[depth], self.values[depth]  # [texts, heads, longest, head_dim]
         rows, width = query.shape
-        asking = query.view(len(keys), rows // len(keys), keys.shape[1], -1).transpose(1, 2).to(keys.dtype)
-        context = F.scaled_dot_product_attention(asking, keys, values, attn_mask=self._hidden)
+        queries = query.view(len(keys), rows // len(keys), keys.shape[1], -1).transpose(1, 2).to(keys.dtype)
+        context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=self._hidden)
         return context.transpose(1, 2).reshape(rows, width).to(query.dtype)
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with `rows`, int64 [kept], in that order; one may come more than once."""
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat."""
         self._texts = self._texts[rows.cpu()]
         texts, counts = torch.unique_consecutive(self._texts, return_counts=True)
         if bool((counts != counts[0]).any()):
-            texts = self._texts  # there are not as many rows for each text: each row holds its own
+            texts = self._texts  # unequal numbers of rows per text: store one copy per row
         if torch.equal(texts, self._held):
             return
         place = {text: number for number, text in enumerate(self._held.tolist())}

@@ -1,9 +1,9 @@
-"""Dropout from torch's default generator, fast on a CPU.
+"""Dropout from torch's default generator, optimized for CPUs.
 
-torch's own CPU kernel draws one number per element. Here 64 random bits decide four elements, and a dropped element is
-one whose bits are all cleared: whole-number operations that vectorise, where mixing booleans with bfloat16 does not.
-docs/decisions/packed-batches.md has the times. 15 bits round the probability to 1/32,768 (0.1 becomes 0.100006); the
-scale uses the rounded value, so the expectation is exact.
+torch's own CPU kernel draws one random number per element. Here 64 random bits serve four elements, and dropping an
+element clears all its bits: integer operations that vectorize, unlike booleans mixed with bfloat16. Timings are in
+docs/decisions/packed-batches.md. 15 bits round the probability to 1/32,768 (0.1 becomes 0.100006); the scale uses the
+rounded value, so the expectation is exact.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor
 
 _BITS = 15
 _INT64 = torch.iinfo(torch.int64)
-_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by the bytes of an element
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by element size in bytes
 
 
 def dropout(x: Tensor, probability: float, training: bool = True) -> Tensor:
-    """Zero each element with `probability` and scale the others, so that the expectation stays x.
+    """Zeros each element with `probability` and scales the others, so that the expectation stays x.
 
-    x: float of any shape [...]; the result has the same. Off when not `training` or `probability` is 0.
+    x: float of any shape [...]; the result has the same. Off if not `training` or if `probability` is 0.
     """
     if not training or probability == 0.0 or x.numel() == 0:
         return x
@@ -33,7 +33,7 @@ def dropout(x: Tensor, probability: float, training: bool = True) -> Tensor:
 
 
 class _CpuDropout(torch.autograd.Function):
-    """Keeps two bytes per element for the backward pass."""
+    """Stores two bytes per element for the backward pass."""
 
     @staticmethod
     def forward(context: Any, x: Tensor, probability: float) -> Tensor:
@@ -53,7 +53,7 @@ class _CpuDropout(torch.autograd.Function):
 
 
 def _keep_mask(shape: torch.Size, threshold: int) -> Tensor:
-    """int16 of `shape`: all bits set to keep an element; none, with probability threshold / 2^15, to drop it."""
+    """int16 of `shape`: all bits set to keep an element; 0 with probability threshold / 2^15."""
     words = torch.randint(_INT64.min, _INT64.max, (-(-shape.numel() // 4),), dtype=torch.int64)
     draws = words.view(torch.int16)[: shape.numel()].view(shape).bitwise_and_((1 << _BITS) - 1)
     # draw - threshold is negative for the lowest `threshold` draws; the shift spreads its sign over all bits.
@@ -61,6 +61,6 @@ def _keep_mask(shape: torch.Size, threshold: int) -> Tensor:
 
 
 def _clear(x: Tensor, keep: Tensor) -> Tensor:
-    """x where `keep` has its bits set, else 0. Both of the same shape [...]."""
+    """x where the bits of `keep` are set, else 0. Both have the same shape [...]."""
     integer = _INTEGERS[x.element_size()]
     return (x.view(integer) & keep.to(integer)).view(x.dtype)

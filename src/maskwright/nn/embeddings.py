@@ -1,4 +1,4 @@
-"""The input of the encoder: token + position + segment vectors, normed (Devlin et al. 2018, figure 2)."""
+"""Input embeddings: token + position + segment embeddings, normalized (Devlin et al. 2018, figure 2)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .positions import sinusoidal_positions
 
 
 class Table(nn.Module):
-    """One learned vector per id. weight: [num_rows, size]; look-ups give row `padding_id` no gradient.
+    """Embedding table. weight: [num_rows, size]; row `padding_id` gets no gradient from look-ups.
 
-    gives_rows: whether the gradient is sparse, only the rows that were looked up (train/row_gradients.py); spread: of
-    the first weights, in parts of the usual.
+    sparse_gradient: compute gradients only for rows that were looked up (train/row_gradients.py); spread: factor on the
+    standard deviation of the initialization.
     """
 
     spread: float = 1.0
@@ -26,25 +26,29 @@ class Table(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_rows, size))
         self.padding_id = padding_id
-        self.gives_rows = False
+        self.sparse_gradient = False
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: int64 [tokens]. Returns float [tokens, size]."""
-        return F.embedding(ids, self.weight, self.padding_id, sparse=self.gives_rows)
+        return F.embedding(ids, self.weight, self.padding_id, sparse=self.sparse_gradient)
 
     def extra_repr(self) -> str:
-        """Sizes, for print."""
+        """Sizes, for repr."""
         return f"{self.weight.shape[0]} x {self.weight.shape[1]}"
 
 
 class Embeddings(nn.Module):
-    """Sum of the token's, the position's and the segment's vector, then norm (if there is one) and dropout.
+    """Sum of token, position and segment embeddings, followed by layer norm (optional) and dropout.
 
-    position_offset: the row at which positions begin; the row before it is that of padding tokens (RoBERTa).
-    positions: "learned" or "fixed" (sinusoids; "halves" for all sines first) table, or "none". scale: word vectors
-    times the square root of their width. norm: whether the sum is normed. dropout_first: before the norm.
-    type_vocab_size: 0 for no segment vectors. embedding_size: width of the tables and the norm, projected to
-    hidden_size behind them (Lan et al. 2020, section 3.1); None for hidden_size without a projection.
+    Args:
+        position_offset: Row of position 0; the row before it is used for padding tokens (RoBERTa).
+        embedding_size: Size of the tables and the norm, projected to hidden_size afterwards (Lan et al. 2020, section
+            3.1); None for hidden_size without a projection.
+        positions: "learned", "fixed" (sinusoids; "halves" has all sines first), or "none".
+        norm: Whether to normalize the sum.
+        dropout_first: Apply dropout before the norm.
+        scale: Multiply token embeddings by the square root of their size.
+        type_vocab_size: Number of segments; 0 for no segment embeddings.
     """
 
     fixed_positions: Tensor | None
@@ -87,9 +91,9 @@ class Embeddings(nn.Module):
     def forward(
         self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None, dtype: torch.dtype
     ) -> Tensor:
-        """input_ids, position_ids, token_type_ids: int64 [tokens]; no token types means that all are 0.
+        """input_ids, position_ids, token_type_ids: int64 [tokens]; token_type_ids default to 0.
 
-        position_ids count from 0 in every model; -1 is a padding token's place where positions have an offset.
+        position_ids count from 0 in every model; -1 is the position of padding tokens if positions have an offset.
         The sum and its norm keep the dtype of the weights; the result is `dtype` [tokens, hidden].
         """
         total = self.word(input_ids)  # [tokens, size]
@@ -100,8 +104,8 @@ class Embeddings(nn.Module):
         elif self.fixed_positions is not None:
             total = total + self.fixed_positions[position_ids]
         if self.token_type is not None:
-            alone = token_type_ids is None or self.token_type.weight.shape[0] == 1
-            total = total + (self.token_type.weight[0] if alone else self.token_type(token_type_ids))
+            is_single = token_type_ids is None or self.token_type.weight.shape[0] == 1
+            total = total + (self.token_type.weight[0] if is_single else self.token_type(token_type_ids))
         before, after = (self.hidden_dropout, 0.0) if self.dropout_first else (0.0, self.hidden_dropout)
         total = dropout(total, before, self.training)
         total = total if self.norm is None else self.norm(total)

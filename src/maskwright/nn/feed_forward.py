@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network, the same on every token (Vaswani et al. 2017, equation 2)."""
+"""Position-wise feed-forward network (Vaswani et al. 2017, equation 2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class FeedForward(nn.Module):
     """down(act(up(x))): hidden -> intermediate -> hidden. `act` is a name from ACTIVATIONS.
 
     gated: `up` is twice as wide; the activation of its first half is multiplied by its second (GLU variants, Shazeer
-    2020, equation 5). inner_dropout falls before `down`.
+    2020, equation 5). inner_dropout: dropout before `down`.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Linear layer and layer norm that compute in the dtype of their input.
 
-Training keeps float32 weights; where the hidden states are bfloat16 the weights are cast once, on use. That
-is mixed precision without autocast: the optimiser sees float32 weights and float32 gradients, the products
-run in bfloat16.
+Training keeps float32 weights, which are cast on use where hidden states are bfloat16. This is mixed precision without
+autocast: the optimizer has float32 weights and gradients, and the matrix products run in bfloat16.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from torch import Tensor, nn
 class Linear(nn.Module):
     """y = x W^T + b, computed in the dtype of x.
 
-    weight: [out_size, in_size]; bias: [out_size], or None; spread: of the first weights, in parts of the usual. Left
-    uninitialised: `models.initialisation` fills every parameter from a keyed generator, so building a model never
-    touches torch's global one.
+    weight: [out_size, in_size]; bias: [out_size], or None; spread: factor on the standard deviation of the
+    initialization. `models.initialization` fills every parameter from a keyed generator, so building a model never uses
+    torch's global generator.
     """
 
-    bias: nn.Parameter  # None for a layer built without; those who touch it know theirs has one
+    bias: nn.Parameter  # None without bias; typed non-optional for the callers that require it
     spread: float = 1.0
 
     def __init__(self, in_size: int, out_size: int, bias: bool = True) -> None:
@@ -33,15 +32,15 @@ class Linear(nn.Module):
         return F.linear(x, self.weight.to(x.dtype), None if self.bias is None else self.bias.to(x.dtype))
 
     def extra_repr(self) -> str:
-        """Sizes, for print."""
+        """Sizes, for repr."""
         return f"{self.weight.shape[1]} -> {self.weight.shape[0]}"
 
 
 class LayerNorm(nn.Module):
     """z = (x - mean) / sqrt(var + eps) * weight + bias over each vector (Ba et al. 2016, equation 4).
 
-    Mean and variance belong to one token's vector, never to the batch; the kernel sums them in float32
-    whatever the dtype of x. weight, bias: [size]; bias may be None.
+    Mean and variance are per token vector, never over the batch; the kernel accumulates in float32 for every dtype of
+    x. weight, bias: [size]; bias may be None.
     """
 
     def __init__(self, size: int, eps: float, bias: bool = True) -> None:
@@ -56,5 +55,5 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.weight.shape, self.weight.to(x.dtype), bias, self.eps)
 
     def extra_repr(self) -> str:
-        """Sizes, for print."""
+        """Size and eps, for repr."""
         return f"{self.weight.shape[0]}, eps={self.eps}"

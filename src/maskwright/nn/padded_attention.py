@@ -1,9 +1,9 @@
-"""Attention over neighbours of nearly equal length as one product, for training on a CPU.
+"""Attention over neighboring sequences of similar length as one product, for training on a CPU.
 
-A batch of short texts has almost as many lengths as texts, and each run costs some dozens of small kernels, forward and
-backward: more than its arithmetic. Runs of nearly equal length are therefore padded to the longest of them, inside
-attention alone, where that costs less than the kernels it saves. A padded place holds a copy of its own sequence's
-first token, hidden from every query, so no sequence reaches another, and its gradient is cut off.
+A batch of short texts has almost as many lengths as texts, and each run launches dozens of small kernels, forward and
+backward, which cost more than the arithmetic. Runs of similar length are therefore padded to the longest of them,
+inside attention only, where the padding costs less than the kernels it saves. A padding position repeats the first
+token of its own sequence and is masked for all queries, so no sequence affects another; it has no gradient.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from torch import Tensor
 from .dropout import dropout
 from .runs import Run
 
-# What the kernels of one run take, forward and backward, in elements of a score matrix that the same time would
-# compute (docs/decisions/packed-batches.md has the measurement).
+# Cost of the kernels of one run, forward and backward, in equivalent elements of a score matrix
+# (measured in docs/decisions/packed-batches.md).
 RUN_COST = 50_000
 
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring runs, padded to `length`: `count` sequences of `tokens` tokens together.
+    """Neighboring runs padded to `length`: `count` sequences with `tokens` tokens in total.
 
-    token_of_slot: int64 [count * length], the token in each place; slot_of_token: int64 [tokens], the way back;
+    token_of_slot: int64 [count * length], token index of each slot; slot_of_token: int64 [tokens], its inverse;
     is_padding: bool [count * length].
     """
 
@@ -43,9 +43,9 @@ class Group:
 
 @lru_cache(maxsize=64)
 def plan(runs: tuple[Run, ...], num_heads: int, most_scores: int) -> tuple[Group | Run, ...]:
-    """Runs, in order, some of them joined to groups of at most `most_scores` scores.
+    """Joins runs, in order, into groups of at most `most_scores` scores where that is faster.
 
-    The layers of a step share their runs, so plans are kept.
+    Cached, because all layers of a step share their runs.
     """
     parts: list[list[Run]] = []
     for run in runs:
@@ -57,7 +57,7 @@ def plan(runs: tuple[Run, ...], num_heads: int, most_scores: int) -> tuple[Group
 
 
 def _saves(part: list[Run], run: Run, num_heads: int, most_scores: int) -> bool:
-    """Whether one run more in `part` saves more than its padding costs."""
+    """Whether adding `run` to `part` saves more than its padding costs."""
     together = _padded_scores([*part, run], num_heads)
     apart = _padded_scores(part, num_heads) + _padded_scores([run], num_heads)
     return together <= most_scores and together - apart < RUN_COST
@@ -87,10 +87,10 @@ def attend_group(
     dropout_probability: float = 0.0,
     hide: Callable[[Tensor], None] | None = None,
 ) -> Tensor:
-    """softmax(q k^T / sqrt(head_dim)) v inside each sequence of a group.
+    """softmax(q k^T / sqrt(head_dim)) v within each sequence of a group.
 
-    qkv: float [group.tokens, 3 * hidden]; hide: rules out more keys, in place, in scores [count, heads, length,
-    length]. Returns float [group.tokens, hidden].
+    qkv: float [group.tokens, 3 * hidden]; hide: masks more keys, in place, in scores [count, heads, length, length].
+    Returns float [group.tokens, hidden].
     """
     hidden = qkv.shape[1] // 3
     padded = pad(qkv, group)  # [count * length, 3 * hidden]
@@ -105,14 +105,14 @@ def attend_group(
 
 
 def group_of(lengths: Sequence[int], device: torch.device | str = "cpu") -> Group:
-    """Neighbours of these lengths, padded to the longest of them."""
+    """Builds a group of sequences of these lengths, padded to the longest."""
     made = _group([Run(0, 1, length) for length in lengths])
     parts = (made.token_of_slot, made.slot_of_token, made.is_padding)
     return Group(made.count, made.length, made.tokens, *(part.to(device) for part in parts))
 
 
 def pad(x: Tensor, group: Group) -> Tensor:
-    """x: float [group.tokens, size]. Returns [count * length, size], the first token of each in its padding."""
+    """x: float [group.tokens, size]. Returns [count * length, size], padded with the first token of each sequence."""
     result: Tensor = x if len(x) == group.count * group.length else _Pad.apply(x, group)
     return result
 
@@ -128,13 +128,13 @@ class _Pad(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, x: Tensor, group: Group) -> Tensor:
-        """x: [tokens, size]. Copies each token to its place, and the first of each sequence to its padding."""
+        """x: [tokens, size]. Copies tokens to their slots, and the first of each sequence to its padding."""
         context.group = group
         return x.index_select(0, group.token_of_slot)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """Of [count * length, size]; copies have no gradient."""
+        """gradients: one, [count * length, size]; padding has no gradient."""
         return gradients[0].index_select(0, context.group.slot_of_token), None
 
 
@@ -143,13 +143,13 @@ class _Unpad(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, x: Tensor, group: Group) -> Tensor:
-        """x: [count * length, size]. Leaves out the padding."""
+        """x: [count * length, size]. Removes the padding."""
         context.group = group
         return x.index_select(0, group.slot_of_token)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """Of [tokens, size]; padding gets a gradient of zero."""
+        """gradients: one, [tokens, size]; padding gets a gradient of zero."""
         group: Group = context.group
         spread = gradients[0].index_select(0, group.token_of_slot)
         return spread.masked_fill_(group.is_padding[:, None], 0.0), None

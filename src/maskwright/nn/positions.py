@@ -1,6 +1,4 @@
-"""Position tables. BERT learns its own; the original transformer adds sines and cosines. The three simpler ones are for
-comparison: what each of them lacks is what the sinusoids have.
-"""
+"""Fixed position encodings: the sinusoids of the original Transformer, and three simpler ones for comparison."""
 
 from __future__ import annotations
 
@@ -11,9 +9,9 @@ from torch import Tensor
 def sinusoidal_positions(num_positions: int, size: int, in_halves: bool = False) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/size)), PE(pos, 2i+1) = its cos (Vaswani et al. 2017, section 3.5).
 
-    Returns float32 [num_positions, size], to be added to the token vectors (not concatenated). Computed in
-    float64: at position 5,000 a float32 angle is wrong in the fourth decimal. An odd `size` ends with a sine.
-    in_halves: all sines first, then all cosines, as the published code and Marian have them.
+    Returns float32 [num_positions, size], to be added to the token embeddings (not concatenated). Computed in float64:
+    at position 5,000 a float32 angle is wrong in the fourth decimal. An odd `size` ends with a sine.
+    in_halves: all sines first, then all cosine values, as in the published code and Marian.
     """
     positions = torch.arange(num_positions, dtype=torch.float64)
     even = torch.arange(0, size, 2, dtype=torch.float64)
@@ -27,20 +25,19 @@ def sinusoidal_positions(num_positions: int, size: int, in_halves: bool = False)
 
 
 def integer_positions(num_positions: int) -> Tensor:
-    """The plain number of each place: float32 [num_positions, 1]. It grows without bound."""
+    """Position indices: float32 [num_positions, 1]. They grow without bound."""
     return torch.arange(num_positions, dtype=torch.float32)[:, None]
 
 
-def normalised_positions(num_positions: int) -> Tensor:
-    """The number divided by the last one, 0 to 1: float32 [num_positions, 1]. A place means another thing in a text of
-    another length.
-    """
+def normalized_positions(num_positions: int) -> Tensor:
+    """Position indices scaled to 0 to 1: float32 [num_positions, 1]. The same position differs between text lengths."""
     return integer_positions(num_positions) / max(num_positions - 1, 1)
 
 
 def binary_positions(num_positions: int) -> Tensor:
-    """The number in binary digits, the highest first: float32 [num_positions, bits]. Each digit changes half as often
-    as the one behind it, as slower and slower waves do; but it jumps.
+    """Position indices as binary digits, highest first: float32 [num_positions, bits].
+
+    Each digit changes half as often as the next one, like sinusoids of different frequencies, but not smoothly.
     """
     bits = max((num_positions - 1).bit_length(), 1)
     shifts = torch.arange(bits - 1, -1, -1)

@@ -1,11 +1,11 @@
-"""Relative positions: attention that knows how far apart two tokens are, and not where they stand.
+"""Relative positions: attention depends on the distance between tokens instead of their absolute positions.
 
-Vectors by distance (Shaw et al. 2018): the key gets a learned vector of the clipped distance (equation 4), and, if
-wanted, the value gets one too (equation 3). Biases by bucket (Raffel et al. 2020, section 2.1; MPNet): each head adds
-one learned number to a score. Distances are key - query, so a token to the right is positive.
+Relative position vectors (Shaw et al. 2018): the key gets a learned vector of the clipped distance (equation 4), and
+optionally the value too (equation 3). Bucketed biases (Raffel et al. 2020, section 2.1; MPNet): each head adds one
+learned number to a score. Distances are key - query, so a token to the right is positive.
 
-Where the tokens of a sequence stand side by side, everything is a function of 2 * length - 1 distances, and rows of
-them are shifted into place without an index. Where they do not (holes, or a sparse pattern), the distances are given.
+For contiguous tokens, everything depends on 2 * length - 1 distances, and rows of them are shifted into place without
+an index. Otherwise (gaps, or a sparse pattern) the distances are passed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..core.config import check
-from .attention import CACHED_SCORES, hide_later
+from .attention import CACHED_SCORES, apply_causal_mask
 from .dropout import dropout
 from .runs import Run
 
@@ -27,21 +27,21 @@ KINDS = ("key", "key_value", "key_query")
 
 
 class RelativePositions(Protocol):
-    """What a kind of relative positions adds to attention.
+    """Terms that a kind of relative positions adds to attention.
 
-    Tensors have the sequences first and the heads second. distances: int64, broadcasts to [count, heads, ..., queries,
-    keys]; None means that queries and keys are the same tokens, side by side.
+    Tensors are [sequences, heads, ...]. distances: int64, broadcasts to [count, heads, ..., queries, keys]; None means
+    that queries and keys are the same contiguous tokens.
     """
 
     def score_terms(self, query: Tensor, key: Tensor, scale: float, distances: Tensor | None, heads: slice) -> Tensor:
-        """What is added to the scaled scores: broadcasts to [count, heads, ..., queries, keys].
+        """Returns the term added to the scaled scores: broadcasts to [count, heads, ..., queries, keys].
 
         query: float [count, heads, ..., queries, head_dim], already scaled; key: [count, heads, ..., keys, head_dim],
-        not scaled; heads: which heads these are.
+        unscaled; heads: the range of heads.
         """
 
     def context_terms(self, weights: Tensor, distances: Tensor | None) -> Tensor | None:
-        """What is added to the context [count, heads, ..., queries, head_dim], or None.
+        """Returns the term added to the context [count, heads, ..., queries, head_dim], or None.
 
         weights: float [count, heads, ..., queries, keys].
         """
@@ -50,14 +50,14 @@ class RelativePositions(Protocol):
 class RelativeVectors(nn.Module):
     """Vectors by clipped distance, shared by all heads (Shaw et al. 2018, section 3.2).
 
-    kind "key" adds a vector to each key; "key_value" also one to each value; "key_query" adds, beside the key's, the
-    product of the same vector with the key itself (Huang et al. 2020, method 4). max_distance: farther ones share a
-    vector. key, value: [2 * max_distance + 1, head_dim], row max_distance is distance 0.
+    kind: "key" adds a vector to each key; "key_value" also one to each value; "key_query" also adds the product of the
+    key's vector with the key itself (Huang et al. 2020, method 4). max_distance: greater distances share a vector. key,
+    value: [2 * max_distance + 1, head_dim]; row max_distance is distance 0.
     """
 
     def __init__(self, max_distance: int, head_dim: int, kind: str = "key") -> None:
         super().__init__()
-        check(kind in KINDS, f"Relative positions of kind {kind!r} are not known. Known: {', '.join(KINDS)}.")
+        check(kind in KINDS, f"Unknown kind of relative positions {kind!r}. Known: {', '.join(KINDS)}.")
         check(max_distance > 0, f"max_distance is {max_distance}; it must be above 0.")
         self.key = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim))
         self.value = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim)) if kind == "key_value" else None
@@ -90,7 +90,7 @@ class RelativeVectors(nn.Module):
         return sums.scatter_add(-1, self._index(distances).expand(weights.shape), weights) @ table
 
     def _index(self, distances: Tensor) -> Tensor:
-        """Rows of the tables for distances of any shape [...]."""
+        """Table rows of distances of any shape [...]."""
         return distances.clamp(-self.max_distance, self.max_distance) + self.max_distance
 
     def _rows(self, table: Tensor, length: int) -> Tensor:
@@ -98,23 +98,23 @@ class RelativeVectors(nn.Module):
         return table[self._index(torch.arange(1 - length, length, device=table.device))]
 
     def extra_repr(self) -> str:
-        """Sizes, for print."""
+        """Kind and maximum distance, for repr."""
         return f"{self.kind}, up to {self.max_distance} tokens"
 
 
 class RelativeBias(nn.Module):
-    """One number per head and bucket of distances, added to the scaled score. weight: [num_buckets, heads].
+    """One bias per head and distance bucket, added to the scaled score. weight: [num_buckets, heads].
 
-    One such table serves all layers in T5 and MPNet.
+    In T5 and MPNet all layers share one table.
     """
 
     def __init__(self, num_buckets: int, num_heads: int, max_distance: int = 128, num_rows: int | None = None) -> None:
-        """num_rows: of the table, where it has rows beyond those that buckets read; None for num_buckets."""
+        """num_rows: rows of the table if it has more than the buckets use; default: num_buckets."""
         super().__init__()
         check(
             num_buckets >= 4 and num_buckets % 4 == 0 and max_distance > num_buckets // 4,
-            f"{num_buckets} buckets up to distance {max_distance} cannot be made: take a multiple of 4, and a "
-            "distance above a quarter of it.",
+            f"{num_buckets} buckets up to distance {max_distance} are not possible: use a multiple of 4, and a "
+            "distance greater than a quarter of it.",
         )
         self.weight = nn.Parameter(torch.empty(num_rows or num_buckets, num_heads))
         self.num_buckets, self.max_distance = num_buckets, max_distance
@@ -134,24 +134,24 @@ class RelativeBias(nn.Module):
         return F.embedding(index, table.reshape(-1, 1)).squeeze(-1)
 
     def context_terms(self, weights: Tensor, distances: Tensor | None) -> Tensor | None:
-        """Nothing: a bias changes weights [..., queries, keys], not values."""
+        """None: a bias changes weights [..., queries, keys], not values."""
         return None
 
     def extra_repr(self) -> str:
-        """Sizes, for print."""
+        """Sizes, for repr."""
         return f"{self.num_buckets} buckets up to {self.max_distance} tokens, {self.weight.shape[1]} heads"
 
 
 def relative_buckets(distances: Tensor, num_buckets: int, max_distance: int = 128) -> Tensor:
     """The bucket of each distance (key - query): int64 [...] in, int64 [...] out, from 0 to below num_buckets.
 
-    Half of the buckets are for keys to the right. In each half, the first half is one bucket per distance, the rest
-    widens with its logarithm up to `max_distance`, and the last takes all beyond.
+    Half of the buckets are for keys to the right. In each half, the first half has one bucket per distance, the rest
+    grows logarithmically up to `max_distance`, and the last bucket covers all greater distances.
     """
     half = num_buckets // 2
     exact = half // 2
     far = distances.abs()
-    # float32, as published: the logarithm decides the bucket at round distances.
+    # float32, as in the published code: its rounding of the logarithm decides the bucket at round distances.
     steps = torch.log(far.clamp(min=exact).float() / exact) / math.log(max_distance / exact) * (half - exact)
     logarithmic = (exact + steps.long()).clamp(max=half - 1)
     return (distances > 0).long() * half + torch.where(far < exact, far, logarithmic)
@@ -169,16 +169,20 @@ def attend_relative(
     distances: Sequence[Tensor] | None = None,
     causal: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-    """Attend inside each sequence of a pack, with relative positions; the explicit way.
+    """Attention with relative positions within each sequence of a pack, as explicit products.
 
-    qkv: float [tokens, 3 * hidden]; runs: cover every token once, in order; positions: int64 [tokens], the place of
-    each token in its sequence, where they do not stand side by side (None: they do); distances: int64 [length, length]
-    of each sequence, queries first, where they are not those of places at all; causal: no token sees a later one.
+    Args:
+        qkv: float [tokens, 3 * hidden].
+        runs: Cover every token once, in order.
+        positions: int64 [tokens], position of each token in its sequence; None for contiguous tokens.
+        distances: int64 [length, length] per sequence, queries first, if they do not follow from positions.
+        causal: No token attends to a later one.
+
     Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order.
     """
     hidden = qkv.shape[1] // 3
     scale = 1.0 / math.sqrt(hidden // num_heads)
-    pieces: list[tuple[int, int]] = []  # count, length
+    pieces: list[tuple[int, int]] = []  # count, length; terms: ok
     for run in runs:
         most = max(1, CACHED_SCORES // (num_heads * run.length * run.length))
         pieces += [(min(most, run.count - done), run.length) for done in range(0, run.count, most)]
@@ -196,7 +200,7 @@ def attend_relative(
         query = query * scale
         scores = query @ key.mT + relative.score_terms(query, key, scale, between, slice(None))
         if causal:
-            hide_later(scores)
+            apply_causal_mask(scores)
         piece_weights = torch.softmax(scores, dim=-1)  # [count, heads, length, length]
         dropped = dropout(piece_weights, dropout_probability)
         context = dropped @ value
@@ -210,20 +214,20 @@ def attend_relative(
 
 
 def _distances(places: Tensor) -> Tensor:
-    """Places [count, length] to key - query: [count, 1, length, length]."""
+    """Converts positions [count, length] to key - query: [count, 1, length, length]."""
     return (places[:, None, :] - places[:, :, None]).unsqueeze(1)
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
-    """values [..., queries, vectors] at index, which broadcasts to [..., queries, keys]."""
+    """Gathers values [..., queries, vectors] at index, which broadcasts to [..., queries, keys]."""
     return values.gather(-1, index.expand(*values.shape[:-1], index.shape[-1]))
 
 
 def _distances_to_keys(values: Tensor) -> Tensor:
-    """Row i of [..., length, 2 * length - 1] begins at distance 1 - length; of the result, at key 0.
+    """Converts rows by distance, [..., length, 2 * length - 1] from 1 - length, to rows by key.
 
-    result[i, j] = values[i, j - i + length - 1]. In the flattened rows that is place i * (2 * length - 2) + length - 1
-    + j: a view with shorter rows, from length - 1 on.
+    result[i, j] = values[i, j - i + length - 1]. In the flattened rows this is index i * (2 * length - 2) + length - 1
+    + j: a view with shorter rows, starting at length - 1.
     """
     length = values.shape[-2]
     if length == 1:
@@ -233,7 +237,7 @@ def _distances_to_keys(values: Tensor) -> Tensor:
 
 
 def _keys_to_distances(values: Tensor) -> Tensor:
-    """The other way: [..., length, length] to [..., length, 2 * length - 1], 0 where there is no such key."""
+    """The inverse: [..., length, length] to [..., length, 2 * length - 1], 0 where there is no such key."""
     length = values.shape[-1]
     if length == 1:
         return values

@@ -1,8 +1,8 @@
-"""Rotary positions (Su et al. 2021, section 3.2.2): queries and keys turn by an angle that grows with their place.
+"""Rotary position embeddings (Su et al. 2021, section 3.2.2): queries and keys are rotated by their position.
 
-Pair i of a head's numbers turns by position * theta^(-2i / head_dim). A product of a turned query and a turned key
-knows only the difference of their places, so attention sees distances and nothing is added to the token vectors. Pair i
-is made of elements i and i + head_dim / 2 ("half-split", as in ModernBERT). RoFormer pairs neighbours, 2i and 2i + 1:
+Pair i of a head's dimensions is rotated by position * theta^(-2i / head_dim). The product of a rotated query and key
+depends only on the difference of their positions, and nothing is added to the token embeddings. Pair i consists of
+elements i and i + head_dim / 2 ("half-split", as in ModernBERT). RoFormer pairs elements 2i and 2i + 1:
 `interleaved_to_halves` reorders the rows of such weights.
 """
 
@@ -25,11 +25,11 @@ def rotary_angles(
 ) -> tuple[Tensor, Tensor]:
     """Cosine and sine of each token's angles: [tokens, head_dim / 2] each, shared by layers of the same theta.
 
-    position_ids: int64 [tokens]; dtype: that of the hidden states. Angles are float64 for float64 and float32 for all
-    others, as in published models; half precision would lose count after a few hundred places. Raises ConfigError for
+    position_ids: int64 [tokens]; dtype: of the hidden states. Angles are float64 for float64 and float32 for all other
+    dtypes, as in published models; half precision is too coarse after a few hundred positions. Raises ConfigError for
     an odd head_dim or a theta that is not positive.
     """
-    check(head_dim % 2 == 0, f"head_dim is {head_dim}; rotary positions turn pairs of numbers and need an even one.")
+    check(head_dim % 2 == 0, f"head_dim is {head_dim}; rotary positions need an even number of dimensions.")
     check(theta > 0, f"The base of rotary positions is {theta}; it must be above 0.")
     exact = torch.promote_types(dtype, torch.float32)
     exponents = torch.arange(0, head_dim, 2, dtype=exact, device=position_ids.device) / head_dim
@@ -39,7 +39,7 @@ def rotary_angles(
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn the pairs (i, i + head_dim / 2) of `x` by the given angles.
+    """Rotates the pairs (i, i + head_dim / 2) of `x` by the given angles.
 
     x: float [tokens, ..., head_dim]; cosine, sine: [tokens, head_dim / 2]. Returns the shape and dtype of `x`; the
     arithmetic keeps the precision of the angles.
@@ -52,7 +52,7 @@ def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def rotate_query_key(qkv: Tensor, num_heads: int, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn the queries and keys of all heads, leave the values: ready for any executor of attention.
+    """Rotates the queries and keys of all heads; values stay unchanged.
 
     qkv: float [tokens, 3 * hidden], the queries, then keys, then values; cosine, sine: from `rotary_angles`. Returns
     float [tokens, 3 * hidden].
@@ -73,7 +73,7 @@ def attend_rotary(
     dropout_probability: float = 0.0,
     want_weights: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-    """Turn queries and keys, then attend by `executor` (None: plain attention).
+    """Rotates queries and keys, then attends with `executor` (None: plain attention).
 
     qkv: float [tokens, 3 * hidden]. Returns context [tokens, hidden] and, if wanted, the weights of each sequence.
     """
@@ -84,9 +84,9 @@ def attend_rotary(
 
 
 def interleaved_to_halves(head_dim: int) -> Tensor:
-    """Where each element of a half-split head stands in a head that pairs neighbours: int64 [head_dim].
+    """The index in a head with interleaved pairs of each element of a half-split head: int64 [head_dim].
 
-    Query and key weights of an interleaved model, indexed by this within each head, give the same attention here: the
-    product of a query and a key does not mind the order of their elements.
+    Indexing the query and key weights of an interleaved model with it, per head, gives the same attention: the product
+    of a query and a key does not depend on the order of their elements.
     """
     return torch.arange(head_dim).view(head_dim // 2, 2).T.reshape(-1)

@@ -1,4 +1,4 @@
-"""Where the sequences of a pack lie: runs of neighbours of equal length."""
+"""Runs: neighboring sequences of equal length in a pack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """`count` neighbouring sequences of `length` tokens each; the first token stands at `start`."""
+    """`count` neighboring sequences of `length` tokens each; `start` is the index of the first token."""
 
     start: int
     count: int  # type: ignore[assignment]  # a field, not tuple.count
@@ -14,5 +14,5 @@ class Run(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Tokens of all its sequences."""
+        """Total number of tokens."""
         return self.count * self.length

@@ -1,4 +1,4 @@
-"""A learned mix of layers (Peters et al. 2018, equation 1): gamma * sum over j of softmax(w)_j h_j."""
+"""Scalar mix of layers (Peters et al. 2018, equation 1): gamma * sum over j of softmax(w)_j h_j."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 
 class ScalarMix(nn.Module):
-    """One weight for each layer and a scale for all. It begins as the plain mean of the layers.
+    """One weight per layer and one scale, initialized to the mean of the layers.
 
-    num_layers: how many are mixed. `weights` are the parameters before the softmax, `scale` is gamma.
+    num_layers: number of mixed layers. `weights` are the parameters before the softmax, `scale` is gamma.
     """
 
     def __init__(self, num_layers: int) -> None:
@@ -26,5 +26,5 @@ class ScalarMix(nn.Module):
         return self.scale.to(mixed.dtype) * mixed
 
     def shares(self) -> Tensor:
-        """The layers' shares of the mix: float [num_layers], summing to 1."""
+        """The normalized layer weights: float [num_layers], summing to 1."""
         return self.weights.softmax(dim=0)

@@ -1,8 +1,7 @@
-"""Sparse attention over packs: each block of queries sees the few blocks of keys that a rule lists.
+"""Sparse attention over packs: each block of queries attends to the few blocks of keys that a rule lists.
 
-Cost grows linearly with the length (Zaheer et al. 2020, appendix D): no tensor of length x length is made unless the
-weights are asked for. `attend_masked` is the same attention by a dense mask, the reference to which the tests hold the
-block executor.
+Cost is linear in the length (Zaheer et al. 2020, appendix D): no tensor of length x length is created unless the
+weights are requested. `attend_masked` is the same attention with a dense mask, the reference for the tests.
 """
 
 from __future__ import annotations
@@ -36,20 +35,24 @@ def attend_sparse(
     positions: Tensor | None = None,
     padded_length: int | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-    """Attend inside each sequence of a pack as `rule` allows.
+    """Attention within each sequence of a pack as `rule` allows.
 
-    qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; runs: cover every token once, in
-    order. A sequence need not fill its last block; where the rule lets all see all, it attends fully.
-    relative: what relative positions add; padded_length: the row length that decides the pattern, where it is longer
-    than the sequence (transformers' BigBird minds padding; our own rules are better off without); positions: int64
-    [tokens], the place of each token in such a row, where they do not stand side by side from 0.
+    Args:
+        qkv: float [tokens, 3 * hidden]: queries, keys and values of all heads.
+        runs: Cover every token once, in order. A sequence need not fill its last block.
+        rule: Where its pattern is full, attention is full.
+        relative: Relative positions.
+        positions: int64 [tokens], the position of each token in a row of `padded_length`, if not contiguous from 0.
+        padded_length: Row length that determines the pattern, if longer than the sequence (transformers' BigBird
+            depends on padding; our own rules do not need it).
+
     Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order;
-    rows of weights sum to 1. Raises ConfigError for positions without padded_length, and under a rule whose blocks do
-    not see themselves: between holes, a token might see nothing.
+    rows of weights sum to 1. Raises ConfigError for positions without padded_length, and with positions for a rule
+    whose blocks do not attend to themselves: with gaps, a token might have no key.
     """
     check(
         positions is None or padded_length is not None,
-        "positions are places in a row of padded_length tokens: pass both, or neither.",
+        "positions are indices in a row of padded_length tokens: pass both, or neither.",
     )
     sizes = [run.count * run.length for run in runs]
     places = [None] * len(sizes) if positions is None else positions.split(sizes)
@@ -57,17 +60,17 @@ def attend_sparse(
     weights: list[Tensor] = []
     some: Sequence[Tensor]
     for part, place, run in zip(qkv.split(sizes), places, runs, strict=True):
-        alone = Run(0, run.count, run.length)
+        own_run = Run(0, run.count, run.length)
         pattern = pattern_for(rule, run.length, num_heads, place, padded_length)
         if pattern is None:
-            context, some = _attend_fully(part, alone, num_heads, dropout_probability, want_weights, relative, place)
+            context, some = _attend_fully(part, own_run, num_heads, dropout_probability, want_weights, relative, place)
         else:
             check(
-                place is None or pattern.sees_itself,
-                "This rule lets a block overlook itself, so rows with holes could leave a token without any key: pass "
-                "no positions, or a rule with a window.",
+                place is None or pattern.attends_to_own_block,
+                "In this rule a block may not attend to itself, so rows with gaps could leave a token without any key: "
+                "pass no positions, or use a rule with a window.",
             )
-            grid = Grid(alone, place, pattern, qkv.device)
+            grid = Grid(own_run, place, pattern, qkv.device)
             context, some = Blocks(grid, num_heads, dropout_probability, want_weights, relative).attend(part)
         contexts.append(context)
         weights += some
@@ -79,9 +82,9 @@ def attend_sparse(
 def pattern_for(
     rule: AttentionRule, length: int, num_heads: int, place: Tensor | None = None, padded_length: int | None = None
 ) -> BlockPattern | None:
-    """The pattern for a sequence of `length` tokens, or None where every token sees every token.
+    """Returns the pattern for a sequence of `length` tokens, None for full attention.
 
-    place: int64 [...], where its tokens stand, or None for side by side; padded_length: as `attend_sparse` takes it.
+    place: int64 [...], positions of its tokens, None if contiguous; padded_length: see `attend_sparse`.
     """
     end = length if place is None else int(place.max()) + 1
     row_length = max(end, padded_length or 0)
@@ -102,10 +105,10 @@ def attend_masked(
     positions: Tensor | None = None,
     padded_length: int | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """What `attend_sparse` computes, by all scores and a dense mask, one sequence after the other.
+    """The result of `attend_sparse`, computed with all scores and a dense mask, one sequence at a time.
 
-    qkv: float [tokens, 3 * hidden]. Returns context [tokens, hidden] and weights [heads, length, length] of each
-    sequence. A key that a pattern lists n times gets log(n) added to its score; one that it does not list, -infinity.
+    qkv: float [tokens, 3 * hidden]. Returns context [tokens, hidden] and weights [heads, length, length] per sequence.
+    A key that a pattern lists n times gets log(n) added to its score; an unlisted one gets -infinity.
     """
     hidden = qkv.shape[1] // 3
     scale = 1.0 / math.sqrt(hidden // num_heads)
@@ -160,7 +163,7 @@ def _attend_fully(
 
 
 def _mask(pattern: BlockPattern, place: Tensor) -> Tensor:
-    """log(how often) of each key: float [heads or 1, length, length]. place: int64 [length]."""
+    """log(count) of each key: float [heads or 1, length, length]. place: int64 [length]."""
     block = place // pattern.block_size
     logarithms = pattern.counts().to(place.device).double().log()[:, block[:, None], block]
     if pattern.half_width is None:

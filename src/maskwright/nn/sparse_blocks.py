@@ -1,8 +1,8 @@
-"""The block-sparse executor: one run, one pattern, a few batched products.
+"""Block-sparse attention of one run with one pattern, as a few batched products.
 
-Keys and values of the listed blocks are gathered beside each query block, [rows, slots * block, head_dim], and all
-blocks of all heads go through one product. Work goes in parts, some heads of some sequences at a time, whose scores
-stay in the processor's cache.
+Keys and values of the listed blocks are gathered for each query block, [rows, slots * block, head_dim], and all blocks
+of all heads go through one product. The work is split into parts, some heads of some sequences at a time, whose scores
+fit the CPU cache.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from .sparse_grid import Grid
 from .sparse_product import block_product, gather
 
 
-class Terms(NamedTuple):
-    """What scores and contexts get besides the products, for one set of queries and keys.
+class AttentionBias(NamedTuple):
+    """Additive bias and distances for one set of queries and keys.
 
-    bias: float, broadcasts to [count, heads, ..., queries, keys], or None; distances: int64, the same, or None where no
-    relative positions ask for them; heads: which heads these are.
+    bias: float, broadcasts to [count, heads, ..., queries, keys], or None; distances: int64 of the same shape, None
+    without relative positions; heads: the range of heads.
     """
 
     bias: Tensor | None
     distances: Tensor | None
     heads: slice = slice(None)
 
-    def part(self, sequences: slice, heads: slice) -> Terms:
-        """The terms of some sequences and heads."""
-        return Terms(_part(self.bias, sequences, heads), _part(self.distances, sequences, heads), heads)
+    def part(self, sequences: slice, heads: slice) -> AttentionBias:
+        """Selects some sequences and heads."""
+        return AttentionBias(_part(self.bias, sequences, heads), _part(self.distances, sequences, heads), heads)
 
 
 class Blocks(NamedTuple):
-    """How to attend on a grid; `attend_sparse` has the meaning of the fields."""
+    """Block-sparse attention on a grid; see `attend_sparse` for the fields."""
 
     grid: Grid
     num_heads: int
@@ -70,23 +70,23 @@ class Blocks(NamedTuple):
         return grid.take(context), grid.take_weights(weights)
 
     def _part_sizes(self) -> tuple[int, int]:
-        """Sequences and heads whose scores fit the cache together; one head of one sequence is the least."""
+        """Number of sequences and heads whose scores fit the cache together, at least one of each."""
         pattern = self.grid.pattern
         seen = pattern.key_blocks.shape[1] * pattern.key_blocks.shape[2] + len(pattern.wide_rows) * pattern.num_blocks
         most = max(1, CACHED_SCORES // (seen * pattern.block_size**2))
         return max(1, most // self.num_heads), min(most, self.num_heads)
 
-    def _terms(self, dtype: torch.dtype) -> tuple[Terms, Terms]:
-        """The terms of the query blocks with a list, and of those that see everything."""
+    def _terms(self, dtype: torch.dtype) -> tuple[AttentionBias, AttentionBias]:
+        """The biases of the query blocks with a list, and of those that attend to everything."""
         grid = self.grid
         filled = None if grid.filled is None else ~grid.filled[:, None, None]  # [count, 1, 1, size]
         is_relative = self.relative is not None
         return (
-            Terms(_bias(grid.hidden(), dtype), grid.distances() if is_relative else None),
-            Terms(_bias(filled, dtype), grid.wide_distances() if is_relative else None),
+            AttentionBias(_bias(grid.hidden(), dtype), grid.distances() if is_relative else None),
+            AttentionBias(_bias(filled, dtype), grid.wide_distances() if is_relative else None),
         )
 
-    def _attend_part(self, part: Tensor, listed: Terms, wide: Terms) -> tuple[Tensor, Tensor | None]:
+    def _attend_part(self, part: Tensor, listed: AttentionBias, wide: AttentionBias) -> tuple[Tensor, Tensor | None]:
         """part: float [3, count, heads, blocks, block, head_dim], some sequences and heads.
 
         Returns context [count, heads, blocks, block, head_dim] and weights [count, heads, size, size], or None.
@@ -112,7 +112,7 @@ class Blocks(NamedTuple):
         return context, None if weights is None else weights.flatten(2, 3)
 
     def _product(
-        self, query: Tensor, key: Tensor, value: Tensor, lists: Tensor | None, terms: Terms
+        self, query: Tensor, key: Tensor, value: Tensor, lists: Tensor | None, terms: AttentionBias
     ) -> tuple[Tensor, Tensor | None]:
         """query: float [..., queries, head_dim], scaled; key, value: [count, heads, blocks, block, head_dim].
 
@@ -137,9 +137,9 @@ class Blocks(NamedTuple):
 
 
 def _bias(hidden: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """A bool mask [...] as a number to add to scores [...]: 0, or so low that the weight is exactly 0.
+    """Converts a bool mask [...] to an additive bias [...]: 0, or so low that the weight is exactly 0.
 
-    It stays finite, so that a query without any key (a place where no token stands) gets no NaN, forward or backward.
+    It is finite, so that a query without any key (an empty position) causes no NaN, forward or backward.
     """
     if hidden is None:
         return None
@@ -147,7 +147,7 @@ def _bias(hidden: Tensor | None, dtype: torch.dtype) -> Tensor | None:
 
 
 def _part(shared: Tensor | None, sequences: slice, heads: slice) -> Tensor | None:
-    """Some sequences and heads of what has [count or 1, heads or 1, ...]."""
+    """Selects some sequences and heads of [count or 1, heads or 1, ...]."""
     if shared is None:
         return None
     of_sequences = shared[sequences] if shared.shape[0] > 1 else shared
@@ -155,9 +155,9 @@ def _part(shared: Tensor | None, sequences: slice, heads: slice) -> Tensor | Non
 
 
 def _spread(weights: Tensor, lists: Tensor, num_blocks: int) -> Tensor:
-    """Weights of listed keys [count, heads, rows, block, slots * block] to those of all keys [..., rows, block, size].
+    """Scatters weights of listed keys [count, heads, rows, block, slots * block] to all keys [..., rows, block, size].
 
-    The weights of a block that stands twice in a list are summed; an empty slot has weight 0 and may point anywhere.
+    Weights of a block that is listed twice are summed; an empty slot has weight 0 and may point anywhere.
     """
     rows, slots = lists.shape[1:]
     parts = weights.unflatten(-1, (slots, -1))  # [count, heads, rows, block, slots, block]

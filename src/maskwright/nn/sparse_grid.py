@@ -1,4 +1,4 @@
-"""The blocks on which the sequences of a run stand, and what each place of them may see."""
+"""Sequences of a run arranged in blocks, and the keys that each position may attend to."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .sparse_pattern import EMPTY, BlockPattern
 
 
 class Grid:
-    """Rows of whole blocks with room left: in the last block, or between tokens that do not stand side by side.
+    """Rows of whole blocks, with empty positions in the last block or between non-contiguous tokens.
 
-    size: places of a row, blocks * block_size; filled: bool [count, size] or [1, size], where a token stands, or None
-    where no room is left. rows, lists, wide_rows: those of the pattern, on the device.
+    size: positions of a row, blocks * block_size; filled: bool [count, size] or [1, size], positions with a token; None
+    if all are filled. rows, lists, wide_rows: those of the pattern, on the device.
     """
 
     def __init__(self, run: Run, place: Tensor | None, pattern: BlockPattern, device: torch.device) -> None:
-        """place: int64 [count * length], the place of each token in its row, or None for side by side from 0."""
+        """place: int64 [count * length], the position of each token in its row, None for contiguous from 0."""
         self.run, self.pattern, self.device = run, pattern, device
         self.size = pattern.num_blocks * pattern.block_size
         self.rows, self.wide_rows = pattern.rows.to(device), pattern.wide_rows.to(device)
         self.lists = pattern.key_blocks.clamp(min=0).to(device)  # empty slots point at block 0 and are masked
         self.place = None if place is None else place.view(run.count, run.length)
-        self.flat: Tensor | None = None  # int64 [count * length]: the places in all rows end to end
+        self.flat: Tensor | None = None  # int64 [count * length]: positions in all rows, concatenated
         self.filled: Tensor | None = None
         if self.place is not None:
             first = torch.arange(run.count, device=device) * self.size
@@ -37,7 +37,7 @@ class Grid:
             self.filled = (torch.arange(self.size, device=device) < run.length)[None]
 
     def put(self, tokens: Tensor) -> Tensor:
-        """[count * length, width] to [count, size, width]; 0 where no token stands."""
+        """[count * length, width] to [count, size, width]; 0 at empty positions."""
         count, length = self.run.count, self.run.length
         if self.flat is not None:
             rows = tokens.new_zeros(count * self.size, tokens.shape[1])
@@ -51,15 +51,15 @@ class Grid:
         return rows[:, : self.run.length].reshape(-1, rows.shape[2])
 
     def take_weights(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """[heads, size, size] of each sequence to [heads, length, length]; none where none were wanted."""
+        """[heads, size, size] of each sequence to [heads, length, length]; empty if `weights` is."""
         if self.place is None or not weights:
             return [one[:, : self.run.length, : self.run.length] for one in weights]
         return [one[:, place[:, None], place] for one, place in zip(weights, self.place, strict=True)]
 
     def hidden(self) -> Tensor | None:
-        """Which listed keys are not seen: bool, broadcasts to [count, heads, rows, block, slots * block], or None.
+        """The mask of listed keys: bool, broadcasts to [count, heads, rows, block, slots * block], or None.
 
-        Those of empty slots, those where no token stands, and those beyond the half width.
+        Masks empty slots, empty positions, and keys beyond the half width.
         """
         block = self.pattern.block_size
         hidden: Tensor | None = None
@@ -84,7 +84,7 @@ class Grid:
         return (keys[:, :, None, :] - queries[:, :, None])[None]
 
     def wide_distances(self) -> Tensor:
-        """key - query for the rows that see everything: int64 [1, 1, wide * block, size]."""
+        """key - query for the rows that attend to everything: int64 [1, 1, wide * block, size]."""
         block = self.pattern.block_size
         inside = torch.arange(block, device=self.device)
         queries = (self.wide_rows[:, None] * block + inside).reshape(-1)

@@ -1,7 +1,7 @@
-"""Which blocks of keys each block of queries sees: what a rule of sparse attention decides and an executor runs.
+"""Block patterns of sparse attention: the key blocks of each query block.
 
-A sequence is cut into blocks of `block_size` tokens. A pattern is a list of key blocks for each query block, not a
-matrix of tokens, so that its size grows with the length and not with its square (Zaheer et al. 2020, appendix D).
+A sequence is divided into blocks of `block_size` tokens. A pattern is a list of key blocks per query block instead of a
+matrix of tokens, so its size is linear in the length (Zaheer et al. 2020, appendix D).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from torch import Tensor
 
 from ..core.config import check
 
-EMPTY = -1  # a place in a list that holds no block
+EMPTY = -1  # unused slot of a list
 
 
 @dataclass(frozen=True, eq=False)
 class BlockPattern:
     """Lists of key blocks.
 
-    rows: int64 [rows], the query blocks that have a list, ascending; key_blocks: int64 [heads, rows, slots], or [1,
-    rows, slots] where all heads see the same, filled up with EMPTY; a block that stands twice in a list counts twice.
-    wide_rows: int64 [wide], the query blocks that see every key block once, in all heads: they need no list.
-    half_width: if given, a token sees only tokens at most so far from it.
+    rows: int64 [rows], the query blocks with a list, ascending; key_blocks: int64 [heads, rows, slots], or [1, rows,
+    slots] if all heads share it, padded with EMPTY; a block listed twice counts twice. wide_rows: int64 [wide], the
+    query blocks that attend to every key block once, in all heads. half_width: maximum distance that a token attends
+    to, None for no limit.
     """
 
     block_size: int
@@ -37,15 +37,15 @@ class BlockPattern:
     def from_map(
         cls, sees: Tensor, block_size: int, *, extra: Tensor | None = None, half_width: int | None = None
     ) -> BlockPattern:
-        """Build from a map of blocks.
+        """Builds a pattern from a block map.
 
         sees: bool [heads, blocks, blocks] or [1, blocks, blocks], query block by key block; extra: int64 [heads,
-        blocks, slots], further key blocks (EMPTY for none), which may repeat what the map has. Raises ConfigError where
-        a query block would see nothing.
+        blocks, slots], additional key blocks (EMPTY for none), which may repeat those of the map. Raises ConfigError if
+        a query block has no key.
         """
         num_blocks = sees.shape[1]
         empty = ~(sees.any(-1) if extra is None else sees.any(-1) | (extra != EMPTY).any(-1))
-        check(not bool(empty.any()), "A pattern of attention leaves a block of queries without any key: give it one.")
+        check(not bool(empty.any()), "A query block of the attention pattern has no key block: add at least one.")
         lists = _lists(sees)
         if extra is not None:
             lists = torch.cat((lists.expand(extra.shape[0], -1, -1), extra), dim=-1)
@@ -59,36 +59,36 @@ class BlockPattern:
 
     @property
     def is_full(self) -> bool:
-        """Whether every token sees every token."""
+        """Whether attention is full."""
         return len(self.rows) == 0
 
     @property
     def has_empty(self) -> bool:
-        """Whether some list is shorter than others."""
+        """Whether some lists are shorter than others."""
         return bool((self.key_blocks == EMPTY).any())
 
     @property
-    def sees_itself(self) -> bool:
-        """Whether every block of queries sees the keys of the same block."""
+    def attends_to_own_block(self) -> bool:
+        """Whether every query block attends to the keys of the same block."""
         return bool((self.key_blocks == self.rows[:, None]).any(-1).all())
 
     def counts(self) -> Tensor:
-        """How often each query block sees each key block: int64 [heads, blocks, blocks], or [1, blocks, blocks]."""
+        """How often each query block lists each key block: int64 [heads, blocks, blocks], or [1, blocks, blocks]."""
         counted = torch.ones(self.key_blocks.shape[0], self.num_blocks, self.num_blocks, dtype=torch.int64)
         counted[:, self.rows] = _count(self.key_blocks, self.num_blocks)
         return counted
 
     def block_map(self) -> Tensor:
-        """Whether each query block sees each key block: bool, in the shape of `counts`."""
+        """Whether each query block attends to each key block: bool, in the shape of `counts`."""
         return self.counts() > 0
 
     def draw(self, head: int = 0) -> str:
-        """The map of one head as text, a line for each query block: "#" is seen, "." is not."""
+        """The map of one head as text, a line per query block: "#" is attended to, "." is not."""
         seen = self.block_map()[min(head, self.key_blocks.shape[0] - 1)]
         return "\n".join("".join("#" if one else "." for one in row) for row in seen.tolist())
 
     def cut(self, num_blocks: int) -> BlockPattern:
-        """The pattern of the first `num_blocks` blocks: what a short sequence of a longer padded row sees."""
+        """The pattern of the first `num_blocks` blocks, for a short sequence of a longer padded row."""
         if num_blocks >= self.num_blocks:
             return self
         kept = self.rows < num_blocks
@@ -103,13 +103,13 @@ class BlockPattern:
 
 
 def _lists(sees: Tensor) -> Tensor:
-    """bool [heads, blocks, blocks] to lists of what is seen: int64 [heads, blocks, blocks], filled with EMPTY."""
+    """bool [heads, blocks, blocks] to lists of True indices: int64 [heads, blocks, blocks], padded with EMPTY."""
     order = (~sees).to(torch.uint8).argsort(dim=-1, stable=True)
     return torch.where(sees.gather(-1, order), order, EMPTY)
 
 
 def _count(lists: Tensor, num_blocks: int) -> Tensor:
-    """Lists [heads, rows, slots] to how often each block stands in them: int64 [heads, rows, num_blocks]."""
+    """How often each block occurs in the lists [heads, rows, slots]: int64 [heads, rows, num_blocks]."""
     counted = torch.zeros(*lists.shape[:-1], num_blocks + 1, dtype=torch.int64)
     counted.scatter_add_(-1, torch.where(lists == EMPTY, num_blocks, lists), torch.ones_like(lists))
     return counted[..., :num_blocks]

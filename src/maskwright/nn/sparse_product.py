@@ -1,8 +1,8 @@
-"""softmax(q k^T + bias) v over listed blocks, with a backward pass that keeps neither weights nor gathered keys.
+"""softmax(q k^T + bias) v over listed blocks, with a backward pass that stores neither weights nor gathered keys.
 
-Autograd would keep the gathered keys and values and the weights: at 4,096 tokens in BigBird's pattern, six times the
-memory of queries, keys and values together. Here the backward pass gathers and multiplies again (Dao et al. 2022 do the
-same for full attention).
+Autograd would store the gathered keys and values and the weights: at 4,096 tokens in BigBird's pattern, six times the
+memory of queries, keys and values together. Here the backward pass gathers and multiplies again (as Dao et al. 2022 do
+for full attention).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .dropout import dropout
 def block_product(
     query: Tensor, key: Tensor, value: Tensor, lists: Tensor | None, bias: Tensor | None, dropout_probability: float
 ) -> Tensor:
-    """Attend to the listed blocks, or to all keys.
+    """Attention to the listed blocks, or to all keys.
 
     query: float [count, heads, rows, block, head_dim] with lists, else [count, heads, queries, head_dim], scaled; key,
     value: float [count, heads, blocks, block, head_dim]; lists: int64 [heads or 1, rows, slots], or None; bias: float,
@@ -29,7 +29,7 @@ def block_product(
 
 
 def gather(blocks: Tensor, lists: Tensor | None) -> Tensor:
-    """The listed blocks beside each query block.
+    """Gathers the listed blocks for each query block.
 
     blocks: [count, heads, blocks, block, head_dim]; lists: int64 [heads or 1, rows, slots]. Returns [count, heads,
     rows, slots * block, head_dim]; without lists, all keys: [count, heads, size, head_dim].
@@ -43,7 +43,7 @@ def gather(blocks: Tensor, lists: Tensor | None) -> Tensor:
 
 
 def _scatter(gradient: Tensor, shape: torch.Size, lists: Tensor | None) -> Tensor:
-    """The backward pass of `gather`: sums what belongs to one block of [count, heads, blocks, block, head_dim]."""
+    """The backward pass of `gather`: sums the gradients of each block of [count, heads, blocks, block, head_dim]."""
     if lists is None:
         return gradient.view(shape)
     count, heads, num_blocks, block, head_dim = shape
@@ -53,7 +53,7 @@ def _scatter(gradient: Tensor, shape: torch.Size, lists: Tensor | None) -> Tenso
 
 
 def _flat_index(shape: torch.Size, lists: Tensor) -> Tensor:
-    """Lists as rows of [count * heads * blocks, ...]: int64 [count * heads * rows * slots]."""
+    """Lists as row indices of [count * heads * blocks, ...]: int64 [count * heads * rows * slots]."""
     count, heads, num_blocks = shape[:3]
     first = torch.arange(count * heads, device=lists.device).view(count, heads, 1, 1) * num_blocks
     return (first + lists).reshape(-1)
@@ -68,7 +68,7 @@ def _weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _BlockProduct(torch.autograd.Function):
-    """Keeps the inputs and, with dropout, one byte per weight."""
+    """Stores the inputs and, with dropout, one byte per weight."""
 
     @staticmethod
     def forward(
@@ -80,7 +80,7 @@ class _BlockProduct(torch.autograd.Function):
         bias: Tensor | None,
         dropout_probability: float,
     ) -> Tensor:
-        """See `block_product` for the shapes: query [..., queries, head_dim], as is the result."""
+        """See `block_product` for the shapes: query [..., queries, head_dim], like the result."""
         weights = _weights(query, gather(key, lists), bias)
         keep = scale = None
         if dropout_probability > 0.0:
@@ -94,18 +94,18 @@ class _BlockProduct(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradient of the context, in the shape of query [..., queries, head_dim], to those of q, k and v."""
+        """Gradients of q, k and v from that of the context, in the shape of query [..., queries, head_dim]."""
         query, key, value, lists, bias, keep, scale, result = context.saved_tensors
         gradient = gradients[0]
         keys = gather(key, lists)
         weights = _weights(query, keys, bias)
-        of_scores = gradient @ gather(value, lists).mT  # [..., queries, keys], of the weights until now
+        of_scores = gradient @ gather(value, lists).mT  # [..., queries, keys], gradient of the weights so far
         dropped = weights
         if keep is not None:
             dropped = (weights * keep).mul_(scale)
             of_scores.mul_(keep).mul_(scale)
         of_value = _scatter(dropped.mT @ gradient, value.shape, lists)
-        # The backward pass of softmax, w * (g - sum(w g)); the sum is that of context and its gradient.
+        # Backward pass of softmax, w * (g - sum(w g)); the sum is the dot product of context and its gradient.
         of_scores.sub_((gradient * result).sum(-1, keepdim=True)).mul_(weights)
         of_key = _scatter(of_scores.mT @ query, key.shape, lists)
         return of_scores @ keys, of_key, of_value, None, None, None

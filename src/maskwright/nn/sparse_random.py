@@ -1,4 +1,4 @@
-"""The random blocks of BigBird: our own from the keyed generator, and those of the published implementation."""
+"""Random blocks of BigBird: from our keyed generator, and exactly as in the published implementation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from ..core.config import check
 from ..core.randomness import generator
 from .sparse_pattern import EMPTY
 
-# Row lengths for which the published implementation draws in the way of the paper's first version: from the first
-# PUBLISHED_REACH tokens, by the longest row that the model takes.
+# Row lengths for which the published implementation samples as in the first version of the paper: from the first
+# PUBLISHED_REACH tokens, with random draws for the longest row of the model.
 PUBLISHED_LENGTHS = (1024, 3072, 4096)
 PUBLISHED_REACH = 1024
 
 
 def keyed_random_blocks(allowed: Tensor, num_heads: int, num_random: int, seed: int, layer: int) -> Tensor:
-    """Up to `num_random` different key blocks for each query block and head, out of those that are allowed.
+    """Samples up to `num_random` distinct allowed key blocks for each query block and head.
 
     allowed: bool [blocks, blocks], query block by key block. Returns int64 [heads, blocks, num_random], EMPTY where
-    fewer are allowed. A function of (seed, layer, blocks, head): the same in training and afterwards, whatever else was
-    drawn.
+    fewer are allowed. A function of (seed, layer, blocks, head): the same in training and inference.
     """
     num_blocks = allowed.shape[0]
     forbidden = ~allowed.numpy()
@@ -38,28 +37,28 @@ def keyed_random_blocks(allowed: Tensor, num_heads: int, num_random: int, seed: 
 def published_random_blocks(
     num_blocks: int, block_size: int, num_random: int, num_heads: int, max_position_embeddings: int, layer: int
 ) -> Tensor:
-    """What transformers' BigBird draws in training, from numpy's old generator seeded by the number of the layer.
+    """The blocks that transformers' BigBird samples in training, with numpy's legacy generator seeded by the layer.
 
-    num_blocks: of the padded row; it must be more than 5 + 2 * num_random, below which transformers attends fully.
-    Returns int64 [heads, blocks, num_random], EMPTY for the first and the last query block. Blocks may repeat those of
-    the window and the last one, as they do there. Raises ConfigError where too few blocks are left to draw from.
+    num_blocks: of the padded row, more than 5 + 2 * num_random (below that, transformers uses full attention). Returns
+    int64 [heads, blocks, num_random], EMPTY for the first and the last query block. As in transformers, blocks may
+    repeat those of the window and the last one. Raises ConfigError if too few blocks are left to sample from.
     """
     check(
         num_blocks > 5 + 2 * num_random,
         f"{num_blocks} blocks are too few for {num_random} random ones: up to {5 + 2 * num_random}, attend fully.",
     )
-    state = np.random.RandomState(layer)  # the old generator is part of the published behaviour
+    state = np.random.RandomState(layer)  # the legacy generator is part of the published behavior
     chosen = np.full((num_heads, num_blocks, num_random), EMPTY, dtype=np.int64)
     if num_blocks * block_size in PUBLISHED_LENGTHS:
         all_blocks = max_position_embeddings // block_size
         for head in range(num_heads):
-            for row in range(1, all_blocks - 1):  # rows beyond this length draw too, and move the generator on
+            for row in range(1, all_blocks - 1):  # rows beyond this length also advance the generator
                 drawn = state.permutation(_early(row, all_blocks, block_size))[:num_random]
                 _check_enough(drawn, num_random)
                 if row < num_blocks - 1:
                     chosen[head, row] = drawn
         return torch.from_numpy(chosen)
-    reach = 2 * num_random + 5  # all draws come from the first blocks, however long the row is
+    reach = 2 * num_random + 5  # all samples come from the first blocks, regardless of the row length
     for row in range(1, num_blocks - 1):
         for head in range(num_heads):
             order = state.permutation(np.arange(reach, dtype=np.int64))
@@ -70,7 +69,7 @@ def published_random_blocks(
 
 
 def _taken(row: int, reach: int) -> list[int]:
-    """Blocks among the first `reach` that a row may not draw: its window, the ends, and what touches the other end."""
+    """Blocks among the first `reach` that a row may not sample: window, ends, and neighbors of the opposite end."""
     taken = [row - 1, row, row + 1, 0, reach - 1]
     if row == 1:
         taken.append(reach - 2)
@@ -80,7 +79,7 @@ def _taken(row: int, reach: int) -> list[int]:
 
 
 def _early(row: int, all_blocks: int, block_size: int) -> np.ndarray:
-    """Blocks that a row may draw in the way of the first version: int64 [candidates], ascending."""
+    """Blocks that a row may sample in the first version: int64 [candidates], ascending."""
     inner = np.arange(1, all_blocks - 1)
     last = (PUBLISHED_REACH // block_size if 2 * block_size < PUBLISHED_REACH else all_blocks) - 1
     if row <= 2:
@@ -95,5 +94,5 @@ def _early(row: int, all_blocks: int, block_size: int) -> np.ndarray:
 def _check_enough(drawn: np.ndarray, num_random: int) -> None:
     check(
         len(drawn) == num_random,
-        f"Only {len(drawn)} blocks are left where {num_random} random ones are wanted: lower num_random_blocks.",
+        f"Only {len(drawn)} blocks are left for {num_random} random ones: decrease num_random_blocks.",
     )

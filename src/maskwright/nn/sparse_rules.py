@@ -1,6 +1,6 @@
-"""Rules of sparse attention: who may attend to whom, as patterns of blocks for any length.
+"""Rules of sparse attention: block patterns for any length.
 
-A rule is a small value: equal rules give equal patterns, which are therefore made once and kept.
+Rules are small hashable values; equal rules give equal patterns, which are cached.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from .sparse_random import keyed_random_blocks, published_random_blocks
 
 
 class AttentionRule(Protocol):
-    """What an executor asks of a rule. Rules are hashable."""
+    """A rule that generates block patterns. Rules are hashable."""
 
     @property
     def block_size(self) -> int:
-        """Tokens of a block."""
+        """Block size in tokens."""
 
     def is_full_at(self, length: int) -> bool:
-        """Whether every token sees every token in a row of `length` tokens."""
+        """Whether attention is full in a row of `length` tokens."""
 
     def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
-        """Which key blocks each query block sees in a row of so many blocks."""
+        """Returns the key blocks of each query block in a row of `num_blocks` blocks."""
 
 
 @dataclass(frozen=True)
 class BlockSparse:
     """Window, global and random blocks (BigBird: Zaheer et al. 2020, section 2).
 
-    window_blocks: how many blocks to each side of its own a block sees; None is no window, not even its own block.
-    first_blocks, last_blocks: global blocks at both ends: they see all and are seen by all. random_blocks: how many
-    further blocks each query block sees in each head, drawn by (seed, layer). The pattern of a length never changes,
-    neither between steps nor between training and use.
+    window_blocks: number of blocks to each side of a query block; None for no window, not even its own block.
+    first_blocks, last_blocks: global blocks at both ends, which attend to all and are attended to by all.
+    random_blocks: additional key blocks per query block and head, sampled by (seed, layer). The pattern of a length is
+    the same in every step, in training and inference.
     """
 
     block_size: int = 64
@@ -52,53 +52,53 @@ class BlockSparse:
     def __post_init__(self) -> None:
         _check_block_size(self.block_size)
         counts = (self.first_blocks, self.last_blocks, self.random_blocks, self.window_blocks or 0)
-        check(min(counts) >= 0, f"Counts of blocks cannot be negative: {self}.")
+        check(min(counts) >= 0, f"Block counts must not be negative: {self}.")
         check(
             self.window_blocks is not None or sum(counts) > 0,
-            "Sparse attention without window, global and random blocks sees nothing: give it one of them.",
+            "Sparse attention needs at least one window, global or random block.",
         )
 
     def is_full_at(self, length: int) -> bool:
-        """Never by length as such: where a pattern covers a short row, the executor sees it."""
+        """Always False: full patterns of short rows are detected later."""
         return False
 
     def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
-        """The blocks that are seen; random ones are drawn from those that are neither window nor global."""
+        """The window, global and random blocks; random ones are sampled from the remaining blocks."""
         return _block_sparse(self, num_blocks, num_heads)
 
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """Each token sees those at most `half_width` tokens from it (ModernBERT: half of `local_attention`).
+    """Each token attends to tokens at most `half_width` away (ModernBERT: half of `local_attention`).
 
-    block_size: of the executor; it changes the cost and not the result. Default: half_width, so that a block of queries
-    needs three blocks of keys, but between 16 and 128.
+    block_size: affects the cost, not the result. Default: half_width, so that a query block needs three key blocks, but
+    between 16 and 128.
     """
 
     half_width: int
     block_size: int = 0
 
     def __post_init__(self) -> None:
-        check(self.half_width >= 0, f"The window reaches {self.half_width} tokens to each side; it cannot be negative.")
+        check(self.half_width >= 0, f"half_width is {self.half_width} tokens; it must not be negative.")
         object.__setattr__(self, "block_size", self.block_size or min(max(self.half_width, 16), 128))
         _check_block_size(self.block_size)
 
     def is_full_at(self, length: int) -> bool:
-        """Whether the window reaches from the first token to the last."""
+        """Whether the window covers the whole row."""
         return length <= self.half_width + 1
 
     def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
-        """All blocks that hold a token of the window of one of a block's tokens."""
+        """All blocks within the window of any token of a query block."""
         return _sliding_window(self, num_blocks)
 
 
 @dataclass(frozen=True)
 class PublishedBigBird:
-    """BigBird exactly as transformers runs it, for its checkpoints.
+    """BigBird exactly as in transformers, for its checkpoints.
 
-    There, rows of at most (5 + 2 * random_blocks) blocks attend fully; all others have a window of three blocks, the
-    first and the last block global, and random blocks that depend on the layer and the padded length in training. In
-    use, the random blocks are all block 0, which the inner rows therefore see 1 + random_blocks times.
+    Rows of at most (5 + 2 * random_blocks) blocks use full attention; all others have a window of three blocks, the
+    first and the last block global, and, in training, random blocks that depend on the layer and the padded length. In
+    inference all random blocks are block 0, so the inner rows count it 1 + random_blocks times.
     """
 
     block_size: int = 64
@@ -109,38 +109,38 @@ class PublishedBigBird:
 
     def __post_init__(self) -> None:
         _check_block_size(self.block_size)
-        check(self.random_blocks >= 0, f"random_blocks is {self.random_blocks}; it cannot be negative.")
+        check(self.random_blocks >= 0, f"random_blocks is {self.random_blocks}; it must not be negative.")
 
     def is_full_at(self, length: int) -> bool:
-        """Whether transformers switches to full attention for a batch padded to `length`."""
+        """Whether transformers uses full attention for a batch padded to `length`."""
         return length <= (5 + 2 * self.random_blocks) * self.block_size
 
     def pattern(self, num_blocks: int, num_heads: int) -> BlockPattern:
-        """num_blocks: of the padded row, which decides which block is the last."""
+        """num_blocks: of the padded row, which determines the last block."""
         return _published(self, num_blocks, num_heads)
 
 
 def big_bird(block_size: int = 64, random_blocks: int = 3, seed: int = 0, layer: int = 0) -> BlockSparse:
-    """Random, window and global blocks together: one block to each side, one global at each end."""
+    """Random, window and global blocks: one block to each side, one global block at each end."""
     return BlockSparse(block_size, 1, 1, 1, random_blocks, seed, layer)
 
 
 def window_only(block_size: int = 64, window_blocks: int = 1) -> BlockSparse:
-    """A block sees itself and `window_blocks` to each side."""
+    """A block attends to itself and `window_blocks` to each side."""
     return BlockSparse(block_size, window_blocks, 0, 0, 0)
 
 
 def global_only(block_size: int = 64, first_blocks: int = 1, last_blocks: int = 1) -> BlockSparse:
-    """Global blocks see all and are seen by all; the others see nothing else, not even themselves."""
+    """Global blocks only; the other blocks attend to nothing else, not even themselves."""
     return BlockSparse(block_size, None, first_blocks, last_blocks, 0)
 
 
 def random_only(block_size: int = 64, random_blocks: int = 3, seed: int = 0, layer: int = 0) -> BlockSparse:
-    """Random blocks alone: part (a) of the paper's figure 1."""
+    """Random blocks only: part (a) of the paper's figure 1."""
     return BlockSparse(block_size, None, 0, 0, random_blocks, seed, layer)
 
 
-# Patterns are kept, so they must be tensors that training can use even if inference asked for them first.
+# Patterns are cached, so they are created outside inference mode: training may use them too.
 
 
 @lru_cache(maxsize=512)

@@ -1,8 +1,8 @@
-"""Attention inside each sequence of a pack by one kernel: flash attention over lengths (Dao 2023, section 3), on GPUs.
+"""Attention within each sequence of a pack by one GPU kernel: variable-length flash attention (Dao 2023, section 3).
 
-The pack goes in as it is, [tokens, ...], with the places where its sequences end; no view, no padding, no call for each
-run. The operator is private to torch: it is named here alone, and compared with the explicit product, forward and
-backward, before it is first used. Where it is missing, fails or differs, `missing` says so and the runs serve.
+The pack is passed as it is, [tokens, ...], with the sequence offsets: no views, no padding, no call per run. The
+operator is private to torch and used only here; before its first use it is compared with the explicit product, forward
+and backward. If it is missing, fails or differs, `missing` returns the reason and attention uses the runs.
 """
 
 from __future__ import annotations
@@ -15,30 +15,34 @@ import torch
 from torch import Tensor
 
 from .attention import attend, scaled_dot_product
+from .generators import preserve_generators
 from .runs import Run
 
 DTYPES = (torch.bfloat16, torch.float16)
-WIDEST_HEAD = 256
-HEAD_STEP = 8  # a head's width must be a multiple
-TOLERANCE = 2e-2  # relative to the largest number of the result
+MAX_HEAD_DIM = 256
+HEAD_DIM_MULTIPLE = 8  # the head dimension must be a multiple of this
+TOLERANCE = 2e-2  # relative to the largest absolute value of the result
 _CHECKED_LENGTHS = (5, 1, 37, 64)
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Where the sequences of a pack begin, and the end: int32 [sequences + 1], where the pack is; longest: tokens."""
+class SequenceOffsets:
+    """Start offsets of the sequences of a pack, and the end: int32 [sequences + 1]; longest: maximum tokens."""
 
     offsets: Tensor
     longest: int
 
 
-# query, key, value [tokens, heads, head_dim], ends, dropout probability, causal -> context [tokens, heads, head_dim]
-Kernel = Callable[[Tensor, Tensor, Tensor, Ends, float, bool], Tensor]
+# query, key, value [tokens, heads, head_dim], offsets, dropout probability, causal -> context, the shape of query
+Kernel = Callable[[Tensor, Tensor, Tensor, SequenceOffsets, float, bool], Tensor]
 
 
-def flash(query: Tensor, key: Tensor, value: Tensor, ends: Ends, dropout_probability: float, causal: bool) -> Tensor:
-    """softmax(q k^T / sqrt(head_dim)) v inside each sequence. query, key, value, and the result:
-    [tokens, heads, head_dim], bfloat16 or float16 on a GPU. Gradients flow to all three.
+def flash(
+    query: Tensor, key: Tensor, value: Tensor, ends: SequenceOffsets, dropout_probability: float, causal: bool
+) -> Tensor:
+    """softmax(q k^T / sqrt(head_dim)) v within each sequence.
+
+    query, key, value, and the result: [tokens, heads, head_dim], bfloat16 or float16 on a GPU; differentiable.
     """
     lengths = (ends.offsets, ends.offsets, ends.longest, ends.longest)
     context: Tensor = torch.ops.aten._flash_attention_forward(
@@ -52,15 +56,15 @@ def attend_varlen(
     runs: Sequence[Run],
     num_heads: int,
     *,
-    ends: Ends,
+    ends: SequenceOffsets,
     causal: bool = False,
     dropout_probability: float = 0.0,
     want_weights: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
-    """Attend inside each sequence of a pack, all runs at once.
+    """Attention within each sequence of a pack, all runs at once.
 
-    qkv: float [tokens, 3 * hidden], the queries, then keys, then values of all heads; ends: of the same pack; the rest
-    as `attend` takes it. Returns context [tokens, hidden]; weights are `attend`'s, since this kernel never holds them.
+    qkv: float [tokens, 3 * hidden]: queries, keys and values of all heads; ends: offsets of the same pack; the rest as
+    in `attend`. Returns context [tokens, hidden]; weights come from `attend`, since this kernel does not store them.
     """
     if want_weights:
         options = {"dropout_probability": dropout_probability, "want_weights": True, "causal": causal}
@@ -71,41 +75,41 @@ def attend_varlen(
 
 
 def missing(dtype: torch.dtype, device: torch.device, head_dim: int) -> str | None:
-    """Why the kernel cannot serve heads of this width here; None where it can."""
+    """Returns why the kernel is unavailable for this head dimension here; None if it is available."""
     if device.type != "cuda":
-        return f"flash attention over packs is for GPUs, not for {device.type}"
+        return f"flash attention over packs needs a GPU, not {device.type}"
     if dtype not in DTYPES:
-        return f"flash attention multiplies bfloat16 and float16, not {str(dtype).removeprefix('torch.')}"
-    if head_dim > WIDEST_HEAD or head_dim % HEAD_STEP:
-        return f"heads of {head_dim} are not served: flash attention takes multiples of 8 up to {WIDEST_HEAD}"
+        return f"flash attention needs bfloat16 or float16, not {str(dtype).removeprefix('torch.')}"
+    if head_dim > MAX_HEAD_DIM or head_dim % HEAD_DIM_MULTIPLE:
+        return f"head dimension {head_dim} is not supported: flash attention needs multiples of 8 up to {MAX_HEAD_DIM}"
     return _checked(dtype, device, head_dim)
 
 
 @cache
 def _checked(dtype: torch.dtype, device: torch.device, head_dim: int) -> str | None:
-    """The same, by trying it once; torch's generators are left as they were."""
-    devices = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
+    """The same by a trial run; torch's generators are restored."""
+    with preserve_generators(device), torch.inference_mode(False), torch.enable_grad():
         try:
             worst = worst_difference(flash, dtype, device, head_dim)
         except (RuntimeError, AttributeError, TypeError, NotImplementedError) as error:
             said = str(error).strip().split("\n")[0][:120]
-            return f"torch {torch.__version__} has no flash attention over packs as it is known here ({said})"
+            return f"torch {torch.__version__} has no usable flash attention over packs ({said})"
     if not worst <= TOLERANCE:
         return f"flash attention over packs differs from the explicit product by {worst:.1e} on this device"
     return None
 
 
 def worst_difference(kernel: Kernel, dtype: torch.dtype, device: torch.device, head_dim: int) -> float:
-    """How far a kernel is from the explicit product on a small pack, relative to the largest number: results and
-    gradients, causal or not. It is also run with dropout, whose result must be finite.
+    """Maximum difference between a kernel and the explicit product on a small pack, relative to the largest value.
+
+    Covers outputs and gradients, with and without causal masking. With dropout, only finite gradients are required.
     """
     lengths = list(_CHECKED_LENGTHS)
     draws = torch.Generator().manual_seed(0)
     start = torch.randn(sum(lengths), 3, 2, head_dim, generator=draws).to(device, dtype)
     slope = torch.randn(sum(lengths), 2, head_dim, generator=draws).to(device, dtype)
     offsets = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32, device=device)
-    ends = Ends(offsets, max(lengths))
+    ends = SequenceOffsets(offsets, max(lengths))
     worst = 0.0
     for causal in (False, True):
         one, other = start.clone().requires_grad_(), start.clone().float().requires_grad_()

@@ -1,4 +1,4 @@
-"""A batch as a person reads it: which position became what, which pair is real."""
+"""Human-readable batches: what was masked or replaced, and which pairs are real."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Fate = Literal["masked", "random", "replaced", "kept", "next", ""]
 
 @dataclass(frozen=True)
 class AuditedToken:
-    """One position: the token that the model sees, the right one, and what was done.
+    """One position: the input token, the original token, and the change.
 
-    fate: "masked", "random" (another token, drawn blindly), "replaced" (another token, drawn by a generator), "kept"
-    (selected and left), "next" (to be guessed from those before it), "" (not selected).
+    fate: "masked"; "random" (replaced by a random token); "replaced" (replaced by a generator's token); "kept"
+    (selected but unchanged); "next" (target of next-token prediction); "" (not selected).
     """
 
     shown: str
@@ -27,7 +27,7 @@ class AuditedToken:
 
 @dataclass(frozen=True)
 class AuditedSequence:
-    """One example. follows: whether B follows A; in_order: whether A and B stand as in the text; None: not asked."""
+    """One example. follows: whether B follows A; in_order: whether A and B are in order; None: not in the objective."""
 
     tokens: tuple[AuditedToken, ...]
     follows: bool | None
@@ -41,10 +41,10 @@ def audit(
     changed: Fate = "random",
     unchanged: Fate = "kept",
 ) -> list[AuditedSequence]:
-    """Undo a masked batch: every sequence with what happened to each of its tokens.
+    """Reverses the masking of a batch: returns every sequence with the change of each token.
 
-    mask_id: None where no [MASK] is shown; changed, unchanged: what a selected token is that is no mask: another one,
-    or the right one.
+    mask_id: None if there is no [MASK]; changed, unchanged: fate of a selected token that is not masked and differs
+    from, or equals, the original.
     """
     right = dict(zip(batch.labels["mlm_positions"].tolist(), batch.labels["mlm"].tolist(), strict=True))
     ids = batch.input_ids.tolist()

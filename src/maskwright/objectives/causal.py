@@ -1,9 +1,9 @@
-"""Left-to-right language modelling: guess each token from those before it (Radford et al. 2018, equation 1).
+"""Causal language modeling: predict each token from the previous ones (Radford et al. 2018, equation 1).
 
-Every ordinary token of [CLS] A [SEP] is guessed at the token before it, and [SEP] too where the text ends with it;
-where it only says that an example was cut, it is not. So nearly every position has a label, where masked language
-modelling has 15 %, and a text that is generated knows when to end. A tokenizer that frames nothing, as GPT-2's,
-has one token between texts: it stands before the first token of a text and after its last.
+Labels are all ordinary tokens of [CLS] A [SEP], and [SEP] if the text ends there, but not where an example is
+truncated. Nearly every position has a label, compared with 15% in masked language modeling, and generated texts end. A
+tokenizer without [CLS] and [SEP], such as GPT-2's, has one token between texts: it comes before the first token of a
+text and after its last.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import torch
 from torch import Tensor, nn
 
 from ..data.batch import Batch
-from ..models.config import ModelConfig
 from .audit import AuditedSequence, audit
-from .outcome import Outcome
-from .pretraining import MaskedLanguageModelling, Tokens
+from .outcome import LossSums
+from .pretraining import MaskedLanguageModeling, Tokens
 from .segments import Example
 
-# What stands between the lines of a text, in kinds whose pieces keep white space; in others it is lost anyway.
-JOINTS = {"byte-bpe": "\n", "char": " "}
+# Separator between the lines of a text, for tokenizer kinds that preserve whitespace; in others it is lost anyway.
+LINE_SEPARATORS = {"byte-bpe": "\n", "char": " "}
 
 
-class NextTokenPrediction(MaskedLanguageModelling):
-    """Guess the next token at every token, in a network whose tokens see none of those that follow."""
+class NextTokenPrediction(MaskedLanguageModeling):
+    """Predicts the next token at every token, in a causal network."""
 
     name: ClassVar[str] = "clm"
     head: ClassVar[str] = "clm"
     parts: ClassVar[tuple[str, ...]] = ("clm",)
     words: ClassVar[str] = "clm"
+    predicts_special: ClassVar[bool] = True
     network_settings: ClassVar[dict[str, Any]] = {
         "attention": "causal",
         "full_attention_every": 0,
@@ -40,25 +40,18 @@ class NextTokenPrediction(MaskedLanguageModelling):
     }
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos")
 
-    @classmethod
-    def suited(cls, network: ModelConfig, *, carries: bool) -> type[MaskedLanguageModelling]:
-        """A recurrent network remembers what stood in the batches before, unless it is not to."""
-        from .carried import CarriedTokenPrediction  # which is such an objective, and needs this module
-
-        return CarriedTokenPrediction if carries and network.recurrent is not None else cls
-
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Pack examples, shortest first. Labels: "clm_positions", where a token is guessed, and "clm", which one."""
+        """Packs examples, shortest first. Labels: "clm_positions", where a token is predicted, and "clm", its id."""
         batch, order = self._pack(documents, examples)
-        is_guessed = ~torch.from_numpy(self.recipe.masker.is_special)[batch.input_ids]  # [tokens]
+        is_target = ~torch.from_numpy(self.recipe.masker.is_special)[batch.input_ids]  # [tokens]
         ends_text = torch.tensor([self._ends_text(documents, examples[index]) for index in order.tolist()])
-        is_guessed[batch.last_tokens[ends_text]] = True
-        is_guessed[batch.first_tokens] = False
-        guessed = is_guessed.nonzero().squeeze(1)  # [labels]
-        return batch.with_labels(clm_positions=guessed - 1, clm=batch.input_ids[guessed])
+        is_target[batch.last_tokens[ends_text]] = True
+        is_target[batch.first_tokens] = False
+        targets = is_target.nonzero().squeeze(1)  # [labels]
+        return batch.with_labels(clm_positions=targets - 1, clm=batch.input_ids[targets])
 
     def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of the part of a text, with what begins and ends it; all of one type."""
+        """Ids of a part of a text with its special tokens; all of one segment."""
         if self.recipe.frames:
             return super()._row(documents, example)
         tokens = documents.document_tokens(example.a_document)[example.a_start : example.a_stop]
@@ -72,27 +65,27 @@ class NextTokenPrediction(MaskedLanguageModelling):
         return example.a_stop == len(documents.document_tokens(example.a_document))
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """The text as it is, with the tokens that are guessed from those before them."""
-        inside = guessed_inside(batch)
+        """The text, with its next-token targets marked."""
+        inside = predicted_tokens(batch)
         labels = {"mlm_positions": batch.labels["clm_positions"][inside] + 1, "mlm": batch.labels["clm"][inside]}
         return audit(batch.with_labels(**labels), token_of, None, unchanged="next")
 
-    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Loss and right answers of a batch; the vocabulary is scored where there is a label."""
-        network = self.kept(model)
+    def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
+        """Loss and accuracy of a batch; logits are computed at labeled positions only."""
+        network = self.final_model(model)
         vectors = network.encode(batch).hidden[batch.labels["clm_positions"]]  # [labels, hidden]
-        loss, right = network.mlm_loss(vectors, batch.labels["clm"])
-        return Outcome({"clm": loss}, self.counts(batch), {"clm": right})
+        loss, score = self.scorer.loss(network, vectors, batch.labels["clm"])
+        return LossSums({"clm": loss}, self.counts(batch), scores={"clm": score})
 
 
-def guessed_inside(batch: Batch) -> Tensor:
-    """Which of the tokens to guess stand in the batch themselves: bool [labels]. The one that follows a stretch of a
-    lane stands in the next.
+def predicted_tokens(batch: Batch) -> Tensor:
+    """Which target tokens are in the batch itself: bool [labels]. The last target of a stream segment is in the next
+    batch.
     """
     last: Tensor = batch.last_tokens[torch.tensor(batch.lengths) > 0]
     return ~torch.isin(batch.labels["clm_positions"], last)
 
 
-def joint_of(tokenizer: Any) -> str:
-    """What stands between the lines of a text that a model with this tokenizer learns to write."""
-    return JOINTS.get(tokenizer.kind, "")
+def line_separator(tokenizer: Any) -> str:
+    """Separator between the lines of a text for a model with this tokenizer."""
+    return LINE_SEPARATORS.get(tokenizer.kind, "")

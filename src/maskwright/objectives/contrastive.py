@@ -1,9 +1,9 @@
-"""Losses for vectors of sentences: near where the meaning is near, far where it is not.
+"""Losses for sentence embeddings: similar meanings should be close, different ones far apart.
 
-cosine_loss     scored pairs: the cosine shall be the score (Reimers and Gurevych 2019, section 3, regression)
-in_batch_loss   pairs that belong together: each text shall find its partner among those of the whole batch
-                (van den Oord et al. 2018, equation 4; Henderson et al. 2017, section 4.4); with two dropout draws
-                of one text as the pair it is SimCSE (Gao et al. 2021, equation 4)
+cosine_loss     scored pairs: the cosine similarity should equal the score (Reimers and Gurevych 2019, section 3)
+in_batch_loss   positive pairs with in-batch negatives (multiple negatives ranking loss; van den Oord et al. 2018,
+                equation 4; Henderson et al. 2017, section 4.4); with two dropout masks of one text as the pair it is
+                SimCSE (Gao et al. 2021, equation 4)
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ TEMPERATURE = 0.05
 
 
 def cosine_loss(cosines: Tensor, gold: Tensor) -> Tensor:
-    """Mean squared distance between cosines and scores of 0 to 1, a scalar. cosines, gold: float [pairs]."""
+    """Mean squared error between cosine similarities and scores in [0, 1], a scalar. Both float [pairs]."""
     return F.mse_loss(cosines, gold)
 
 
 def in_batch_logits(
     first: Tensor, second: Tensor, twins: Tensor | None = None, temperature: float = TEMPERATURE
 ) -> Tensor:
-    """Each first text against all second ones: float [pairs, pairs]. first, second: float [pairs, size], length 1.
+    """Logits of each first text against all second ones: float [pairs, pairs]. first, second: float [pairs, size],
+    normalized.
 
-    twins: int64 [pairs], equal where the second texts are the same; a twin of the partner is no wrong answer, and is
-    left out.
+    twins: int64 [pairs], equal for identical second texts; duplicates of the positive are excluded from the negatives.
     """
     logits = first @ second.T / temperature
     if twins is None:
@@ -35,10 +35,10 @@ def in_batch_logits(
 
 
 def in_batch_loss(logits: Tensor, is_positive: Tensor) -> Tensor:
-    """Summed cross-entropy of finding the partner, over the pairs that belong together: a scalar.
+    """Summed cross-entropy of finding the positive, over the positive pairs: a scalar.
 
-    logits: float [pairs, pairs] of `in_batch_logits`; is_positive: bool [pairs]. The second text of a pair that does
-    not belong together is one more wrong answer for the others.
+    logits: float [pairs, pairs] of `in_batch_logits`; is_positive: bool [pairs]. The second text of a negative pair is
+    an additional negative for the others.
     """
     rows = is_positive.nonzero().flatten()  # [positives]
     return F.cross_entropy(logits[rows], rows, reduction="sum")

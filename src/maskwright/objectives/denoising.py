@@ -1,8 +1,8 @@
-"""Denoising: an encoder-decoder reads a text with spans hidden, and writes what stood there.
+"""Denoising (span corruption): an encoder-decoder reconstructs the masked spans of a text.
 
-Raffel et al. 2020, section 3.1.4: [CLS] the [MASK] sat on [MASK] [SEP] is read, and [MASK] old cat [MASK] the mat [SEP]
-is written. A span is one [MASK], however long it is; there is one mark for all of them, and their order tells which is
-which, so any tokenizer with [MASK] will do.
+Raffel et al. 2020, section 3.1.4: the source is [CLS] the [MASK] sat on [MASK] [SEP], the target [MASK] old cat [MASK]
+the mat [SEP]. Each span is replaced by one [MASK]; all spans share this sentinel token and are matched by order, so any
+tokenizer with [MASK] works.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from ..data.batch import Batch
 from ..models.config import ModelConfig
 from ..models.encoder_decoder import EncoderDecoder
 from .audit import AuditedSequence, AuditedToken
-from .outcome import Outcome
-from .pretraining import GENERATOR_SHARE, MaskedLanguageModelling, Tokens
+from .outcome import LossSums
+from .pretraining import GENERATOR_SHARE, MaskedLanguageModeling, Tokens
 from .segments import Example
 
-SPAN_TOKENS = 3.0  # of a span, on average
+SPAN_TOKENS = 3.0  # mean span length in tokens
 
 
-class Denoising(MaskedLanguageModelling):
-    """Write the spans that are hidden in a text. What is read and written is framed by what begins and ends a text."""
+class Denoising(MaskedLanguageModeling):
+    """Reconstructs masked spans. Source and target begin and end with the special tokens of a text."""
 
     name: ClassVar[str] = "denoise"
     head: ClassVar[str] = "seq2seq"
     parts: ClassVar[tuple[str, ...]] = ("denoise",)
     words: ClassVar[str] = "denoise"
+    predicts_special: ClassVar[bool] = True
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos", "mask")
     writes: ClassVar[bool] = True
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """An encoder-decoder, its parameters not filled."""
+        """Returns an encoder-decoder without initialized parameters."""
         check(
             config.num_decoder_layers > 0,
-            "Objective denoise trains an encoder-decoder: take a preset like transformer-mini or bart-base.",
+            "Objective denoise trains an encoder-decoder: use a preset such as transformer-mini or bart-base.",
         )
         return EncoderDecoder(config, cls.head)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Pack examples, shortest first, with their spans hidden; `target` has what is written, behind the start token.
+        """Packs examples with masked spans, shortest first; `target` has the spans, after the start token.
 
-        Labels: "denoise", the token behind each token of the target, int64 [target tokens].
+        Labels: "denoise", the next token at each token of the target, int64 [target tokens].
         """
         mark, rate = self.recipe.masker.mask_id, self.recipe.masker.rate
         begin, end = [self.recipe.cls_id], [self.recipe.sep_id]
@@ -65,7 +66,7 @@ class Denoising(MaskedLanguageModelling):
         return replace(batch, target=Batch.from_sequences([targets[row][:-1] for row in order]))
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """What is read; at each [MASK] what is to be written for it."""
+        """The source, with the masked tokens at each [MASK]."""
         assert batch.target is not None
         mark, found = self.recipe.masker.mask_id, []
         written = batch.labels["denoise"].split(batch.target.lengths)
@@ -81,28 +82,30 @@ class Denoising(MaskedLanguageModelling):
             found.append(AuditedSequence(tuple(tokens), None))
         return found
 
-    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Loss and right answers of a batch: every token of the target from what was read and the right ones before."""
-        network: Any = self.kept(model)
+    def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
+        """Loss of every target token with teacher forcing; the score covers only the masked tokens, without sentinels
+        and end token.
+        """
+        network: Any = self.final_model(model)
         vectors = network.decode(batch.target, network.encode(batch).hidden, batch).hidden  # [target tokens, hidden]
-        loss, right = network.mlm_loss(vectors, batch.labels["denoise"])
-        return Outcome({"denoise": loss}, self.counts(batch), {"denoise": right})
+        loss, score = self.scorer.loss(network, vectors, batch.labels["denoise"])
+        return LossSums({"denoise": loss}, self.counts(batch), scores={"denoise": score})
 
 
 def hide_spans(tokens: np.ndarray, mark: int, rate: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A text with spans replaced by one `mark` each, and those spans, each behind its mark; int64 [tokens] all.
+    """Replaces spans of a text by one `mark` each; returns it and the spans, each after its mark; int64 [tokens] all.
 
-    About `rate` of the tokens is hidden, in spans of SPAN_TOKENS on average that do not touch; at least one token is,
-    and at least one stays where there are two.
+    About `rate` of the tokens is masked, in non-adjacent spans of SPAN_TOKENS tokens on average: at least one token,
+    and all but one at most if there are two.
     """
     count = len(tokens)
     hidden = min(max(int(count * rate + rng.random()), 1), max(count - 1, 1))
     if hidden == count:
         return np.array([mark]), np.concatenate([[mark], tokens])
     spans = min(max(round(hidden / SPAN_TOKENS), 1), count - hidden)
-    lengths, gaps = parted(hidden, spans, rng), parted(count - hidden, spans, rng)
+    lengths, gaps = random_partition(hidden, spans, rng), random_partition(count - hidden, spans, rng)
     sign = np.array([mark])
-    last = int(rng.integers(gaps[0] + 1))  # of the first gap, what stands behind the last span
+    last = int(rng.integers(gaps[0] + 1))  # part of the first gap that comes after the last span
     seen: list[np.ndarray] = []
     written: list[np.ndarray] = []
     place = 0
@@ -114,22 +117,20 @@ def hide_spans(tokens: np.ndarray, mark: int, rate: float, rng: np.random.Genera
     return np.concatenate([*seen, tokens[place:]]).astype(np.int64), np.concatenate(written).astype(np.int64)
 
 
-def parted(total: int, parts: int, rng: np.random.Generator) -> list[int]:
-    """`total` in so many parts, none of them 0, every way as likely as any other."""
+def random_partition(total: int, parts: int, rng: np.random.Generator) -> list[int]:
+    """Splits `total` into `parts` positive parts, uniformly at random."""
     cuts = np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.zeros(0, dtype=np.int64)
     return np.diff([0, *cuts, total]).tolist()
 
 
 def spans_of(written: np.ndarray, mark: int) -> list[np.ndarray]:
-    """The spans of what was written: int64 [tokens] each, without their marks; what stands before the first is left."""
+    """The spans of a target: int64 [tokens] each, without sentinels; tokens before the first sentinel are dropped."""
     starts = np.flatnonzero(written == mark)
     return [part[1:] for part in np.split(written, starts)[1:]]
 
 
-def restored(seen: np.ndarray, written: np.ndarray, mark: int) -> np.ndarray:
-    """The text again, of what was read and what was written for it: int64 [tokens]. A mark that nothing was written for
-    stays.
-    """
+def restore_spans(seen: np.ndarray, written: np.ndarray, mark: int) -> np.ndarray:
+    """Reconstructs the text from source and target: int64 [tokens]. A sentinel without a span stays."""
     spans, parts = iter(spans_of(written, mark)), []
     for index in seen.tolist():
         parts.append(next(spans, np.array([mark])) if index == mark else np.array([index]))

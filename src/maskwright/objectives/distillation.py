@@ -1,7 +1,7 @@
-"""Distillation: a small network learns what a large one answers (Hinton et al. 2015; Sanh et al. 2019, section 2).
+"""Knowledge distillation: a student model learns from a teacher (Hinton et al. 2015; Sanh et al. 2019, section 2).
 
-Three losses, each a mean, with the published weights 5, 2 and 1: the teacher's softened answers, the task itself, and
-the direction of the last hidden states.
+Three mean losses with the published weights 5, 2 and 1: the teacher's softened distribution, the task itself, and the
+direction of the last hidden states.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from ..data.batch import Batch
 from ..models.config import ModelConfig
 from ..models.model import Model
-from .outcome import Outcome
-from .pretraining import GENERATOR_SHARE, MaskedLanguageModelling, Recipe
+from .outcome import LossSums
+from .pretraining import GENERATOR_SHARE, MaskedLanguageModeling, Recipe
 
 
 @dataclass(frozen=True)
-class Mix:
-    """temperature: what logits are divided by before the softmax; the weights of the three losses, 0 for without."""
+class DistillationWeights:
+    """temperature: divisor of the logits before the softmax; weights of the three losses, 0 to disable one."""
 
     temperature: float = 2.0
     soft_weight: float = 5.0
@@ -30,15 +30,15 @@ class Mix:
     hidden_weight: float = 1.0
 
     def weights(self, task: str) -> dict[str, float]:
-        """The weight of each part; `task`: what the task's own part is called."""
+        """The weight of each loss; `task`: name of the task's own loss."""
         return {"soft": self.soft_weight, "hidden": self.hidden_weight, task: self.task_weight}
 
 
 def soft_target_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """Sum over rows of T^2 KL(softmax(teacher / T) || softmax(student / T)), a scalar (Hinton et al. 2015, section 2).
 
-    student, teacher: float [rows, classes], logits. T^2 keeps the gradient as large as that of hard labels, whatever T
-    is: it is T (p_student - p_teacher), which for a large T tends to the difference of the centred logits / classes.
+    student, teacher: float [rows, classes], logits. T^2 keeps the gradient on the scale of hard labels for every T: it
+    is T (p_student - p_teacher), which for large T approaches the difference of the centered logits / classes.
     """
     found = F.log_softmax(student.float() / temperature, dim=-1)  # [rows, classes]
     wanted = F.log_softmax(teacher.float() / temperature, dim=-1)
@@ -46,14 +46,14 @@ def soft_target_loss(student: Tensor, teacher: Tensor, temperature: float) -> Te
 
 
 def soft_binary_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """The same for labels that are each true or false: mean over labels, sum over rows, a scalar.
+    """The same for independent binary labels: mean over labels, sum over rows, a scalar.
 
-    student, teacher: float [rows, labels], logits. Cross-entropy above the teacher's own, so that it is 0 for equals.
+    student, teacher: float [rows, labels], logits. Cross-entropy minus the teacher's entropy, so it is 0 for equality.
     """
     found, wanted = student.float() / temperature, teacher.float() / temperature  # [rows, labels]
-    share = torch.sigmoid(wanted)
-    above = F.binary_cross_entropy_with_logits(found, share, reduction="none") - F.binary_cross_entropy_with_logits(
-        wanted, share, reduction="none"
+    target = torch.sigmoid(wanted)
+    above = F.binary_cross_entropy_with_logits(found, target, reduction="none") - F.binary_cross_entropy_with_logits(
+        wanted, target, reduction="none"
     )
     return temperature**2 * above.mean(dim=-1).sum()
 
@@ -63,39 +63,39 @@ def hidden_cosine_loss(student: Tensor, teacher: Tensor) -> Tensor:
     return (1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).sum()
 
 
-class MaskedDistillation(MaskedLanguageModelling):
-    """Guess masked tokens as the teacher does: its distribution at them, its last hidden states, and the text itself.
+class MaskedDistillation(MaskedLanguageModeling):
+    """Masked language modeling with a teacher: its output distribution, its last hidden states, and the labels.
 
-    teacher: a model that predicts masked tokens, as wide as the student where hidden states are compared; student: the
-    model to begin with, or None where none is made.
+    teacher: a masked language model, with the student's hidden size if hidden states are compared; student: the initial
+    model, or None.
     """
 
     name: ClassVar[str] = "distill"
     parts: ClassVar[tuple[str, ...]] = ("mlm", "soft", "hidden")
 
-    def __init__(self, recipe: Recipe, teacher: Model, mix: Mix, student: Model | None = None) -> None:
+    def __init__(self, recipe: Recipe, teacher: Model, mix: DistillationWeights, student: Model | None = None) -> None:
         super().__init__(recipe)
         self.teacher, self.mix, self.student = teacher.eval().requires_grad_(False), mix, student
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """An unfilled student."""
+        """Returns a student without initialized parameters."""
         return Model(config, cls.head)
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """The student at its first step."""
+        """Returns the initial student."""
         assert self.student is not None and self.student.config == config, "the student was made for another network"
         return self.student
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Masked tokens for answers, all tokens for hidden states."""
+        """Number of masked tokens for predictions, all tokens for hidden states."""
         labels = len(batch.labels["mlm"])
         counts = {"mlm": labels, "soft": labels}
         return counts | {"hidden": batch.num_tokens} if self.mix.hidden_weight else counts
 
-    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Losses and right answers of the student on a masked batch."""
-        student, positions, right = self.kept(model), batch.labels["mlm_positions"], batch.labels["mlm"]
+    def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
+        """Losses and accuracy of the student on a masked batch."""
+        student, positions, right = self.final_model(model), batch.labels["mlm_positions"], batch.labels["mlm"]
         with torch.no_grad():
             wanted_hidden = self.teacher.encode(batch).hidden  # [tokens, hidden]
             wanted = self.teacher.mlm_logits(wanted_hidden[positions])  # [labels, vocab]
@@ -107,5 +107,5 @@ class MaskedDistillation(MaskedLanguageModelling):
         }
         if self.mix.hidden_weight:
             losses["hidden"] = hidden_cosine_loss(hidden, wanted_hidden)
-        correct = {"mlm": (logits.detach().argmax(dim=-1) == right).sum()}
-        return Outcome(losses, self.counts(batch), correct, self.mix.weights("mlm"))
+        scores = {"mlm": self.scorer.score(logits.detach(), right)}
+        return LossSums(losses, self.counts(batch), weights=self.mix.weights("mlm"), scores=scores)

@@ -1,7 +1,7 @@
-"""Masking for the masked language model: 15 % of the tokens, of them 80 / 10 / 10 (Devlin et al. 2019, section 3.1).
+"""Masking for masked language modeling: 15% of the tokens, 80 / 10 / 10 (Devlin et al. 2019, section 3.1).
 
-Masks are drawn when a batch is made (dynamic masking), from a generator named by the step, so they are new in every
-epoch and the same after a resume.
+Masks are sampled when a batch is made (dynamic masking), from a generator keyed by the step: they differ in every epoch
+and are the same after a resume.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-MASK_SHARE = 0.8  # of the selected tokens; the rest is split evenly between a random token and no change
+MASK_SHARE = 0.8  # fraction of the selected tokens; the rest is half random tokens, half unchanged
 RANDOM_SHARE = 0.1
 
 
 class Masked(NamedTuple):
-    """input_ids: int64 [tokens] with the masks; positions: int64 [labels]; labels: int64 [labels], the right ids."""
+    """input_ids: int64 [tokens] with the masks; positions: int64 [labels]; labels: int64 [labels], the original ids."""
 
     input_ids: np.ndarray
     positions: np.ndarray
@@ -25,9 +25,13 @@ class Masked(NamedTuple):
 class Masker:
     """Selects and replaces tokens.
 
-    mask_id: the id of [MASK]; special_ids: never selected, never drawn as a random token; vocab_size; rate: share
-    of the ordinary tokens that is selected; continues_word: bool [vocab], pieces that continue a word, for whole-word
-    masking (all pieces of a selected word are selected), else None.
+    Args:
+        mask_id: Id of [MASK].
+        special_ids: Never selected, and never used as random tokens.
+        vocab_size: Vocabulary size.
+        rate: Masking probability of ordinary tokens.
+        continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word
+            are selected), else None.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class Masker:
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
     def __call__(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Masked:
-        """Mask a pack: input_ids int64 [tokens], lengths int [sequences] of its sequences.
+        """Masks a pack: input_ids int64 [tokens], lengths int [sequences] of its sequences.
 
         Every sequence with an ordinary token gets at least one label.
         """
@@ -65,23 +69,23 @@ class Masker:
         candidates = np.flatnonzero(~self.is_special[input_ids])
         sequence = np.repeat(np.arange(len(lengths)), lengths)[candidates]
         counts = np.bincount(sequence, minlength=len(lengths))
-        # Rounding up or down at random keeps the share at `rate` for short sequences too.
+        # Stochastic rounding keeps the fraction at `rate` for short sequences too.
         wanted = np.maximum(np.floor(counts * self.rate + rng.random(len(lengths))), 1)
         unit = self._units(input_ids, candidates, sequence)
         unit_sizes = np.bincount(unit)
         order = np.lexsort((unit, rng.random(len(unit_sizes))[unit], sequence))
-        # In this order the pieces of a word stand together, words are shuffled, sequences follow each other.
+        # In this order the tokens of a word are adjacent, words are shuffled, and sequences follow each other.
         candidates, sequence, unit = candidates[order], sequence[order], unit[order]
         rank = np.arange(len(order)) - (np.cumsum(counts) - counts)[sequence]
         opens_unit = np.ones(len(order), dtype=bool)
         opens_unit[1:] = unit[1:] != unit[:-1]
         unit_rank = rank[np.maximum.accumulate(np.where(opens_unit, np.arange(len(order)), 0))]
-        # A word is taken when at least half of it fits into what is wanted; the first one always is.
+        # A word is selected if at least half of it fits into the wanted number; the first one always is.
         chosen = (unit_rank == 0) | (unit_rank + unit_sizes[unit] / 2 <= wanted[sequence])
         return np.sort(candidates[chosen])
 
     def _units(self, input_ids: np.ndarray, candidates: np.ndarray, sequence: np.ndarray) -> np.ndarray:
-        """What is selected as one: number of the word (whole-word masking) or of the token: int64 [candidates]."""
+        """Index of the word (whole-word masking) or token of each candidate: int64 [candidates]."""
         if self.continues_word is None:
             return np.arange(len(candidates))
         opens = ~self.continues_word[input_ids[candidates]]

@@ -1,4 +1,4 @@
-"""What a loss function hands to the training loop."""
+"""Result of a loss function, passed to the training loop."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from .scores import Score
+
 
 @dataclass
-class Outcome:
+class LossSums:
     """Sums over one batch, by part ("mlm", "nsp", ...), so that batches of unequal size add up exactly.
 
-    losses: scalar tensors with gradient, the summed loss of each part; correct: scalar tensors, how many predictions
-    were right; counts: how many labels each part has; weights: what a part's mean loss is multiplied by in the total,
-    1 where it is not named; baseline: scalar tensors, how many the best constant answer gets right, for parts where
-    that depends on the batch.
+    losses: scalar tensors with gradient, the summed loss of each part; counts: number of labels of each part; correct:
+    scalar tensors, number of correct predictions, for parts without a score; weights: factor of a part's mean loss in
+    the total, default 1; scores: correct predictions and their baseline, by part.
     """
 
     losses: dict[str, Tensor]
     counts: dict[str, int]
     correct: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
-    baseline: dict[str, Tensor] = field(default_factory=dict)
+    scores: dict[str, Score] = field(default_factory=dict)

@@ -1,14 +1,14 @@
-"""Masked language modelling, alone or with a judgement of pairs.
+"""Masked language modeling, optionally with sentence pair classification.
 
-Pairs are judged by next sentence prediction (Devlin et al. 2019, section 3.1) or by sentence order (Lan et al. 2020,
-section 3.1). The total loss is the sum of two means: cross-entropy over the selected tokens, and cross-entropy over the
-pairs.
+Pairs use next sentence prediction (Devlin et al. 2019, section 3.1) or sentence order prediction (Lan et al. 2020,
+section 3.1). The total loss is the sum of two means: cross-entropy over the masked tokens, and over the pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -19,11 +19,13 @@ from torch import nn
 from ..core.errors import InputError
 from ..core.randomness import generator
 from ..data.batch import Batch, order_by_length
+from ..models.build import build
 from ..models.config import ModelConfig
-from ..models.model import Model, build
+from ..models.model import Model
 from .audit import AuditedSequence, audit
 from .masking import Masker
-from .outcome import Outcome
+from .outcome import LossSums
+from .scores import TokenScorer, score_classes
 from .segments import Example, plan_ordered, plan_pairs, plan_singles
 from .stream import Documents, ExampleBatches, ExampleStream
 
@@ -32,13 +34,13 @@ RTD_WEIGHT = 50.0
 
 
 class Tokens(Protocol):
-    """What batches are made of (data.shards.TokenShards)."""
+    """Source of the tokens of documents (data.shards.TokenShards)."""
 
     def document_tokens(self, document: int) -> np.ndarray: ...
 
 
 class Batches(Protocol):
-    """What gives a run its batches, and says where it is."""
+    """Resumable source of training batches."""
 
     def batch(self, step: int, number: int) -> Batch: ...
 
@@ -49,11 +51,17 @@ class Batches(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How text becomes examples. cls_id, sep_id: ids of [CLS] and [SEP]; max_length: tokens, specials included.
+    """How text becomes examples.
 
-    frames: whether what begins a text stands before every part of it, as [CLS] does; generator_share, rtd_weight: of
-    replaced-token detection: the generator's width as a share of the discriminator's, and the weight of the
-    discriminator's loss.
+    Attributes:
+        cls_id, sep_id: Ids of [CLS] and [SEP].
+        masker: Masks tokens.
+        max_length: Maximum sequence length in tokens, including special tokens.
+        short_share: Fraction of shorter examples.
+        generator_share: Replaced token detection: generator size as a fraction of the discriminator's.
+        rtd_weight: Replaced token detection: weight of the discriminator's loss.
+        frames: Whether every part of a text starts with the start token, like [CLS].
+        token_counts: int64 [vocab], token counts in the training text, for the baselines of scores (None: no baseline).
     """
 
     cls_id: int
@@ -64,15 +72,22 @@ class Recipe:
     generator_share: float = GENERATOR_SHARE
     rtd_weight: float = RTD_WEIGHT
     frames: bool = True
+    token_counts: np.ndarray | None = field(default=None, compare=False)
 
 
-class MaskedLanguageModelling:
-    """Guess the selected tokens of one segment: [CLS] A [SEP].
+class MaskedLanguageModeling:
+    """Predicts the masked tokens of one segment: [CLS] A [SEP].
 
-    name: as in the registry; head: of the model that is left in the end; parts: of the loss; words: the part that
-    guesses tokens, labelled at "<words>_positions"; num_special: special tokens of an example; network_settings:
-    fields of ModelConfig that it decides; roles: the special tokens that a tokenizer must have for it, those that begin
-    and end a text first; writes: whether it trains an encoder-decoder.
+    Attributes:
+        name: Name in the registry.
+        head: Head of the final model.
+        parts: Parts of the loss.
+        words: The part that predicts tokens, labeled at "<words>_positions".
+        num_special: Special tokens per example.
+        network_settings: Fields of ModelConfig set by the objective.
+        roles: Special tokens required in the tokenizer, those that begin and end a text first.
+        writes: Whether it trains an encoder-decoder.
+        predicts_special: Whether special tokens are among the labels.
     """
 
     name: ClassVar[str] = "mlm"
@@ -83,51 +98,45 @@ class MaskedLanguageModelling:
     network_settings: ClassVar[dict[str, Any]] = {}
     roles: ClassVar[tuple[str, ...]] = ("cls", "sep", "mask")
     writes: ClassVar[bool] = False
+    predicts_special: ClassVar[bool] = False
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.max_tokens = recipe.max_length - self.num_special
 
-    # -- what is trained -------------------------------------------------------------------------------------------
-
-    @classmethod
-    def suited(cls, network: ModelConfig, *, carries: bool) -> type[MaskedLanguageModelling]:
-        """The form of this objective that a network is trained by. carries: whether one that can remember what stood in
-        the batches before does.
-        """
-        return cls
+    # -- models ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """What is trained, its parameters not filled. generator_share: as in Recipe; most have no generator."""
+        """Returns the model to train without initialized parameters. generator_share: see Recipe."""
         return Model(config, cls.head)
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """What is trained, at its first step."""
+        """Returns the initialized model to train."""
         return build(config, head=self.head, seed=seed)
 
-    def kept(self, model: nn.Module) -> Model:
-        """The model that is used afterwards."""
+    def final_model(self, model: nn.Module) -> Model:
+        """Returns the final model, used after training."""
         assert isinstance(model, Model)
         return model
 
-    def guesser(self, model: nn.Module) -> Model:
-        """The model that guesses tokens."""
-        return self.kept(model)
+    def token_predictor(self, model: nn.Module) -> Model:
+        """Returns the model that predicts tokens."""
+        return self.final_model(model)
 
     # -- examples --------------------------------------------------------------------------------------------------
 
     def check(self, num_documents: int) -> None:
-        """Raise InputError when the corpus is too small for this objective."""
+        """Raises InputError if the corpus is too small for this objective."""
         if num_documents < 1:
-            raise InputError("The corpus holds no document: give a text file with at least one line.")
+            raise InputError("The corpus contains no document: provide a text file with at least one line.")
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Examples from the sentence bounds of documents."""
+        """Plans examples from the sentence bounds of documents."""
         return plan_singles(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Pack examples, shortest first, and mask them. Labels: "mlm_positions", "mlm", and of pairs "nsp" or "sop"."""
+        """Packs and masks examples, shortest first. Labels: "mlm_positions", "mlm", and for pairs "nsp" or "sop"."""
         batch, order = self._pack(documents, examples)
         masked = self.recipe.masker(batch.input_ids.numpy(), np.asarray(batch.lengths), rng)
         labels = {
@@ -146,16 +155,16 @@ class MaskedLanguageModelling:
     def batches(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
     ) -> Batches:
-        """The endless batches of training, `accumulation` of `sequences` each in a step.
+        """Returns the endless training batches, `accumulation` of `sequences` each per step.
 
-        chosen: int64 [documents], which of them are used; seed: names their order and all draws.
+        chosen: int64 [documents], the documents to use; seed: random seed of the order and all samples.
         """
         return ExampleBatches(self, ExampleStream(documents, chosen, self.plan, seed), sequences)
 
     def held_out(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, most: int
     ) -> list[Batch]:
-        """The same few batches of held-out text every time, of at most `most` sequences; none for text too short."""
+        """Returns fixed batches of held-out text with at most `most` sequences; empty if the text is too short."""
         examples = ExampleStream(documents, chosen, self.plan, seed).section(0, 0)[:most]
         return [
             self.batch(documents, examples[start : start + sequences], generator(seed, "held-out masks", start))
@@ -163,35 +172,40 @@ class MaskedLanguageModelling:
         ]
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """A batch for a person to read. token_of: from an id to the token."""
+        """Returns a human-readable batch. token_of: converts an id to its token."""
         return audit(batch, token_of, self.recipe.masker.mask_id)
 
-    # -- the loss --------------------------------------------------------------------------------------------------
+    # -- loss ------------------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Labels of each part in a batch."""
+        """Number of labels of each part."""
         return {part: len(batch.labels[part]) for part in self.parts}
 
-    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Loss and right answers of a batch; the vocabulary is scored at the selected positions only."""
-        network = self.kept(model)
+    def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
+        """Loss and accuracy of a batch; logits are computed at masked positions only."""
+        network = self.final_model(model)
         hidden = network.encode(batch).hidden  # [tokens, hidden]
-        loss, right = network.mlm_loss(hidden[batch.labels["mlm_positions"]], batch.labels["mlm"])
-        losses, correct = {"mlm": loss}, {"mlm": right}
+        loss, score = self.scorer.loss(network, hidden[batch.labels["mlm_positions"]], batch.labels["mlm"])
+        losses, scores = {"mlm": loss}, {"mlm": score}
         for part in self.parts[1:]:
-            scores, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
-            losses[part] = F.cross_entropy(scores.float(), labels, reduction="sum")
-            correct[part] = (scores.detach().argmax(dim=-1) == labels).sum()
-        return Outcome(losses, self.counts(batch), correct)
+            logits, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
+            losses[part] = F.cross_entropy(logits.float(), labels, reduction="sum")
+            scores[part] = score_classes(logits.detach().argmax(dim=-1), labels)
+        return LossSums(losses, self.counts(batch), scores=scores)
+
+    @cached_property
+    def scorer(self) -> TokenScorer:
+        """Scores predicted tokens."""
+        return TokenScorer(self.recipe.masker.is_special, self.recipe.token_counts, self.predicts_special)
 
     def _pack(self, documents: Tokens, examples: Sequence[Example]) -> tuple[Batch, np.ndarray]:
-        """The examples as they are, shortest first, and their order: int64 [sequences]."""
+        """Packs the examples unmasked, shortest first; returns their order: int64 [sequences]."""
         rows = [self._row(documents, example) for example in examples]
         order = order_by_length([len(ids) for ids, _ in rows])
         return Batch.from_sequences([rows[index][0] for index in order], [rows[index][1] for index in order]), order
 
     def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and segment types of [CLS] A [SEP], or of [CLS] A [SEP] B [SEP]."""
+        """Ids and segment ids of [CLS] A [SEP], or of [CLS] A [SEP] B [SEP]."""
         cls_id, sep_id = [self.recipe.cls_id], [self.recipe.sep_id]
         a = documents.document_tokens(example.a_document)[example.a_start : example.a_stop]
         if example.b_start == example.b_stop:
@@ -204,8 +218,8 @@ class MaskedLanguageModelling:
         return {}
 
 
-class MaskedLanguageModellingAndNextSentence(MaskedLanguageModelling):
-    """The same on pairs, [CLS] A [SEP] B [SEP], and: does B follow A, or is it from another document?"""
+class MaskedLanguageModelingAndNextSentence(MaskedLanguageModeling):
+    """Masked language modeling on pairs, [CLS] A [SEP] B [SEP], with next sentence prediction."""
 
     name: ClassVar[str] = "mlm+nsp"
     head: ClassVar[str] = "pretraining"
@@ -214,24 +228,24 @@ class MaskedLanguageModellingAndNextSentence(MaskedLanguageModelling):
     network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "nsp"}
 
     def check(self, num_documents: int) -> None:
-        """Raise InputError when there is no other document to take a random partner from."""
+        """Raises InputError if there is no other document for random pairs."""
         super().check(num_documents)
         if num_documents < 2:
             raise InputError(
-                "Next sentence prediction needs at least two documents, and the corpus holds one: separate documents "
-                "by a blank line, or train with --objective mlm."
+                "Next sentence prediction needs at least two documents, but the corpus contains one: separate "
+                "documents with a blank line, or train with --objective mlm."
             )
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Examples of two segments from the sentence bounds of documents."""
+        """Plans examples of two segments from the sentence bounds of documents."""
         return plan_pairs(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
         return {"nsp": torch.tensor([int(example.is_random) for example in examples])}
 
 
-class MaskedLanguageModellingAndSentenceOrder(MaskedLanguageModelling):
-    """The same on pairs of neighbours, and: are A and B in their order (0), or swapped (1)?"""
+class MaskedLanguageModelingAndSentenceOrder(MaskedLanguageModeling):
+    """Masked language modeling on adjacent segments, with sentence order prediction: in order (0) or swapped (1)."""
 
     name: ClassVar[str] = "mlm+sop"
     head: ClassVar[str] = "pretraining"
@@ -240,7 +254,7 @@ class MaskedLanguageModellingAndSentenceOrder(MaskedLanguageModelling):
     network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "sop"}
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Examples of two neighbouring segments from the sentence bounds of documents."""
+        """Plans examples of two adjacent segments from the sentence bounds of documents."""
         return plan_ordered(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:

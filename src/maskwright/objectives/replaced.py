@@ -1,9 +1,9 @@
-"""Replaced-token detection (Clark et al. 2020, section 2).
+"""Replaced token detection (Clark et al. 2020, section 2).
 
-A small generator guesses masked tokens as a masked language model does. What it draws takes the place of the masks, and
-the discriminator says of every token whether it was replaced; a token that the generator drew right counts as original.
-The loss is the generator's plus 50 times the discriminator's (equation 3); no gradient passes through the draw. The
-share of masks, 15 %, all of them [MASK] (equation 1), is that of the recipe.
+A small generator is trained as a masked language model. Its samples replace the masks, and the discriminator classifies
+every token as original or replaced; a sample that equals the original token counts as original. The loss is the
+generator's plus 50 times the discriminator's (equation 3), without gradient through the sampling. The masking
+probability, 15%, all of them [MASK] (equation 1), is set in the recipe.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data.batch import Batch
+from ..models.build import build
 from ..models.config import ModelConfig
-from ..models.model import Model, build
+from ..models.model import Model
 from .audit import AuditedSequence, audit
-from .outcome import Outcome
-from .pretraining import GENERATOR_SHARE, MaskedLanguageModelling, Tokens
+from .outcome import LossSums
+from .pretraining import GENERATOR_SHARE, MaskedLanguageModeling, Tokens
 from .replaced_pair import ReplacedTokenPair, build_generator
+from .scores import score_classes
 from .segments import Example
 
 
-class ReplacedTokenDetection(MaskedLanguageModelling):
-    """Which tokens did the generator put in? One segment, [CLS] A [SEP]; every token is judged."""
+class ReplacedTokenDetection(MaskedLanguageModeling):
+    """Detects tokens replaced by a generator. One segment, [CLS] A [SEP]; every token is classified."""
 
     name: ClassVar[str] = "rtd"
     head: ClassVar[str] = "rtd"
@@ -36,38 +38,38 @@ class ReplacedTokenDetection(MaskedLanguageModelling):
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """Both networks, unfilled."""
+        """Returns both networks without initialized parameters."""
         return ReplacedTokenPair(config, generator_share)
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """Both networks at their first step."""
-        return ReplacedTokenPair.beside(
+        """Returns both initialized networks."""
+        return ReplacedTokenPair.with_shared_tables(
             build(config, self.head, seed=seed).train(), build_generator(config, self.recipe.generator_share, seed)
         )
 
-    def kept(self, model: nn.Module) -> Model:
-        """The discriminator."""
-        return model.discriminator if isinstance(model, ReplacedTokenPair) else super().kept(model)
+    def final_model(self, model: nn.Module) -> Model:
+        """Returns the discriminator."""
+        return model.discriminator if isinstance(model, ReplacedTokenPair) else super().final_model(model)
 
-    def guesser(self, model: nn.Module) -> Model:
-        """The generator."""
+    def token_predictor(self, model: nn.Module) -> Model:
+        """Returns the generator."""
         return self.pair(model).generator
 
     def pair(self, model: nn.Module) -> ReplacedTokenPair:
-        """Both networks. A discriminator alone plays against an untrained generator of seed 0, as at the first step."""
+        """Returns both networks. A single discriminator gets an untrained generator of seed 0, as at the first step."""
         if isinstance(model, ReplacedTokenPair):
             return model
         assert isinstance(model, Model)
         generator = build_generator(model.config, self.recipe.generator_share, 0).to(model.word_embeddings.device)
         generator.compute_dtype = model.compute_dtype
-        return ReplacedTokenPair.beside(model, generator)
+        return ReplacedTokenPair.with_shared_tables(model, generator)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Pack examples and mask them all by [MASK].
+        """Packs examples and masks all selected tokens with [MASK].
 
-        Labels: "mlm_positions", "mlm", and for each of these positions "draws", a number in [0, 1) that decides what
-        the generator draws there ("draws_positions": the same positions). So the draw is part of the batch: a function
-        of the run's seed and the step, the same after a resume and in any other pack.
+        Labels: "mlm_positions", "mlm", and for these positions "draws", random numbers in [0, 1) for the generator's
+        samples ("draws_positions": the same positions). The samples are thus part of the batch: a function of the seed
+        and the step, the same after a resume and in any other pack.
         """
         batch = super().batch(documents, examples, rng)
         positions = batch.labels["mlm_positions"]
@@ -77,51 +79,50 @@ class ReplacedTokenDetection(MaskedLanguageModelling):
         return replace(batch, input_ids=masked).with_labels(draws=draws, draws_positions=positions)
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
-        """What the discriminator sees: which token the generator replaced by which, and where it drew the right one."""
-        generator = self.guesser(model)
+        """The input of the discriminator: which tokens were replaced, and where the sample equals the original."""
+        generator = self.token_predictor(model)
         with torch.inference_mode():
             logits = generator.mlm_logits(generator.encode(batch).hidden[batch.labels["mlm_positions"]])
-        return audit(play(batch, logits)[0], token_of, None, changed="replaced")
+        return audit(replace_with_samples(batch, logits)[0], token_of, None, changed="replaced")
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Masked tokens, and all tokens."""
+        """Number of masked tokens, and of all tokens."""
         return {"mlm": len(batch.labels["mlm"]), "rtd": batch.num_tokens}
 
-    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Losses and right answers of both networks; the baseline of "rtd" is to call every token original."""
+    def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
+        """Losses and scores of both networks; the baseline of "rtd" predicts "original" for every token."""
         pair = self.pair(model)
         hidden = pair.generator.encode(batch).hidden  # [tokens, generator's hidden]
-        guesses = pair.generator.mlm_logits(hidden[batch.labels["mlm_positions"]]).float()  # [labels, vocab]
-        played, is_replaced = play(batch, guesses.detach())
-        logits = pair.discriminator.logits(played).float()  # [tokens]
+        predictions = pair.generator.mlm_logits(hidden[batch.labels["mlm_positions"]]).float()  # [labels, vocab]
+        replaced, is_replaced = replace_with_samples(batch, predictions.detach())
+        logits = pair.discriminator.logits(replaced).float()  # [tokens]
         losses = {
-            "mlm": F.cross_entropy(guesses, batch.labels["mlm"], reduction="sum"),
+            "mlm": F.cross_entropy(predictions, batch.labels["mlm"], reduction="sum"),
             "rtd": F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum"),
         }
-        correct = {
-            "mlm": (guesses.detach().argmax(dim=-1) == batch.labels["mlm"]).sum(),
-            "rtd": ((logits.detach() > 0) == is_replaced).sum(),
+        scores = {
+            "mlm": self.scorer.score(predictions.detach(), batch.labels["mlm"]),
+            "rtd": score_classes(logits.detach() > 0, is_replaced),
         }
-        weights = {"rtd": self.recipe.rtd_weight}
-        return Outcome(losses, self.counts(batch), correct, weights, {"rtd": (~is_replaced).sum()})
+        return LossSums(losses, self.counts(batch), weights={"rtd": self.recipe.rtd_weight}, scores=scores)
 
 
 def draw(logits: Tensor, draws: Tensor) -> Tensor:
-    """One token for each row by the softmax of its logits: the first whose cumulated probability is above the draw.
+    """Samples one token per row from the softmax of its logits, by inverse transform sampling.
 
     logits: float [labels, vocab]; draws: float [labels], uniform in [0, 1). Returns int64 [labels].
     """
     cumulated = logits.float().softmax(dim=-1).cumsum(dim=-1)  # [labels, vocab]
-    # Rounding leaves the last sum a little beside 1: draws are measured by it.
+    # Rounding makes the total differ slightly from 1: scale the draws by it.
     wanted = draws.unsqueeze(1) * cumulated[:, -1:]
     drawn = torch.searchsorted(cumulated, wanted, right=True).squeeze(1)  # [labels]
     return drawn.clamp_(max=logits.shape[1] - 1)
 
 
-def play(batch: Batch, logits: Tensor) -> tuple[Batch, Tensor]:
-    """The batch with what the generator draws in the place of masks, and which tokens are replaced by it.
+def replace_with_samples(batch: Batch, logits: Tensor) -> tuple[Batch, Tensor]:
+    """Replaces the masks by samples of the generator. Returns the batch, and which tokens differ: bool [tokens].
 
-    logits: float [labels, vocab], the generator's. Returns the batch, and bool [tokens].
+    logits: float [labels, vocab], the generator's.
     """
     positions, right = batch.labels["mlm_positions"], batch.labels["mlm"]
     drawn = draw(logits, batch.labels["draws"])  # [labels]

@@ -1,7 +1,7 @@
-"""The two networks of replaced-token detection: a small generator and the discriminator that is kept.
+"""The two networks of replaced token detection: a small generator, and the discriminator, which is the final model.
 
-They share the tables of tokens, positions and segments and the norm on their sum (Clark et al. 2020, section 3.2, and
-its published code); the generator projects them to its own width.
+They share the token, position and segment tables and the embedding norm (Clark et al. 2020, section 3.2, and its
+published code); the generator projects embeddings to its own hidden size.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from torch import nn
 from ..core.config import check
 from ..core.randomness import derive_seed
 from ..models.config import ModelConfig
-from ..models.initialisation import initialise
+from ..models.initialization import initialize
 from ..models.model import Model
 
 SHARED = ("word", "position", "token_type", "norm")
 
 
 def generator_config(config: ModelConfig, share: float = 0.25) -> ModelConfig:
-    """The network of the generator: as deep as the discriminator `config`, its width times `share`.
+    """Returns the generator's configuration: the discriminator's depth, and its sizes times `share`.
 
-    Heads keep their width as far as whole numbers allow. Raises ConfigError for a share outside (0, 1].
+    Head dimensions are preserved up to rounding. Raises ConfigError for a fraction outside (0, 1].
     """
-    check(0 < share <= 1, f"The generator's share is {share}; it must be above 0 and at most 1.")
+    check(0 < share <= 1, f"generator_share is {share}; it must be above 0 and at most 1.")
     heads = max(round(config.num_attention_heads * share), 1)
-    step = 2 if config.positions == "rotary" else 1  # rotations turn pairs
+    step = 2 if config.positions == "rotary" else 1  # rotary positions need an even head dimension
     hidden_size = max(round(config.hidden_size * share / heads / step), 1) * step * heads
     return replace(
         config,
@@ -38,10 +38,9 @@ def generator_config(config: ModelConfig, share: float = 0.25) -> ModelConfig:
 
 
 class ReplacedTokenPair(nn.Module):
-    """Generator (masked language model) and discriminator (one logit a token), trained together.
+    """Generator (masked language model) and discriminator (one logit per token), trained together.
 
-    config: the discriminator's; share: the generator's width as a share of it. Parameters are left unfilled, as a
-    Model's are; `initialise` fills them.
+    config: the discriminator's; share: generator size as a fraction of it. Parameters are not initialized here.
     """
 
     def __init__(self, config: ModelConfig, share: float = 0.25) -> None:
@@ -50,15 +49,15 @@ class ReplacedTokenPair(nn.Module):
         self._share_tables()
 
     @classmethod
-    def beside(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
-        """Two networks that exist already, as one; the generator gets the discriminator's tables."""
-        pair = cls.apart(discriminator, generator)
+    def with_shared_tables(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
+        """Combines two existing networks; the generator gets the discriminator's tables."""
+        pair = cls.from_separate_networks(discriminator, generator)
         pair._share_tables()
         return pair
 
     @classmethod
-    def apart(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
-        """Two networks that exist already, each with tables of its own, as loaded from folders."""
+    def from_separate_networks(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
+        """Combines two existing networks with separate tables, such as loaded ones."""
         pair = cls.__new__(cls)
         nn.Module.__init__(pair)
         pair.discriminator, pair.generator = discriminator, generator
@@ -71,17 +70,17 @@ class ReplacedTokenPair(nn.Module):
 
     @property
     def config(self) -> ModelConfig:
-        """Sizes of the discriminator."""
+        """The discriminator's configuration."""
         return self.discriminator.config
 
     @property
     def num_parameters(self) -> int:
-        """Numbers that training can change, in both; shared ones count once."""
+        """Number of parameters of both networks; shared ones count once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
 def build_generator(config: ModelConfig, share: float, seed: int) -> Model:
-    """A generator with random weights for the discriminator `config`; unrelated to the discriminator's of that seed."""
+    """Returns a generator with random weights for the discriminator `config`, independent of its weights."""
     generator = Model(generator_config(config, share), "mlm")
-    initialise(generator, config.initializer_range, derive_seed(seed, "generator"))
+    initialize(generator, config.initializer_range, derive_seed(seed, "generator"))
     return generator

@@ -6,14 +6,20 @@ attention over runs is fast on, no position is wasted, and every token of an epo
 prediction (Devlin et al. 2019, section 3.1, task 2) A ends where a sentence ends, and a coin decides whether B is the
 text that follows or text of another document; in the second case what followed A is used by the next example. For
 sentence order (Lan et al. 2020, section 3.1) B always follows A, and a coin decides whether the two change places.
+
+Nothing but the meaning of the text may reveal the label. A random B is therefore what follows another A of another
+document (`partners.py`), and the two segments of a sentence-order example begin and end in the same way.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+
+from .partners import PairSpan, random_partners
 
 
 class Example(NamedTuple):
@@ -76,68 +82,93 @@ def plan_pairs(
 ) -> list[Example]:
     """Examples of two segments, half with the text that follows, half with text of another document.
 
-    bounds: offsets of the sentences by document, from `sentence_bounds`; at least two documents. Returns the examples
-    in document order; A and B have `max_tokens` tokens at most together.
+    bounds: offsets of the sentences by document, from `sentence_bounds`. Returns the examples in document order; A and
+    B have `max_tokens` tokens at most together. A single token has no pair and is skipped. Empty unless two documents
+    have two tokens each.
     """
     targets = TargetLengths(max_tokens, short_share, rng)
-    documents = list(bounds)
-    examples = []
-    for place, (document, edges) in enumerate(bounds.items()):
+    spans, is_random = [], []
+    for document, edges in bounds.items():
         start, end = 0, edges[-1]
-        while start < end:
+        while end - start >= 2:
             stop = min(start + targets.next(), end)
             middle, ends_sentence = _split(edges, start, stop, rng)
-            if middle < stop and rng.random() < 0.5:
-                examples.append(Example(document, start, middle, document, middle, stop))
-                start = stop
-                continue
-            other = documents[(place + int(rng.integers(1, len(documents)))) % len(documents)]
-            # As long as the true partner would be: length must not tell them apart.
-            b_start, b_stop = _random_span(bounds[other], max(stop - middle, 1), rng)
-            examples.append(Example(document, start, middle, other, b_start, b_stop, True))
+            spans.append(PairSpan(document, start, middle, stop, end, ends_sentence))
+            is_random.append(bool(rng.random() < 0.5))
             # What followed A was not used: it begins the next example (a halved sentence has been seen enough).
-            start = middle if ends_sentence else stop
-    return examples
+            start = middle if is_random[-1] and ends_sentence else stop
+    partners = random_partners(spans, is_random, max_tokens, rng)
+    if partners is None:
+        return []
+    return [
+        Example(span.document, span.start, span.middle, span.document, span.middle, span.stop)
+        if partner is None
+        else Example(span.document, span.start, span.middle, *partner, True)
+        for span, partner in zip(spans, partners, strict=True)
+    ]
 
 
 def plan_ordered(
     bounds: dict[int, list[int]], max_tokens: int, short_share: float, rng: np.random.Generator
 ) -> list[Example]:
-    """Examples of two neighbouring segments of a document, half of them swapped.
+    """Examples of two neighboring segments of a document, half of them swapped.
 
-    bounds: offsets of the sentences by document, from `sentence_bounds`. Each document is cut into consecutive spans of
-    at most `max_tokens` tokens, and each span into two segments; one token alone has no order and is left out.
+    bounds: offsets of the sentences by document, from `sentence_bounds`. Both segments are whole sentences, so that
+    neither shows where the span ends. A sentence without a neighbor that fits is halved, and as both halves then end
+    inside a sentence where they meet, some tokens at its beginning and its end are skipped.
     """
     targets = TargetLengths(max_tokens, short_share, rng)
     examples = []
     for document, edges in bounds.items():
-        start, end = 0, edges[-1]
-        while end - start >= 2:
-            stop = min(start + targets.next(), end)
-            if end - stop == 1 and stop - start > 2:
-                stop -= 1  # so that the last span has two tokens
-            middle, _ = _split(edges, start, stop, rng)
+        # The sentence that did not fit begins the next span and is longer than most: in half of the documents spans are
+        # filled from the end, so that the first segment is not the longer one.
+        is_mirrored = rng.random() < 0.5
+        mirrored = [edges[-1] - edge for edge in reversed(edges)] if is_mirrored else edges
+        for span in _ordered_spans(mirrored, targets, rng):
+            start, middle, stop = [edges[-1] - place for place in reversed(span)] if is_mirrored else span
             first, second = (document, start, middle), (document, middle, stop)
             is_swapped = bool(rng.random() < 0.5)
             pair = (*second, *first) if is_swapped else (*first, *second)
             examples.append(Example(*pair, is_swapped=is_swapped))
-            start = stop
     return examples
+
+
+def _ordered_spans(
+    edges: list[int], targets: TargetLengths, rng: np.random.Generator
+) -> Iterator[tuple[int, int, int]]:
+    """Start, middle and stop of each example of a document: all three between sentences, or all three inside one."""
+    sentence, count = 0, len(edges) - 1
+    while sentence < count:
+        wanted = targets.next()
+        last = bisect_right(edges, edges[sentence] + wanted) - 1
+        if last < sentence + 2 <= count and edges[sentence + 2] - edges[sentence] <= targets.max_tokens:
+            last = sentence + 2  # two sentences, though a short example was wanted
+        if last < sentence + 2:
+            yield from _halves(edges[sentence], edges[sentence + 1], wanted, rng)
+            sentence += 1
+            continue
+        if count - last == 1 and last - sentence > 2:
+            last -= 1  # so that the last sentence is not alone
+        yield edges[sentence], edges[int(rng.integers(sentence + 1, last))], edges[last]
+        sentence = last
+
+
+def _halves(start: int, stop: int, wanted: int, rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
+    """Spans of at most `wanted` tokens inside one sentence, each in two halves; a coin decides which half is longer."""
+    most = max(min(stop - start, wanted) // 8, 1)
+    start, stop = start + int(rng.integers(1, most + 1)), stop - int(rng.integers(1, most + 1))
+    while stop - start >= 2:
+        end = min(start + wanted, stop)
+        yield start, (start + end + int(rng.integers(2))) // 2, end
+        start = end
 
 
 def _split(edges: list[int], start: int, stop: int, rng: np.random.Generator) -> tuple[int, bool]:
     """Where A ends between `start` and `stop`, and whether a sentence ends there.
 
-    A random sentence end; the middle where one sentence fills the span (a span of one token is not split).
+    A random sentence end; the middle where one sentence fills the span.
     """
     first, last = bisect_right(edges, start), bisect_left(edges, stop)
     if first < last:
         return edges[int(rng.integers(first, last))], True
     return (start + stop + 1) // 2, False
-
-
-def _random_span(edges: list[int], wanted: int, rng: np.random.Generator) -> tuple[int, int]:
-    """`wanted` tokens from the beginning of a random sentence; fewer where the document is shorter."""
-    starts = bisect_right(edges, edges[-1] - wanted)
-    start = edges[int(rng.integers(starts))] if starts else 0
-    return start, min(start + wanted, edges[-1])

@@ -1,8 +1,8 @@
-"""The endless, resumable stream of training examples over token shards.
+"""The endless, resumable stream of training examples from token shards.
 
-An epoch visits all documents in an order drawn for it, in sections of some million tokens; a section is planned when
-it is reached and its examples are shuffled. So memory does not grow with the corpus, sources are mixed, and a place in
-the stream is three integers.
+An epoch visits all documents in random order, in sections of some million tokens; a section is planned when it is
+reached, and its examples are shuffled. Memory does not grow with the corpus, sources are mixed, and a position in the
+stream is three integers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Planner = Callable[[dict[int, list[int]], np.random.Generator], list[Example]]
 
 
 class Documents(Protocol):
-    """What the stream asks of token shards (data.shards.TokenShards)."""
+    """The token shard methods used by the stream (data.shards.TokenShards)."""
 
     def document_tokens(self, document: int) -> np.ndarray: ...
 
@@ -43,10 +43,10 @@ class Position:
 
 
 class ExampleStream:
-    """Examples without end.
+    """Endless examples.
 
-    documents: the shards; chosen: int64 [documents], which of them are used (the rest may be held out);
-    plan: from sentence bounds by document to examples; seed: names the order.
+    documents: the shards; chosen: int64 [documents], the documents to use (others may be held out); plan: plans
+    examples from sentence bounds by document; seed: random seed of the order.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class ExampleStream:
         self._planned: tuple[tuple[int, int], list[Example]] | None = None
 
     def take(self, count: int) -> list[Example]:
-        """The next `count` examples; goes on into the next section and epoch.
+        """Returns the next `count` examples, continuing into the next section and epoch.
 
-        Raises InputError when a whole epoch has none, so that nobody waits for ever.
+        Raises InputError if a whole epoch has no examples, to avoid an endless loop.
         """
         taken: list[Example] = []
         empty = 0
@@ -76,7 +76,7 @@ class ExampleStream:
             examples = self.section(place.epoch, place.section)
             empty = 0 if examples else empty + 1
             if empty > len(self.sections(place.epoch)):
-                raise InputError("The text gives no example for this objective: its documents are too short.")
+                raise InputError("The text has no examples for this objective: its documents are too short.")
             part = examples[place.example : place.example + count - len(taken)]
             taken += part
             place.example += len(part)
@@ -86,14 +86,14 @@ class ExampleStream:
         return taken
 
     def sections(self, epoch: int) -> list[np.ndarray]:
-        """The documents of each section of an epoch."""
+        """Returns the documents of each section of an epoch."""
         if self._sections is None or self._sections[0] != epoch:
             order = generator(self.seed, "documents", epoch).permutation(len(self.chosen))
             self._sections = (epoch, _cut(self.chosen[order], self._lengths[order], self.section_tokens))
         return self._sections[1]
 
     def section(self, epoch: int, number: int) -> list[Example]:
-        """The shuffled examples of one section."""
+        """Returns the shuffled examples of one section."""
         if self._planned is None or self._planned[0] != (epoch, number):
             bounds = {}
             for document in self.sections(epoch)[number].tolist():
@@ -107,40 +107,40 @@ class ExampleStream:
         return self._planned[1]
 
     def state(self) -> dict[str, int]:
-        """The position as plain values."""
+        """Returns the position as plain values."""
         return asdict(self.position)
 
     def restore(self, state: dict[str, int]) -> None:
-        """Go to a position that `state` gave."""
+        """Restores a position from `state`."""
         self.position = Position(**state)
 
 
 class ExampleBatches:
-    """A stream's examples as batches of `sequences` each. objective: makes batches of examples."""
+    """Batches of `sequences` examples from a stream. objective: makes batches from examples."""
 
     def __init__(self, objective: Any, stream: ExampleStream, sequences: int) -> None:
         self.objective, self.stream, self.sequences = objective, stream, sequences
 
     def batch(self, step: int, number: int) -> Batch:
-        """Micro-batch `number` of a step, asked for in order."""
+        """Returns micro-batch `number` of a step; call it in order."""
         rng = generator(self.stream.seed, "masks", step, number)
         made: Batch = self.objective.batch(self.stream.documents, self.stream.take(self.sequences), rng)
         return made
 
     def state(self) -> dict[str, int]:
-        """Where the stream is."""
+        """Returns the position of the stream."""
         return self.stream.state()
 
     def restore(self, state: dict[str, int]) -> None:
-        """Go to where it was."""
+        """Restores the position of the stream."""
         self.stream.restore(state)
 
 
 def split_documents(lengths: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Set documents aside for evaluation: (training, held out), both ascending int64.
+    """Holds out documents for evaluation. Returns (training, held out), both ascending int64.
 
-    lengths: int64 [documents] in tokens. Takes documents in a drawn order until `share` of the tokens is held out; at
-    least two of each (a pair needs two), so a corpus of fewer than eight documents holds nothing out.
+    lengths: int64 [documents] in tokens. Takes documents in random order until `share` of the tokens is held out, at
+    least two (a pair needs two); a corpus of fewer than eight documents holds out none.
     """
     everything = np.arange(len(lengths))
     if share <= 0 or len(lengths) < 8:
@@ -152,7 +152,7 @@ def split_documents(lengths: np.ndarray, share: float, seed: int) -> tuple[np.nd
 
 
 def _cut(documents: np.ndarray, lengths: np.ndarray, section_tokens: int) -> list[np.ndarray]:
-    """Cut documents into sections of about `section_tokens` tokens, each of at least two documents if there are two."""
+    """Splits documents into sections of about `section_tokens` tokens, each of at least two documents if possible."""
     number = np.minimum(np.cumsum(lengths) // section_tokens, len(documents) // 2)
     starts = [0]
     for start in np.flatnonzero(np.diff(number)) + 1:

@@ -1,1 +1,1 @@
-"""Floor 6: what a run costs (`plan`), and how fast this machine runs a model (`bench`)."""
+"""Training cost estimates (`bench plan`) and inference benchmarks (`bench speed`)."""

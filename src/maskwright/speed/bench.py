@@ -1,7 +1,7 @@
-"""`maskwright bench`: one model on this machine, in about a minute.
+"""Benchmarks the inference of one model on this machine, in about a minute.
 
-Each number format is a contender in a process of its own (`contest`), and so is transformers where it is installed. All
-get the same texts and are asked in turn. Their vectors are compared before anything is timed.
+Each precision runs in a separate process (`backend_process`), and so does transformers if it is installed. All get the
+same texts and are measured in turn. Their embeddings are compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ from ..hub.download import find_folder
 from ..inference.calibration import CALIBRATION_TEXTS
 from ..inference.engine.choice import choose
 from ..models.device import DTYPES, resolve_device, resolve_precision
+from .backend import PEER, PEER_PRECISIONS
+from .backend_process import BackendError, BackendProcess
 from .bench_texts import built_in_texts, text_of_length
 from .ceiling import matrix_ceiling
-from .contender import PEER, PEER_PRECISIONS
-from .contest import Contender, ContenderError
-from .timed import centred_cosines, percentile
-from .utilisation import forward_flops
+from .timed import centered_cosines, percentile
+from .utilization import forward_flops
 
 OURS = "maskwright"
-COMPARED, FIRST_TEXTS, MOST_TEXTS = 32, 64, 20_000
+COMPARED, FIRST_TEXTS, MAX_TEXTS = 32, 64, 20_000
 LATENCY_LENGTHS = (32, 128)
 ROUNDS = 3
-BULK_SHARE, LATENCY_SHARE = 0.5, 0.3  # of the time that was asked for; the rest goes into loading
-MOST_TIMES = 200
+THROUGHPUT_SHARE, LATENCY_SHARE = 0.5, 0.3  # fractions of the requested time; the rest is loading
+MAX_REQUESTS = 200
 
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """precisions: None for all that this device has; seconds: for everything, about; peer: whether transformers is
-    measured where it is installed; texts: None for built-in ones; max_length: None for what the model takes."""
+    """Settings of a benchmark.
+
+    texts: None for built-in texts; precisions: None for all that the device supports; seconds: approximate total time;
+    peer: also measure transformers if it is installed; max_length: None for the maximum of the model.
+    """
 
     model: str
     texts: Sequence[str] | None = None
@@ -58,8 +61,12 @@ class BenchSettings:
 
 @dataclass
 class Row:
-    """What one contender reached. Rates are medians of rounds, spread their range; latency: seconds by tokens, p50 and
-    p95; memory: peak of its process, bytes; cosine: the lowest centred one to our float32; share: of the ceiling."""
+    """Result of one backend.
+
+    Rates are medians over rounds and `spread` their range; latency: length in tokens -> (p50, p95) in seconds; memory:
+    peak of the process in bytes; cosine: minimum centered cosine similarity to Maskwright float32; share_of_ceiling:
+    fraction of the matrix multiplication peak.
+    """
 
     name: str
     precision: str
@@ -75,8 +82,11 @@ class Row:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """rows: ours first, float32 first; missing: contender -> why it was not measured; ceilings: operations a second by
-    number format; mean_tokens: of a text."""
+    """Results of a benchmark.
+
+    rows: Maskwright first, float32 first; missing: backend -> why it was not measured; ceilings: precision -> peak in
+    FLOP/s; mean_tokens: mean length of a text.
+    """
 
     model: str
     rows: list[Row]
@@ -88,12 +98,18 @@ class BenchResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return JSON-serializable values."""
         return asdict(self)
 
 
 def bench(settings: BenchSettings) -> BenchResult:
-    """Measure. Raises ContenderError when our own model cannot be measured, ConfigError for a precision that is not."""
+    """Run the benchmark.
+
+    Raises:
+        BackendError: if the model cannot be measured.
+        ConfigError: for an unsupported precision.
+        InputError: if the model has no tokenizer or there are no texts.
+    """
     started = time.monotonic()
     device = resolve_device(settings.device)
     precisions = settings.precisions or available_precisions(device)
@@ -102,11 +118,11 @@ def bench(settings: BenchSettings) -> BenchResult:
     model = load(settings.model)
     config, tokenizer = model.config, model.tokenizer
     if tokenizer is None:
-        raise InputError(f"{settings.model} has no tokenizer: bench measures from text to vectors.")
+        raise InputError(f"{settings.model} has no tokenizer: the benchmark measures from text to embeddings.")
     length = min(settings.max_length or config.max_position_embeddings, config.max_position_embeddings)
-    texts = list(settings.texts if settings.texts is not None else built_in_texts(MOST_TEXTS))
+    texts = list(settings.texts if settings.texts is not None else built_in_texts(MAX_TEXTS))
     if not texts:
-        raise InputError("There is no text to time: --input is empty.")
+        raise InputError("--input is empty: pass at least one text.")
     lengths = np.array([len(ids) for ids in tokenizer.encode_ids(texts, length)[0]])
     requests = {size: text_of_length(tokenizer, texts, size) for size in LATENCY_LENGTHS if size <= length}
     del model
@@ -115,28 +131,28 @@ def bench(settings: BenchSettings) -> BenchResult:
         for name in precisions
         if name in DTYPES
     }
-    contest = _Contest(settings, length, str(device), texts, lengths, requests)
-    with contest.children(precisions) as children:
-        contest.measure(children)
-    token_flops = _mean_flops(config, lengths[: contest.count])
-    for row in contest.rows:
+    benchmark = _Benchmark(settings, length, str(device), texts, lengths, requests)
+    with benchmark.children(precisions) as children:
+        benchmark.measure(children)
+    token_flops = _mean_flops(config, lengths[: benchmark.count])
+    for row in benchmark.rows:
         if row.precision in ceilings:
             row.share_of_ceiling = row.tokens_per_second * token_flops / ceilings[row.precision]
-        row.ratio_to_first = row.tokens_per_second / contest.rows[0].tokens_per_second
+        row.ratio_to_first = row.tokens_per_second / benchmark.rows[0].tokens_per_second
     return BenchResult(
         settings.model,
-        contest.rows,
-        contest.missing,
+        benchmark.rows,
+        benchmark.missing,
         ceilings,
-        contest.count,
-        float(lengths[: contest.count].mean()),
+        benchmark.count,
+        float(lengths[: benchmark.count].mean()),
         machine_facts(),
         time.monotonic() - started,
     )
 
 
 def available_precisions(device: torch.device) -> tuple[str, ...]:
-    """Number formats worth measuring on this device: bfloat16 only where it is fast, int8 where it is exact."""
+    """Return the precisions to measure on a device: bfloat16 only if it is fast, int8 only if it is exact."""
     found = []
     for name in DTYPES:
         try:
@@ -149,12 +165,12 @@ def available_precisions(device: torch.device) -> tuple[str, ...]:
 
 
 def _mean_flops(config: Any, lengths: np.ndarray) -> float:
-    """Operations of a token, the mean over the tokens of texts of these lengths."""
+    """Return the mean FLOPs per token over texts of these lengths."""
     return forward_flops(config, lengths) / float(lengths.sum())
 
 
 @dataclass
-class _Contest:
+class _Benchmark:
     settings: BenchSettings
     max_length: int
     device: str
@@ -166,19 +182,19 @@ class _Contest:
     count: int = 0
 
     @contextmanager
-    def children(self, precisions: Sequence[str]) -> Iterator[list[Contender]]:
-        """Contenders that are loaded, with their rows; what could not be loaded is missing, with why."""
+    def children(self, precisions: Sequence[str]) -> Iterator[list[BackendProcess]]:
+        """Start and load the backends; one that fails is added to `missing` with the reason."""
         wanted = [(OURS, precision) for precision in precisions]
         if not self.settings.peer:
-            self.missing[PEER] = "it was not asked for"
+            self.missing[PEER] = "disabled"
         elif find_spec(PEER) is None:
-            self.missing[PEER] = f"it is not installed (pip install {PEER})"
+            self.missing[PEER] = f"not installed (pip install {PEER})"
         else:
             wanted += [(PEER, precision) for precision in precisions if precision in PEER_PRECISIONS]
-        children: list[Contender] = []
+        children: list[BackendProcess] = []
         try:
             for name, precision in wanted:
-                child = Contender(f"{name} {precision}", self._command(name), self.settings.threads)
+                child = BackendProcess(f"{name} {precision}", self._command(name), self.settings.threads)
                 children.append(child)
                 if not self._loads(child, name, precision):
                     children.pop().close()
@@ -187,11 +203,11 @@ class _Contest:
             for child in children:
                 child.close()
 
-    def measure(self, children: list[Contender]) -> None:
-        """Compare, then time: bulk and latency, in turn."""
+    def measure(self, children: list[BackendProcess]) -> None:
+        """Compare the embeddings, then time throughput and latency in turn."""
         self._compare(children)
         seconds = self.settings.seconds / len(children)
-        self.count = self._affordable(children, BULK_SHARE * seconds / ROUNDS)
+        self.count = self._affordable(children, THROUGHPUT_SHARE * seconds / ROUNDS)
         rates: list[list[float]] = [[] for _ in children]
         delays: list[dict[int, list[float]]] = [{size: [] for size in self.requests} for _ in children]
         with track("bench", ROUNDS * len(children), "measurements") as progress:
@@ -200,7 +216,7 @@ class _Contest:
                     rates[index].append(int(self.lengths[: self.count].sum()) / child.ask("bulk", count=self.count))
                     for size, text in self.requests.items():
                         most = LATENCY_SHARE * seconds / ROUNDS / len(self.requests)
-                        delays[index][size] += child.ask("latency", text=text, times=MOST_TIMES, most_seconds=most)
+                        delays[index][size] += child.ask("latency", text=text, times=MAX_REQUESTS, most_seconds=most)
                     progress.update(number * len(children) + index + 1, child.name)
         for row, child, found, waits in zip(self.rows, children, rates, delays, strict=True):
             row.tokens_per_second, row.spread = median(found), (min(found), max(found))
@@ -209,18 +225,18 @@ class _Contest:
             row.memory = child.ask("memory")
 
     def _command(self, name: str) -> list[str]:
-        return [sys.executable, "-m", "maskwright.speed.contender", name]
+        return [sys.executable, "-m", "maskwright.speed.backend", name]
 
-    def _loads(self, child: Contender, name: str, precision: str) -> bool:
+    def _loads(self, child: BackendProcess, name: str, precision: str) -> bool:
         folder = str(find_folder(self.settings.model)[0].resolve())
         model = folder if name == PEER else self.settings.model
         try:
-            # The last texts: where there are many, not those that are timed and compared.
+            # The last texts: with enough texts these are not the timed ones.
             calibration = self.texts[-CALIBRATION_TEXTS:]
             settings = {"model": model, "precision": precision, "device": self.device, "max_length": self.max_length}
             child.ask("load", **settings, calibration=calibration)
             child.ask("texts", texts=self.texts)
-        except ContenderError as error:
+        except BackendError as error:
             if name == OURS:
                 raise
             self.missing[child.name] = str(error)
@@ -228,21 +244,22 @@ class _Contest:
         self.rows.append(Row(name, precision))
         return True
 
-    def _compare(self, children: list[Contender]) -> None:
-        """Every contender's vectors beside our first; one that computes something else is told of."""
+    def _compare(self, children: list[BackendProcess]) -> None:
+        """Compare the embeddings of every backend with the first; warn if they differ."""
         count = min(COMPARED, len(self.texts))
         vectors = [np.array(child.ask("vectors", count=count)) for child in children]
-        for row, own in zip(self.rows, vectors, strict=True):
-            row.cosine = float(centred_cosines(own, vectors[0]).min()) if count > 1 else 1.0
+        for row, found in zip(self.rows, vectors, strict=True):
+            row.cosine = float(centered_cosines(found, vectors[0]).min()) if count > 1 else 1.0
             if row.cosine < 0.95:
                 warn(
-                    f"{row.name} {row.precision} gives other vectors (cosine {row.cosine:.3f}): its speed says little."
+                    f"{row.name} {row.precision} returns different embeddings (cosine {row.cosine:.3f}): "
+                    "its speed is not comparable."
                 )
 
-    def _affordable(self, children: list[Contender], seconds: float) -> int:
-        """Texts that the slowest contender does in `seconds`."""
+    def _affordable(self, children: list[BackendProcess], seconds: float) -> int:
+        """Return the number of texts that the slowest backend encodes in `seconds`."""
         first = min(FIRST_TEXTS, len(self.texts))
         for child in children:
-            child.ask("bulk", count=first)  # warm
+            child.ask("bulk", count=first)  # warm-up
         slowest = max(child.ask("bulk", count=first) for child in children)
         return max(min(int(first * seconds / slowest), len(self.texts)), first)

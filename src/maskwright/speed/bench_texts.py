@@ -1,4 +1,4 @@
-"""Texts to be timed: a file's, or the documentation that every Python carries; and some of given lengths."""
+"""Benchmark texts: from a file, from the Python documentation, or of given lengths."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.randomness import generator
-from ..text.files import read_lines
-from ..text.tokenizer import Tokenizer
+from ..text.formats.files import read_lines
+from ..text.tokenizers.tokenizer import Tokenizer
 
 SHORTEST, LONGEST = 20, 600  # characters of a sentence
-TAIL = 0.9  # deviation of a length's logarithm: one text in ten is four times as long as the one in the middle
+TAIL = 0.9  # standard deviation of the log length: the 90th percentile is about three times the median
 
 
 def built_in_texts(count: int) -> list[str]:
-    """Sentences of Python's own documentation, in order, from the beginning again when they do not suffice."""
+    """Return `count` sentences of the Python documentation, in order, repeated if there are too few."""
     from pydoc_data.topics import topics
 
     whole = "\n\n".join(topics[name] for name in sorted(topics))
@@ -35,28 +35,28 @@ def built_in_texts(count: int) -> list[str]:
 
 
 def texts_of_file(path: Path) -> list[str]:
-    """The lines of a text file, packed or not, that hold text. Raises InputError when it is no text."""
+    """Return the non-blank lines of a text file, compressed or not. Raises InputError if it is not text."""
     return [text for text in (line.text.strip() for line in read_lines(path) if line.fault is None) if text]
 
 
 def text_of_length(tokenizer: Tokenizer, texts: Iterable[str], length: int) -> str:
-    """Words of the texts, from the first on, that are exactly `length` tokens, special ones included.
+    """Build a text of exactly `length` tokens, including special tokens, from the words of the texts.
 
-    Raises InputError where no words come out at that length.
+    Raises InputError if no combination of words has that length.
     """
     words = list(islice((word for text in texts for word in text.split()), length))
     most = bisect_right(range(len(words) + 1), length, key=lambda count: _count(tokenizer, words[:count])) - 1
     chosen = words[: max(most, 0)]
-    for filler in dict.fromkeys(words):  # a word that fits in what is left
+    for filler in dict.fromkeys(words):  # fill up with a word that fits
         while _count(tokenizer, [*chosen, filler]) <= length and _count(tokenizer, chosen) < length:
             chosen.append(filler)
     if _count(tokenizer, chosen) != length:
-        raise InputError(f"The texts do not suffice for one of {length} tokens: give more of them (--input).")
+        raise InputError(f"The texts are too few for one of {length} tokens: pass more with --input.")
     return " ".join(chosen)
 
 
 def texts_of_length(tokenizer: Tokenizer, texts: Sequence[str], length: int, count: int) -> list[str]:
-    """`count` different texts of exactly `length` tokens: each begins further on in the words."""
+    """Build `count` different texts of exactly `length` tokens, which start at different words."""
     words = " ".join(texts).split()
     step = max(len(words) // count, 1)
     return [
@@ -66,7 +66,7 @@ def texts_of_length(tokenizer: Tokenizer, texts: Sequence[str], length: int, cou
 
 
 def long_tailed_texts(tokenizer: Tokenizer, texts: Sequence[str], mean: int, longest: int, count: int) -> list[str]:
-    """`count` texts whose lengths in tokens are drawn from a log-normal distribution of this mean, cut at `longest`."""
+    """Build `count` texts whose token lengths follow a log-normal distribution of this mean, clipped at `longest`."""
     draws = generator(0, "long-tailed texts").lognormal(math.log(mean) - TAIL**2 / 2, TAIL, size=count)
     lengths = np.clip(draws.round().astype(int), SHORTEST, longest).tolist()
     words = " ".join(texts).split()

@@ -1,4 +1,4 @@
-"""How fast this machine multiplies matrices: the ceiling beside which a network's speed is read."""
+"""Measures the matrix multiplication peak of a device, to which model speed is compared."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from ..models.device import DTYPES
 
 ROWS, GPU_ROWS = 2048, 32768
-SQUARE, GPU_SQUARE = 1536, 8192  # far from every cache's edge, and large enough for the peak
+SQUARE, GPU_SQUARE = 1536, 8192  # large enough to reach the peak
 
 
 def matrix_ceiling(hidden: int, intermediate: int, precision: str, device: torch.device, seconds: float = 1.0) -> float:
-    """Operations a second of the best product met in `seconds`: an encoder's own shapes and a square one.
+    """Return the highest FLOP/s of the matrix products of an encoder and a square product.
 
-    precision: a name of models.device.DTYPES. Every product is warmed up; a single repetition that nothing disturbed
-    decides, so a busy machine lowers it less than it lowers a mean.
+    precision: a name of models.device.DTYPES. Every product is warmed up. The fastest repetition counts, which a busy
+    machine affects less than the mean.
     """
     rows, square = (GPU_ROWS, GPU_SQUARE) if device.type == "cuda" else (ROWS, SQUARE)
     shapes = ((rows, hidden, intermediate), (rows, intermediate, hidden), (square, square, square))
@@ -26,9 +26,9 @@ def matrix_ceiling(hidden: int, intermediate: int, precision: str, device: torch
 
 @torch.inference_mode()
 def _best(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, seconds: float) -> float:
-    """Operations a second of x W^T: x [rows, inner], W [columns, inner]."""
+    """Return the highest FLOP/s of x W^T: x [rows, inner], W [columns, inner]."""
     rows, inner, columns = shape
-    # Random numbers: a GPU multiplies equal ones faster, because it takes less power.
+    # Random numbers: a GPU multiplies constant ones faster, at lower power.
     draws = torch.Generator(device).manual_seed(0)
     x = torch.randn(rows, inner, dtype=dtype, device=device, generator=draws)
     weight = torch.randn(columns, inner, dtype=dtype, device=device, generator=draws)
@@ -44,7 +44,7 @@ def _best(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device,
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done what it was given."""
+    """Synchronize with the device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":

@@ -1,9 +1,9 @@
-"""What a layer costs as texts grow: the published table, and the same layers measured here.
+"""Complexity of layer types by sequence length: published and measured.
 
-Vaswani et al. 2017, table 1. With n tokens of width d, a filter over k neighbours and a window of r: self-attention
-costs n^2 d, a recurrent layer n d^2, a convolution k n d^2, restricted attention r n d. What is timed is what the table
-counts: attention without its projections, one matrix product a step of an Elman cell, one convolution. The power of n
-is the slope of a straight line through the logarithms.
+Vaswani et al. 2017, table 1. With n tokens of width d, kernel size k and window r: self-attention costs n^2 d, a
+recurrent layer n d^2, a convolution k n d^2, restricted attention r n d. The timed operations are those that the table
+counts: attention without projections, one matrix product per step of an Elman cell, one convolution. The exponent of n
+is the slope of a linear fit in log-log space.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from torch import Tensor
 
 from ..core.config import check
 from ..core.progress import track
-from ..nn.reading import Reading
+from ..nn.packed_recurrence import PackedRecurrence
 from ..nn.recurrent import RecurrentLayer, fill_recurrent
 
 REPEATS = 5
-MOST_NUMBERS = 1 << 30  # of one layer at once: 4 GiB
-LEAST_SECONDS = 0.02  # of one timing: shorter calls are repeated
+MAX_ELEMENTS = 1 << 30  # in one tensor: 4 GiB
+MIN_SECONDS = 0.02  # of one timing: shorter calls are repeated
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A row of the published table: cost of a layer, steps that must follow each other, longest way between tokens."""
+    """A row of the published table: complexity per layer, sequential operations, maximum path length."""
 
     name: str
     cost: str
     sequential: str
     path: str
-    power: int  # of n
+    power: int  # exponent of n
 
     def flops(self, n: int, d: int, k: int, r: int) -> float:
-        """Multiplications and additions of the layer, by its formula."""
+        """Return the FLOPs of the layer."""
         return {
             "self-attention": 4.0 * n * n * d,  # scores and weighted sums
-            "recurrent": 4.0 * n * d * d,  # from the token, and from what is remembered
+            "recurrent": 4.0 * n * d * d,  # input and recurrent products
             "convolutional": 2.0 * k * n * d * d,
             "restricted attention": 4.0 * r * n * d,
         }[self.name]
@@ -60,7 +60,10 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One kind of layer. seconds, flops: at each length; fitted: power of n over the longer half of the lengths."""
+    """Measurements of one layer type.
+
+    seconds, flops: at each length; fitted: exponent of n over the longer half of the lengths.
+    """
 
     kind: Kind
     seconds: tuple[float, ...]
@@ -68,25 +71,27 @@ class Measured:
     fitted: float
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return JSON-serializable values."""
         return {**asdict(self.kind), **asdict(self)} | {"kind": self.kind.name}
 
 
 def power(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """b of cost = a size^b, by least squares of the logarithms. Two points or more."""
+    """Fit b of cost = a size^b by least squares in log-log space, from at least two points."""
     return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(np.asarray(costs, float)), 1)[0])
 
 
 def measure(
     lengths: Sequence[int], width: int = 64, filter_width: int = 3, window: int = 64, device: str = "cpu"
 ) -> list[Measured]:
-    """Time one layer of each kind, forward, over one sequence of each length.
+    """Time the forward pass of one layer of each type on one sequence of each length.
 
-    lengths: at least three, rising; width: d; filter_width: k, an odd number; window: r, at most the shortest length,
-    of which every length is a multiple. Raises ConfigError for others.
+    lengths: at least three, increasing; width: d; filter_width: k, an odd number; window: r, of which every length is
+    a multiple. Raises ConfigError for invalid values.
     """
-    check(len(lengths) >= 3, f"lengths are {list(lengths)}; a power needs at least three.")
-    check(list(lengths) == sorted(set(lengths)) and lengths[0] >= 2, f"lengths are {list(lengths)}; they must rise.")
+    check(len(lengths) >= 3, f"lengths are {list(lengths)}; pass at least three.")
+    check(
+        list(lengths) == sorted(set(lengths)) and lengths[0] >= 2, f"lengths are {list(lengths)}; they must increase."
+    )
     check(width >= 1, f"width is {width}; it must be at least 1.")
     check(
         filter_width % 2 == 1 and 1 <= filter_width <= lengths[0],
@@ -97,9 +102,9 @@ def measure(
         f"window is {window}; every length must be a multiple of it.",
     )
     most = max(lengths[-1] ** 2, lengths[-1] * width, filter_width * width**2)
-    check(most <= MOST_NUMBERS, f"A layer would hold {most:,} numbers at once; give shorter lengths or less width.")
+    check(most <= MAX_ELEMENTS, f"A layer would allocate {most:,} elements; pass shorter lengths or a smaller width.")
     found = []
-    with torch.inference_mode(), track("measuring", len(KINDS), "kinds of layers") as progress:
+    with torch.inference_mode(), track("measuring", len(KINDS), "layer types") as progress:
         for number, kind in enumerate(KINDS, 1):
             layer = _layer(kind.name, width, filter_width, window, device)
             seconds = tuple(_time(partial(layer, _tokens(length, width, device))) for length in lengths)
@@ -111,12 +116,12 @@ def measure(
 
 
 def _tokens(length: int, width: int, device: str) -> Tensor:
-    """float [length, width]."""
+    """Return random inputs: float [length, width]."""
     return torch.randn(length, width, generator=torch.Generator().manual_seed(length)).to(device)
 
 
 def _layer(name: str, width: int, filter_width: int, window: int, device: str) -> Callable[[Tensor], Tensor]:
-    """One layer, from float [tokens, width] to the same shape."""
+    """Build one layer, from float [tokens, width] to the same shape."""
     if name == "self-attention":
         return lambda x: torch.softmax(x @ x.T * width**-0.5, dim=-1) @ x
     if name == "restricted attention":
@@ -129,18 +134,18 @@ def _layer(name: str, width: int, filter_width: int, window: int, device: str) -
     for field, parameter in layer.kernel.named_parameters():
         fill_recurrent(layer.kernel, field, parameter, torch.Generator().manual_seed(0))
     layer.to(device)
-    return lambda x: layer(x, Reading([len(x)], x.device))[0]
+    return lambda x: layer(x, PackedRecurrence([len(x)], x.device))[0]
 
 
 def _in_blocks(x: Tensor, window: int) -> Tensor:
-    """Attention inside blocks of `window` tokens: each sees so many. float [tokens, width], as is the result."""
+    """Apply attention within blocks of `window` tokens. x and result: float [tokens, width]."""
     blocks = x.view(-1, window, x.shape[1])
     weights = torch.softmax(blocks @ blocks.mT * x.shape[1] ** -0.5, dim=-1)
     return (weights @ blocks).reshape(x.shape)
 
 
 def _time(run: Callable[[], Tensor]) -> float:
-    """Seconds of one call: the median of some timings after a first one."""
+    """Return the median seconds of one call, after a warm-up."""
 
     def once(count: int) -> float:
         start = time.perf_counter()
@@ -151,5 +156,5 @@ def _time(run: Callable[[], Tensor]) -> float:
         return (time.perf_counter() - start) / count
 
     first = min(once(1), once(1))
-    count = max(int(LEAST_SECONDS / max(first, 1e-9)), 1)
+    count = max(int(MIN_SECONDS / max(first, 1e-9)), 1)
     return statistics.median(once(count) for _ in range(REPEATS))

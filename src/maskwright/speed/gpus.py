@@ -1,8 +1,7 @@
-"""GPUs by name: the peak and the memory that their makers publish. Nothing here was measured by us.
+"""GPUs by name, with the peak FLOP/s and memory that vendors publish; nothing here is measured.
 
-Peaks are those of matrix products without sparsity, in operations a second: bfloat16 products that add in float32, and
-float32 outside tensor cores, which is what torch's "highest" precision uses. Where a data sheet prints a figure with
-sparsity, half of it stands here.
+Peaks are dense (half the figure if a data sheet includes sparsity): bfloat16 matrix products with float32 accumulation,
+and float32 without tensor cores, as with torch's "highest" precision.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ TERA = 1e12
 
 @dataclass(frozen=True)
 class Gpu:
-    """One kind of GPU. bf16: peak operations a second, None where it has none; fp32: the same; memory: bytes."""
+    """One GPU model. bf16, fp32: peak FLOP/s, None if unsupported; memory: bytes."""
 
     title: str
     bf16: float | None
@@ -28,12 +27,12 @@ class Gpu:
     source: str
 
     def peak(self, precision: str) -> float | None:
-        """The peak in "bf16" or "fp32"; None where the GPU does not multiply in that format."""
+        """Return the peak FLOP/s in "bf16" or "fp32"; None if the GPU does not support it."""
         return self.bf16 if precision == "bf16" else self.fp32
 
 
 def _gpu(title: str, bf16: float | None, fp32: float, gigabytes: int, source: str) -> Gpu:
-    """Figures in 10^12 operations a second, and in 10^9 bytes."""
+    """Build a GPU from TFLOP/s and gigabytes."""
     return Gpu(title, None if bf16 is None else bf16 * TERA, fp32 * TERA, gigabytes * GB, source)
 
 
@@ -57,8 +56,8 @@ GPUS: dict[str, Gpu] = {
 }
 
 
-# How drivers call them; what is left out here has another peak (H100 NVL, A10G, laptops).
-_CALLED = {
+# Driver names; variants with another peak (H100 NVL, A10G, laptops) must not match.
+_DRIVER_NAMES = {
     "p100": "P100-SXM2",
     "t4": r"\bT4\b",
     "v100": "V100-SXM2-16GB",
@@ -78,13 +77,13 @@ _CALLED = {
 }
 
 
-def gpu_called(name: str) -> Gpu | None:
-    """The GPU that a driver calls so, as in "NVIDIA H100 80GB HBM3"; None for one that is not in the table."""
-    return next((GPUS[key] for key, pattern in _CALLED.items() if re.search(pattern, name, re.IGNORECASE)), None)
+def gpu_from_driver_name(name: str) -> Gpu | None:
+    """Return the GPU with a driver name such as "NVIDIA H100 80GB HBM3"; None if it is not in the table."""
+    return next((GPUS[key] for key, pattern in _DRIVER_NAMES.items() if re.search(pattern, name, re.IGNORECASE)), None)
 
 
 def gpu_named(name: str) -> Gpu:
-    """The GPU called so. Raises ConfigError naming the nearest."""
+    """Return a GPU by name. Raises ConfigError with the closest name if it is unknown."""
     if name.lower() not in GPUS:
         raise ConfigError(unknown_name("GPU", name, GPUS))
     return GPUS[name.lower()]

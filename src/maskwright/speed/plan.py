@@ -1,7 +1,7 @@
-"""A run before it runs: parameters, operations, memory, time and money.
+"""Estimates parameters, FLOPs, memory, time and cost of a training run.
 
-Time here is what a probe measured; on a GPU that is not here it is the maker's peak times an assumed utilisation, and
-the plan says so. There are no prices in this package: money is hours times what the user says that an hour costs.
+On this machine the time comes from a measured probe; on a named GPU from the published peak times an assumed
+utilization. The cost is hours times the hourly price that the user passes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..doctor.machine import memory_bytes
 from ..models.describe import parameter_count
 from ..models.device import resolve_device, resolve_precision
 from ..models.memory import TrainingMemory
-from .fits import Place, micro_batches, place_on
+from .fits import Hardware, hardware_of, micro_batches
 from .gpus import GB, TERA, Gpu, gpu_named
 from .plan_config import STEPS, PlanConfig
 from .probe import probe
@@ -26,15 +26,15 @@ from .workload import Flops, Workload, workload_of
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would be. flops: of one token; memory: of one device; assumptions: what is believed, in sentences.
+    """Estimates for a run.
 
-    encoder_parameters: of the network alone, with its pooler; parameters: of all that trains; sequences: of one
-    micro-batch on one device; tokens_per_second: of all devices together; total_flops: of the run; cost: None without a
-    price.
+    encoder_parameters: encoder with pooler; parameters: all trained networks and heads; sequences: per micro-batch and
+    device; flops: per token; total_flops: of the run; memory: per device; tokens_per_second: over all devices; cost:
+    None without a price; assumptions: sentences.
     """
 
     config: PlanConfig
-    place: Place
+    place: Hardware
     encoder_parameters: int
     parameters: int
     vocab_size: int
@@ -53,7 +53,7 @@ class Plan:
     assumptions: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as plain values."""
+        """Return JSON-serializable values."""
         return {
             **asdict(self),
             "flops": {**asdict(self.flops), "total": self.flops.total},
@@ -71,10 +71,10 @@ class _Timing:
 
 
 def make_plan(config: PlanConfig) -> Plan:
-    """The plan of a run. Raises InputError, with what would fit, for one that cannot fit."""
+    """Estimate a run. Raises InputError with settings that fit if the run does not fit into memory."""
     work = workload_of(config)
     gpu = None if config.gpu is None else gpu_named(config.gpu)
-    place = _here(config) if gpu is None else place_on(gpu, _precision_on(gpu, config.precision))
+    place = _here(config) if gpu is None else hardware_of(gpu, _precision_on(gpu, config.precision))
     accumulation, memory = micro_batches(config, work, place)
     sequences = -(-config.sequences // accumulation)
     timing = _measured(config, work, place, sequences) if gpu is None else _assumed(config, work, gpu, place)
@@ -107,56 +107,56 @@ def _tokens_of_step(config: PlanConfig) -> int:
     return config.sequences * config.gpus * config.max_length
 
 
-def _here(config: PlanConfig) -> Place:
+def _here(config: PlanConfig) -> Hardware:
     device = resolve_device(config.device)
     precision = resolve_precision(config.precision, device, training=True)
     if device.type == "cuda":
         facts = torch.cuda.get_device_properties(device)
-        return Place(facts.name, facts.total_memory, precision, is_cpu=False)
-    return Place("this machine", memory_bytes(), precision, is_cpu=device.type == "cpu")
+        return Hardware(facts.name, facts.total_memory, precision, is_cpu=False)
+    return Hardware("this machine", memory_bytes(), precision, is_cpu=device.type == "cpu")
 
 
 def _precision_on(gpu: Gpu, wanted: str) -> str:
-    """The number format on a GPU that is not here, as `resolve_precision` would choose it there."""
-    check(wanted != "fp16", "fp16 serves inference on a GPU only: use bf16 or fp32.")
-    check(wanted != "bf16" or gpu.bf16 is not None, f"{gpu.title} does not multiply bfloat16: use --precision fp32.")
+    """Return the precision on a named GPU, as `resolve_precision` would choose it there."""
+    check(wanted != "fp16", "fp16 is for inference on a GPU only: use bf16 or fp32.")
+    check(wanted != "bf16" or gpu.bf16 is not None, f"{gpu.title} does not support bfloat16: use --precision fp32.")
     return ("bf16" if gpu.bf16 is not None else "fp32") if wanted == "auto" else wanted
 
 
-def _measured(config: PlanConfig, work: Workload, place: Place, sequences: int) -> _Timing:
+def _measured(config: PlanConfig, work: Workload, place: Hardware, sequences: int) -> _Timing:
     found = probe(config, work, resolve_device(config.device), place.precision, sequences)
     depths = " and ".join(map(str, found.depths))
-    how = f"a probe of {config.probe_seconds:g} s on {depths} layers, {found.sequences} x {work.length} tokens a step"
-    assumption = "Time: as fast as in the probe all along, when nothing else ran or ran as now."
+    how = f"a probe of {config.probe_seconds:g} s on {depths} layers, {found.sequences} x {work.length} tokens per step"
+    assumption = "Time: the speed of the probe, with the same other load on the machine."
     share = found.tokens_per_second * work.flops().total / found.ceiling
     return _Timing(found.tokens_per_second, how, share, assumption)
 
 
-def _assumed(config: PlanConfig, work: Workload, gpu: Gpu, place: Place) -> _Timing:
+def _assumed(config: PlanConfig, work: Workload, gpu: Gpu, place: Hardware) -> _Timing:
     peak = gpu.peak(place.precision)
     assert peak is not None
-    again = work.flops().recomputed if config.activation_checkpointing else 0.0
-    rate = config.gpus * peak * config.utilisation / (work.flops().total + again)
-    how = f"{config.utilisation:.0%} of the published peak, {peak / TERA:,.0f} TFLOP/s in {place.precision}"
+    recomputed = work.flops().recomputed if config.activation_checkpointing else 0.0
+    rate = config.gpus * peak * config.utilization / (work.flops().total + recomputed)
+    how = f"{config.utilization:.0%} of the published peak, {peak / TERA:,.0f} TFLOP/s in {place.precision}"
     assumption = (
-        f"Time: {how} ({gpu.source}). The share is an assumption, not a measurement: change it with --utilisation, or "
-        "run this command without --gpu on such a machine, which measures. Small batches reach less."
+        f"Time: {how} ({gpu.source}). This utilization is an assumption: change it with --utilization, or run the "
+        "command without --gpu on such a machine to measure it. Small batches reach less."
     )
-    return _Timing(rate, how, config.utilisation, assumption)
+    return _Timing(rate, how, config.utilization, assumption)
 
 
 def _other_assumptions(config: PlanConfig) -> list[str]:
     found = [
-        f"Memory: AdamW in float32, 16 bytes a parameter, and what a micro-batch keeps; a tenth of {_whose(config)} "
-        "memory is set aside."
+        f"Memory: AdamW in float32, 16 bytes per parameter, plus the activations of a micro-batch; a tenth of "
+        f"{_whose(config)} memory is reserved."
     ]
     if config.gpus > 1:
         found.append(
-            f"{config.gpus} GPUs: each holds a whole copy of the network and takes its share of every step; the "
-            "utilisation is that of all together. `pretrain` runs in one process today."
+            f"{config.gpus} GPUs: data parallel, one copy of the model per GPU; the utilization includes "
+            "communication. `pretrain` itself runs in one process."
         )
     if config.price_per_hour is None:
-        found.append("Money: no price was given (--price-per-hour).")
+        found.append("Cost: unknown without --price-per-hour.")
     return found
 
 
@@ -165,5 +165,5 @@ def _whose(config: PlanConfig) -> str:
 
 
 def gigabytes(size: float) -> str:
-    """Bytes for people: 3.4 GB."""
+    """Format bytes as gigabytes, such as 3.4 GB."""
     return f"{size / GB:,.1f} GB" if size >= GB else f"{size / GB:,.2f} GB"

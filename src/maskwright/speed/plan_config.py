@@ -1,65 +1,86 @@
-"""What a planned run is: the settings of `maskwright plan`."""
+"""Settings of a training cost estimate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from ..core import registry
-from ..core.config import check, check_above_zero, check_at_least, check_below_one, fit_types
+from ..core.config import check, check_above_zero, check_at_least, check_below_one, check_name, fit_types
+from ..core.options import HARDWARE, option
+from ..train import settings
+from ..train.pretraining.config import GENERATOR_SHARE, MASK_RATE, OBJECTIVE_OF
 from .gpus import gpu_named
 
-BATCH_HERE, BATCH_ON_GPUS = 4096, 131_072  # tokens of a step: as `pretrain` has it; as BERT was trained (256 x 512)
-STEPS = 2000  # as `pretrain` has it
+BATCH_HERE, BATCH_ON_GPUS = 4096, 131_072  # tokens per step: default of `pretrain`; batch of BERT (256 x 512)
+STEPS = 2000  # default of `pretrain`
 
 
 @dataclass(frozen=True)
 class PlanConfig:
-    """A pre-training run to reckon with. Validated on construction: ConfigError names the setting.
+    """A pre-training run to estimate. Validated on construction: ConfigError names the setting.
 
-    preset, model, vocab_size, objective, max_length, mask_rate, generator_share: as in PretrainConfig, vocab_size None
-    for the preset's own; tokens: of the whole run, else `steps` (None: 2,000); batch_tokens: of one step over all
-    devices, None for 4,096 here and 131,072 on named GPUs; accumulation: None for as few micro-batches as fit;
-    activation_checkpointing: as in PretrainConfig.
-    gpu: a name of gpus.GPUS, None for this machine; gpus: how many; utilisation: the share of their peak that is
-    assumed; price_per_hour: of one device, in any currency; probe_seconds: how long this machine is measured.
+    preset, model, vocab_size, objective, max_length, mask_rate, generator_share, activation_checkpointing: as in
+    PretrainConfig; vocab_size None for that of the preset.
+    tokens: of the whole run, instead of `steps` (None: 2,000); batch_tokens: per step over all devices, None for 4,096
+    on this machine and 131,072 on named GPUs; accumulation: gradient accumulation steps, None for as few as fit.
+    gpu: a name of gpus.GPUS, None for this machine; gpus: their number; utilization: assumed fraction of the peak;
+    price_per_hour: of one device, in any currency; probe_seconds: duration of the measurement on this machine.
     """
 
-    preset: str = "bert-base"
-    model: dict[str, Any] = field(default_factory=dict)
-    vocab_size: int | None = None
-    objective: str = "mlm+nsp"
-    tokens: float | None = None
-    steps: int | None = None
-    batch_tokens: int | None = None
-    max_length: int = 128
-    accumulation: int | None = None
-    activation_checkpointing: bool = False
-    mask_rate: float = 0.15
-    generator_share: float | None = None
-    gpu: str | None = None
-    gpus: int = 1
-    utilisation: float = 0.3
-    price_per_hour: float | None = None
-    probe_seconds: float = 10.0
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    COMMAND: ClassVar[str] = "plan"
+
+    preset: str = option("bert-base", settings.PRESET)
+    model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
+    vocab_size: int | None = option(None, "Vocabulary size.", default_help="the preset's")
+    objective: str = option("mlm+nsp", OBJECTIVE_OF)
+    tokens: float | None = option(None, "Tokens of the whole run, such as 3.3e9, instead of --steps.")
+    steps: int | None = option(None, settings.STEPS, default_help=f"{STEPS} steps")
+    batch_tokens: int | None = option(
+        None,
+        settings.BATCH_TOKENS,
+        default_help=f"{BATCH_HERE} tokens here, {BATCH_ON_GPUS} on named GPUs",
+    )
+    max_length: int = option(128, settings.MAX_LENGTH)
+    accumulation: int | None = option(None, settings.ACCUMULATION, default_help="as few as fit into memory")
+    activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
+    mask_rate: float = option(0.15, MASK_RATE)
+    generator_share: float | None = option(None, GENERATOR_SHARE)
+    gpu: str | None = option(None, "GPU to plan for, such as h100 or a100-40.", default_help="this machine")
+    gpus: int = option(1, "Number of GPUs.")
+    utilization: float = option(
+        0.3,
+        "Fraction of the GPUs' peak that is assumed.",
+        panel=HARDWARE,
+        old_flag="--utilisation",  # terms: ok
+    )
+    price_per_hour: float | None = option(
+        None, "Price of one GPU, or of this machine, per hour, in any currency.", panel=HARDWARE
+    )
+    probe_seconds: float = option(10.0, "How long this machine is measured.", unit="seconds", panel=HARDWARE)
+    device: settings.Device = option("auto", settings.DEVICE)
+    precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
         fit_types(self)
-        known = registry.names("objective")
-        check(self.objective in known, registry.unknown_name("objective", self.objective, known))
-        check_above_zero(self, "tokens", "utilisation", "price_per_hour", "probe_seconds", "mask_rate")
+        from ..models.presets import PRESETS
+
+        check_name("preset", "preset", self.preset, PRESETS)
+        check_name("objective", "objective", self.objective, registry.names("objective"))
+        check_above_zero(self, "tokens", "utilization", "price_per_hour", "probe_seconds", "mask_rate")
         check_at_least(self, 1, "steps", "accumulation", "gpus", "batch_tokens")
         check_at_least(self, 8, "max_length")
         check_below_one(self, "mask_rate")
-        check(self.utilisation <= 1, f"Setting 'utilisation' is {self.utilisation}; it is a share of the peak.")
-        check(self.tokens is None or self.steps is None, "Give tokens or steps: one follows from the other.")
+        check(self.utilization <= 1, f"Setting 'utilization' is {self.utilization}; it must be at most 1.")
+        check(
+            self.tokens is None or self.steps is None,
+            "--tokens and --steps are mutually exclusive: pass one of them.",
+        )
         check(
             self.generator_share is None or 0 < self.generator_share <= 1,
             f"Setting 'generator_share' is {self.generator_share}; it must be above 0 and at most 1.",
         )
-        check(self.gpu is not None or self.gpus == 1, "gpus counts named GPUs: say which with --gpu, such as h100.")
+        check(self.gpu is not None or self.gpus == 1, "--gpus requires --gpu, such as --gpu h100.")
         if self.gpu is not None:
             gpu_named(self.gpu)
         check(
@@ -70,10 +91,10 @@ class PlanConfig:
 
     @property
     def tokens_of_step(self) -> int:
-        """Tokens of one step over all devices, at most."""
+        """Maximum tokens per step over all devices."""
         return self.batch_tokens or (BATCH_HERE if self.gpu is None else BATCH_ON_GPUS)
 
     @property
     def sequences(self) -> int:
-        """Sequences of one step on one device."""
+        """Sequences per step on one device."""
         return self.tokens_of_step // (self.max_length * self.gpus)

@@ -1,4 +1,4 @@
-"""What is trained, and what one token of it costs: the networks of an objective, their operations and their memory."""
+"""FLOPs and memory of the networks that a pre-training objective trains."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from .plan_config import PlanConfig
 
 @dataclass(frozen=True)
 class Network:
-    """One network of a run, and what its heads judge.
+    """One network of a run and its heads.
 
-    words: share of the tokens at which the whole vocabulary is scored; tokens: share that is judged for replacement;
-    judges_pairs: whether every sequence is judged; holds_scores: whether all scores of words are held at once.
+    words: fraction of tokens with scores over the vocabulary; tokens: fraction with replaced-token detection;
+    classifies_pairs: whether every sequence is classified; stores_logits: whether all vocabulary scores are in memory
+    at once.
     """
 
     config: ModelConfig
     words: float = 0.0
     tokens: float = 0.0
-    judges_pairs: bool = False
-    holds_scores: bool = False
+    classifies_pairs: bool = False
+    stores_logits: bool = False
 
 
 @dataclass(frozen=True)
 class Flops:
-    """Of one token in training, all passes: layers' matrices, attention, heads."""
+    """Training FLOPs per token, forward and backward: linear layers, attention, heads."""
 
     linear: float
     attention: float
@@ -43,18 +44,22 @@ class Flops:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """Sum of all parts."""
         return self.linear + self.attention + self.head
 
     @property
     def recomputed(self) -> float:
-        """What activation checkpointing adds: the layers' forward pass once more."""
+        """FLOPs that activation checkpointing adds: one more forward pass of the layers."""
         return (self.linear + self.attention) / flops.TRAINING_PASSES
 
 
 @dataclass(frozen=True)
 class Workload:
-    """networks: what is trained, the largest last; num_parameters: of all, shared ones once; length: of a sequence."""
+    """Networks of a run.
+
+    networks: the trained networks, the main one last; num_parameters: total, tied ones once; length: tokens per
+    sequence.
+    """
 
     networks: tuple[Network, ...]
     num_parameters: int
@@ -62,22 +67,22 @@ class Workload:
 
     @property
     def config(self) -> ModelConfig:
-        """The network that is kept in the end."""
+        """Configuration of the main network, which is saved."""
         return self.networks[-1].config
 
     def flops(self) -> Flops:
-        """Of one token in training."""
+        """Return the training FLOPs per token."""
         linear = attention = head = 0.0
         for one in self.networks:
             linear += flops.linear_flops(one.config)
             attention += flops.attention_flops(one.config, self.length)
             head += one.words * flops.word_head_flops(one.config) + one.tokens * flops.token_head_flops(one.config)
-            head += flops.sequence_head_flops(one.config) / self.length if one.judges_pairs else 0.0
+            head += flops.sequence_head_flops(one.config) / self.length if one.classifies_pairs else 0.0
         passes = flops.TRAINING_PASSES
         return Flops(passes * linear, passes * attention, passes * head)
 
     def memory(self, sequences: int, precision: str, on_cpu: bool, recomputed: bool = False) -> TrainingMemory:
-        """Of one micro-batch of `sequences`. recomputed: with activation checkpointing."""
+        """Return the memory of one micro-batch of `sequences`. recomputed: with activation checkpointing."""
         parts = [
             training_memory(
                 one.config,
@@ -87,7 +92,7 @@ class Workload:
                 scored=one.words * sequences * self.length,
                 precision=precision,
                 on_cpu=on_cpu,
-                in_parts=not one.holds_scores,
+                in_parts=not one.stores_logits,
                 recomputed=recomputed,
             )
             for one in self.networks
@@ -97,37 +102,38 @@ class Workload:
 
 
 def workload_of(config: PlanConfig) -> Workload:
-    """The networks that a run trains. Raises ConfigError for an objective whose heads are not known here."""
+    """Return the networks that a run trains. Raises ConfigError for an unsupported objective."""
     objective = registry.resolve("objective", config.objective)
     network = network_of(config, objective.network_settings)
     share = config.generator_share or GENERATOR_SHARE
     networks = {
         "mlm": (Network(network, words=config.mask_rate),),
-        "pretraining": (Network(network, words=config.mask_rate, judges_pairs=True),),
+        "pretraining": (Network(network, words=config.mask_rate, classifies_pairs=True),),
         "clm": (Network(network, words=1.0),),
         "rtd": (
-            Network(generator_config(network, share), words=config.mask_rate, holds_scores=True),
+            Network(generator_config(network, share), words=config.mask_rate, stores_logits=True),
             Network(network, tokens=1.0),
         ),
     }
     if objective.head not in networks:
-        raise ConfigError(f"No plan can be made for the objective '{config.objective}': its head is not known here.")
+        raise ConfigError(f"The objective '{config.objective}' is not supported by `plan`.")
     with torch.device("meta"):
         num_parameters = objective.make(network, share).num_parameters
     return Workload(networks[objective.head], num_parameters, config.max_length)
 
 
 def network_of(config: PlanConfig, decided: dict[str, Any]) -> ModelConfig:
-    """The preset with the changes of a plan. decided: what the objective decides of it. Raises ConfigError for one that
-    plans do not know.
+    """Return the model configuration of a run.
+
+    decided: settings that the objective fixes. Raises ConfigError for architectures other than encoder Transformers.
     """
     changes = {**decided, **config.model}
     if config.vocab_size is not None:
         changes["vocab_size"] = config.vocab_size
     published = preset(config.preset, **changes)
     if published.num_decoder_layers:
-        raise ConfigError(f"{config.preset} is an encoder-decoder; plans are for the pre-training of encoders.")
+        raise ConfigError(f"{config.preset} is an encoder-decoder; `plan` supports encoders only.")
     if published.recurrent is not None:
-        raise ConfigError(f"{config.preset} is a recurrent network; plans are for Transformers.")
-    room = max(published.max_position_embeddings, config.max_length)  # as `pretrain` makes room
-    return preset(config.preset, **{**changes, "max_position_embeddings": room})
+        raise ConfigError(f"{config.preset} is a recurrent network; `plan` supports Transformers only.")
+    positions = max(published.max_position_embeddings, config.max_length)  # as in `pretrain`
+    return preset(config.preset, **{**changes, "max_position_embeddings": positions})

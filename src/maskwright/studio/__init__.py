@@ -1,9 +1,16 @@
-"""Floor 7: the studio, pages in a browser that show what a model does with your text as you type it.
+"""Layer 7: the studio, a local web application that shows model predictions and internals as you type.
 
-    server.py   opens models, binds to this machine alone, runs until Ctrl-C     views/    what each page asks for
-    app.py      routes and errors                                              static/   pages: HTML, CSS, ES modules
-    guard.py    who may ask: host, origin, key, headers                        shelf.py  the models that are loaded
-    pages.py    which pages there are, and which models each is for            jobs.py   trainings, each a process
+    server.py          loads models, binds to the loopback address, serves until Ctrl-C
+    app.py             routes and error handlers
+    guard.py           access control: host, origin, one-time key, session cookie
+    pages.py           the pages and the models that each supports
+    requests.py        request models, JSON responses, error responses
+    model_registry.py  loaded models
+    jobs.py            training runs, each in a separate process
+    run_folders.py     run directories: settings, metrics, results
+    uploads.py         uploaded data files
+    views/             JSON endpoints of each page
+    static/            HTML, CSS, ES modules
 
-All numbers come from the functions that the commands and the Python names use.
+All numbers come from the functions that the commands and the Python API use.
 """

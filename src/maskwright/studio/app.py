@@ -1,4 +1,4 @@
-"""Routes: one shell for all pages, static files from memory, and the JSON that pages ask for."""
+"""Defines the routes: one HTML shell for all pages, static files from memory, and the JSON endpoints."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from importlib.resources.abc import Traversable
 
 from fastapi import FastAPI
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp
 
 from ..core.errors import MissingFileError
-from .asking import Here, Json, tell_errors
-from .guard import Guard
+from .model_registry import Studio
 from .pages import PAGES, models_of, offered
-from .shelf import Studio
+from .requests import Here, Json, register_error_handlers
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 VIEWS = (
@@ -33,8 +31,8 @@ VIEWS = (
 )
 
 
-def make_app(studio: Studio, port: int, key: str) -> ASGIApp:
-    """The whole application behind its guard."""
+def make_app(studio: Studio) -> FastAPI:
+    """Builds the application with all routes. The server wraps it in `Guard`."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, default_response_class=Json)
     app.state.studio = studio
     for name in VIEWS:
@@ -43,17 +41,17 @@ def make_app(studio: Studio, port: int, key: str) -> ASGIApp:
     app.get("/api/studio")(about)
     app.get("/static/{path:path}")(static)
     app.get("/{name}")(page)
-    tell_errors(app)
-    return Guard(app, port, key)
+    register_error_handlers(app)
+    return app
 
 
 def home(studio: Here) -> Response:
-    """The first page of the menu."""
+    """Redirects to the first page of the menu."""
     return RedirectResponse(f"/{offered(studio)[0].name}", 303)
 
 
 def about(studio: Here) -> Json:
-    """The models, and which of them each page can show."""
+    """Returns the loaded models, and for each page the models that it supports."""
     return Json(
         {
             "models": {name: model.to_json() for name, model in studio.models.items()},
@@ -64,7 +62,7 @@ def about(studio: Here) -> Json:
 
 
 def static(path: str) -> Response:
-    """A file of the studio. The names are those of the package; an address opens nothing."""
+    """Returns a static file. Only files of the package are served; the URL never becomes a file path."""
     files = static_files()
     if path not in files:
         raise MissingFileError("There is no such file.")
@@ -72,7 +70,7 @@ def static(path: str) -> Response:
 
 
 def page(name: str, studio: Here) -> Response:
-    """The shell of a page: head, menu, and an empty main part that the page's own module fills."""
+    """Returns the HTML shell of a page: head, menu, and an empty main element that the page's module fills."""
     shown = offered(studio)
     found = next((one for one in shown if one.name == name), None)
     if found is None:
@@ -94,7 +92,7 @@ def page(name: str, studio: Here) -> Response:
 
 @cache
 def static_files() -> dict[str, bytes]:
-    """Content of every file of the pages, by its path below static/."""
+    """Returns the content of every static file by its path relative to static/."""
     found: dict[str, bytes] = {}
 
     def visit(folder: Traversable, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Trainings that the studio began: each is `maskwright finetune` in a process of its own, never in the server."""
+"""Training runs of the studio: each is `maskwright finetune` in a separate process, never in the server."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ AT_ONCE = 2
 
 @dataclass
 class Job:
-    """One process and the last lines that it printed."""
+    """A process and the last lines of its output."""
 
     process: subprocess.Popen[str]
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is still there."""
+        """Whether the process is still running."""
         return self.process.poll() is None
 
 
 class Jobs:
-    """The processes by the name of their run."""
+    """Training processes by run name."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._lock = Lock()
 
     def start(self, name: str, words: Sequence[str]) -> Job:
-        """Run `maskwright WORDS` for the run `name`. Raises RunError when it runs already, InputError at too many."""
+        """Starts `maskwright WORDS` as the run `name`. Raises RunError if it is running, InputError if too many are."""
         with self._lock:
             running = [one for one, job in self._jobs.items() if job.is_running]
             if name in running:
@@ -64,18 +64,18 @@ class Jobs:
         return job
 
     def get(self, name: str) -> Job | None:
-        """The last process of a run, None where the studio began none."""
+        """Returns the latest process of a run; None if the studio started none."""
         return self._jobs.get(name)
 
     def stop(self, name: str) -> None:
-        """Ask a training to save and stop. Raises InputError where none runs."""
+        """Asks a run to save a checkpoint and stop. Raises InputError if it is not running."""
         job = self._jobs.get(name)
         if job is None or not job.is_running:
             raise InputError(f"{name} is not running here.")
         job.process.send_signal(signal.SIGTERM)
 
     def stop_all(self) -> None:
-        """Ask all to save and stop, and wait for them; what does not stop in time is killed, and resumes as a crash."""
+        """Asks all runs to save and stop; kills those that time out, which can resume as after a crash."""
         running = [job for job in self._jobs.values() if job.is_running]
         for job in running:
             job.process.send_signal(signal.SIGTERM)
@@ -87,7 +87,7 @@ class Jobs:
 
 
 def _listen(job: Job) -> None:
-    """Keep the last lines of a process; without this it would stop when the pipe is full."""
+    """Stores the last lines of a process. An unread pipe would fill up and block the process."""
     assert job.process.stdout is not None
     for line in job.process.stdout:
         job.lines.append(line.rstrip())

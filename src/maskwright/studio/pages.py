@@ -1,4 +1,4 @@
-"""The pages in the order of the menu, and which models each is for."""
+"""The pages in menu order and the models that each supports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..api import MASKED
 from ..inspect.attention import attends
 
 if TYPE_CHECKING:
-    from .shelf import Shelved, Studio
+    from .model_registry import LoadedModel, Studio
 
 TEXTS = ("classification", "regression", "anomaly")
 TAGGERS = ("tagging", "tagging-crf")
@@ -19,9 +19,16 @@ WRITERS = ("clm", "generation")
 
 @dataclass(frozen=True)
 class Page:
-    """name: its address and module; about: what it shows, in a sentence; roles: heads it is for, None for every model;
-    of_attention: it shows attention weights, which not every model has; needs_model: whether it is of use only
-    with one.
+    """A page of the menu.
+
+    Attributes:
+        name: Path of its URL and name of its module.
+        title: Menu entry.
+        group: Menu group.
+        about: One-sentence description.
+        roles: Supported model heads; None for every model.
+        needs_model: Whether it requires a loaded model.
+        of_attention: Whether it requires a model with attention weights.
     """
 
     name: str
@@ -32,8 +39,8 @@ class Page:
     needs_model: bool = True
     of_attention: bool = False
 
-    def fits(self, model: Shelved) -> bool:
-        """Whether the page can show this model."""
+    def fits(self, model: LoadedModel) -> bool:
+        """Returns whether the page supports this model."""
         return (self.roles is None or model.role in self.roles) and (attends(model.model) or not self.of_attention)
 
 
@@ -42,7 +49,7 @@ PAGES = (
         "tokens",
         "Tokens",
         "Text",
-        "How a text falls into pieces, why it falls so, and how a vocabulary is learnt.",
+        "How a text is tokenized into subwords, step by step, and how a vocabulary is learned.",
         needs_model=False,
     ),
     Page(
@@ -52,28 +59,40 @@ PAGES = (
         "What a masked language model expects where a word is missing. Make a gap of any word.",
         MASKED,
     ),
-    Page("classify", "Classify", "Answers", "The class or the number of a text, with every probability.", TEXTS),
-    Page("tag", "Tag", "Answers", "Names and other spans, in the text as you gave it.", TAGGERS),
-    Page("choose", "Choose", "Answers", "Which of several texts goes on best.", ("choice",)),
-    Page("answer", "Answer", "Answers", "The answer to a question, shown where it stands in the text.", ("qa",)),
-    Page("generate", "Generate", "Answers", "Suggestions of how your text goes on, and longer texts.", WRITERS),
-    Page("translate", "Translate", "Answers", "Translations of each line, and what each word looked at.", ("seq2seq",)),
-    Page("meaning", "Meaning", "Inside", "How near texts are, or one word in several sentences."),
-    Page("layers", "Layers", "Inside", "What each layer makes of each token."),
-    Page("attention", "Attention", "Inside", "Who attends to whom, head by head, and why.", of_attention=True),
+    Page("classify", "Classify", "Answers", "The predicted class or value of a text, with all probabilities.", TEXTS),
+    Page("tag", "Tag", "Answers", "Named entities and other spans, highlighted in your text.", TAGGERS),
+    Page("choose", "Choose", "Answers", "Multiple choice: the most probable continuation.", ("choice",)),
+    Page("answer", "Answer", "Answers", "The answer span of a question, highlighted in the text.", ("qa",)),
+    Page("generate", "Generate", "Answers", "Next-token suggestions as you type, and longer continuations.", WRITERS),
+    Page(
+        "translate",
+        "Translate",
+        "Answers",
+        "Translations of each line, with their cross-attention weights.",
+        ("seq2seq",),
+    ),
+    Page("meaning", "Meaning", "Inside", "Semantic similarity of texts, or of one word in several contexts."),
+    Page("layers", "Layers", "Inside", "Token representations layer by layer."),
+    Page(
+        "attention",
+        "Attention",
+        "Inside",
+        "The attention pattern of every head, and what produces each weight.",
+        of_attention=True,
+    ),
     Page("runs", "Runs", "Training", "Runs side by side: curves, settings, results, reports.", needs_model=False),
-    Page("train", "Train", "Training", "Fine-tune a model on a file of your own, and watch it learn."),
-    Page("lessons", "Lessons", "Learning", "The lectures' numbers, computed now.", (), False),
+    Page("train", "Train", "Training", "Fine-tune a model on your data and follow its training curves."),
+    Page("lessons", "Lessons", "Learning", "The numbers of the lectures, recomputed.", (), False),
 )
 
 
 def offered(studio: Studio) -> list[Page]:
-    """The pages that have something to show, in the order of the menu."""
+    """Returns the pages that are available with the loaded models, in menu order."""
     return [page for page in PAGES if _has_use(page, studio)]
 
 
-def models_of(page: Page, studio: Studio) -> list[Shelved]:
-    """The loaded models that a page can show."""
+def models_of(page: Page, studio: Studio) -> list[LoadedModel]:
+    """Returns the loaded models that a page supports."""
     return [model for model in studio.models.values() if page.fits(model)]
 
 

@@ -1,4 +1,4 @@
-"""Run folders as the pages show them: what there is below one folder, its settings, logs and results.
+"""Reads run folders for the pages: the runs in one directory with their settings, logs and results.
 
 A page names a run by its path below that folder. Every name is resolved and held to it, so that neither `..` nor a
 link leads out.
@@ -6,12 +6,14 @@ link leads out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..core import config, storage
-from ..core.errors import MissingFileError
+from ..core.errors import MaskwrightError, MissingFileError, StorageError
 from ..train.run import RunFolder, kind_of
 from .jobs import Jobs
 
@@ -22,13 +24,21 @@ HIDDEN = ("model", "checkpoints", "best", "last")
 
 
 def list_runs(root: Path, jobs: Jobs) -> list[dict[str, Any]]:
-    """Every run below `root`, the newest first: name, kind, state, when it began, its main result."""
-    found = [_summary(root, path, jobs) for path in list(_find(root, DEPTH))[:MOST_RUNS]]
+    """Lists all runs in `root`, newest first: name, kind, state, start time, main result.
+
+    A folder that cannot be read has the state "unreadable" and an `error`.
+    """
+    if not root.is_dir():
+        return []
+    try:
+        found = list(islice(_summaries(root, root, jobs, DEPTH), MOST_RUNS))
+    except OSError as error:
+        raise StorageError(f"{root} cannot be read: {error.strerror or error}.") from error
     return sorted(found, key=lambda run: run["started"] or "", reverse=True)
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """The run of that name. Raises MissingFileError where there is none, InputError where the name leads out."""
+    """Returns the run `name`. Raises MissingFileError if there is none, InputError if it is outside `root`."""
     path = storage.inside(root, name)
     try:
         is_run = path != root.resolve() and (path / "config.toml").is_file()
@@ -40,7 +50,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def describe_run(root: Path, name: str, jobs: Jobs) -> dict[str, Any]:
-    """Settings, curves by series (one for each seed), results, and the last lines of its process, if it is ours."""
+    """Returns settings, curves by series (one per seed), results, and the last output lines."""
     run = find_run(root, name)
     curves = {}
     if run.metrics_path.is_file():
@@ -50,37 +60,59 @@ def describe_run(root: Path, name: str, jobs: Jobs) -> dict[str, Any]:
     job = jobs.get(name)
     return {
         **_summary(root, run.path, jobs),
-        "settings": {key: value for key, value in run.recipe.items() if key != "output"},
+        "settings": {key: value for key, value in _as_json(run.recipe).items() if key != "output"},
         "curves": {series: _thinned(records) for series, records in curves.items()},
-        "result": _plain(run.result or {}),
+        "result": _plain(result if isinstance(result := run.result, dict) else {}),
         "lines": list(job.lines)[-12:] if job is not None else [],
         "exit": None if job is None or job.is_running else job.process.returncode,
     }
 
 
 def report_of(root: Path, name: str) -> bytes:
-    """The report page of a run. Raises MissingFileError before it is written."""
+    """Returns the report page of a run. Raises MissingFileError if it has not been written yet."""
     path = find_run(root, name).path / "report.html"
     if not path.is_file() or path.is_symlink():
         raise MissingFileError("This run has no report yet: it is written at the end.")
     return storage.read_bytes(path, 64 << 20)
 
 
-def _find(folder: Path, depth: int) -> Iterator[Path]:
-    """Folders with a config.toml; links are not followed."""
-    if not folder.is_dir() or depth < 0:
-        return
+def _summaries(root: Path, folder: Path, jobs: Jobs, depth: int) -> Iterator[dict[str, Any]]:
+    """Yields each directory with a config.toml and each unreadable one; does not follow links."""
     for entry in sorted(folder.iterdir()):
         if entry.is_symlink() or not entry.is_dir() or entry.name.startswith(".") or entry.name in HIDDEN:
             continue
-        if (entry / "config.toml").is_file():
-            yield entry
-        else:
-            yield from _find(entry, depth - 1)
+        try:
+            if (entry / "config.toml").is_file():
+                yield _summary(root, entry, jobs)
+            elif depth:
+                yield from _summaries(root, entry, jobs, depth - 1)
+        except (MaskwrightError, OSError) as error:
+            if entry.exists():  # not where it was removed meanwhile
+                yield _unreadable(root, entry, error)
+
+
+def _unreadable(root: Path, path: Path, error: Exception) -> dict[str, Any]:
+    """Returns the list entry of an unreadable directory."""
+    reason = str(error) if isinstance(error, MaskwrightError) else f"{path} cannot be read: {error}."
+    return {
+        "name": _name(root, path),
+        "kind": "",
+        "task": "",
+        "state": "unreadable",
+        "started": None,
+        "main": None,
+        "has_report": False,
+        "has_model": False,
+        "error": reason,
+    }
+
+
+def _name(root: Path, path: Path) -> str:
+    return path.resolve().relative_to(root.resolve()).as_posix()
 
 
 def _summary(root: Path, path: Path, jobs: Jobs) -> dict[str, Any]:
-    name = path.resolve().relative_to(root.resolve()).as_posix()
+    name = _name(root, path)
     job = jobs.get(name)
     facts = storage.read_json(path / "run.json") if (path / "run.json").is_file() else {}
     result = storage.read_json(path / "result.json") if (path / "result.json").is_file() else None
@@ -89,9 +121,9 @@ def _summary(root: Path, path: Path, jobs: Jobs) -> dict[str, Any]:
     return {
         "name": name,
         "kind": kind_of(recipe).partition(" ")[2],
-        "task": recipe.get("task") or recipe.get("objective") or "",
+        "task": _text(recipe.get("task")) or _text(recipe.get("objective")) or "",
         "state": "running" if is_running else "finished" if result is not None else "unfinished",
-        "started": facts.get("started") if isinstance(facts, dict) else None,
+        "started": _text(facts.get("started")) if isinstance(facts, dict) else None,
         "main": _main_result(result) if isinstance(result, dict) else None,
         "has_report": (path / "report.html").is_file(),
         "has_model": (path / "model" / "config.json").is_file(),
@@ -99,16 +131,26 @@ def _summary(root: Path, path: Path, jobs: Jobs) -> dict[str, Any]:
 
 
 def _main_result(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The one figure that says how good it is, with its name."""
-    mean = result.get("mean")
-    name = result.get("main_metric")
-    if isinstance(mean, Mapping) and name in mean:
-        return {"name": name, "value": mean[name]}
-    return None
+    """Returns the main metric with its name."""
+    mean, name = result.get("mean"), _text(result.get("main_metric"))
+    value = mean.get(name) if isinstance(mean, Mapping) and name else None
+    return {"name": name, "value": value} if isinstance(value, (int, float)) else None
+
+
+def _text(value: Any) -> str | None:
+    """Returns `value` if it is text: a manually edited file may contain anything."""
+    return value if isinstance(value, str) else None
+
+
+def _as_json(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Returns `value` with dates, which TOML has and JSON lacks, as text."""
+    return json.loads(json.dumps(recipe, default=str))
 
 
 def _thinned(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """At most MOST_RECORDS of the records, evenly, and every one with scores."""
+    """Returns at most MOST_RECORDS evenly spaced records plus all with scores, reduced to numbers and text."""
+    plain = [{name: value for name, value in one.items() if isinstance(value, (int, float, str))} for one in records]
+    records = [record for record in plain if isinstance(record.get("step"), (int, float))]
     scored = [record for record in records if any(key.startswith("eval_") for key in record)]
     others = [record for record in records if not any(key.startswith("eval_") for key in record)]
     stride = -(-len(others) // MOST_RECORDS) or 1
@@ -116,7 +158,7 @@ def _thinned(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _plain(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers by name, one level of names deep: `mean.accuracy`."""
+    """Flattens numbers by name, one level deep: `mean.accuracy`."""
     found: dict[str, Any] = {}
     for key, value in result.items():
         inner = value.items() if isinstance(value, Mapping) else [(None, value)]

@@ -1,24 +1,25 @@
-"""Opening the studio: models, a socket on this machine alone, the address with its key, a server until Ctrl-C."""
+"""Starts the studio: loads models, listens on the loopback address, announces the URL with its key, serves."""
 
 from __future__ import annotations
 
-import secrets
-import socket
+import tempfile
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from html import escape
 from pathlib import Path
 
 import uvicorn
 
-from ..core.errors import RunError
+from ..core import storage
 from ..core.progress import note
+from ..http.limits import Limits, RequestLimits, limited_protocol
+from ..http.listen import LOOPBACK, listen
 from .app import make_app, static_files
-from .guard import KEY
-from .shelf import Studio, open_shelf
+from .guard import KEY, Guard, Keys
+from .model_registry import Studio, load_models
 
-HOST = "127.0.0.1"
-HEADER_BYTES = 16 << 10
-CONNECTIONS = 64
+LIMITS = Limits()
 
 
 def run_studio(
@@ -31,52 +32,71 @@ def run_studio(
     precision: str = "auto",
     on_address: Callable[[str], None] = note,
 ) -> None:
-    """Serve the pages until the process is told to stop; trainings that it began are then told to save and stop.
+    """Serves the pages until the process is interrupted, then asks its training runs to save and stop.
 
-    models: folders or hub names; port: 0 for any that is free; runs: where run folders are; on_address: given the first
-    address, which carries the key. Raises RunError when the port is taken.
+    Args:
+        models: Model folders or Hugging Face Hub model IDs.
+        port: Port to listen on; 0 selects any free port.
+        runs: Directory of run folders.
+        open_browser: Whether to open the first page in a browser.
+        device: Device to compute on.
+        precision: Precision (dtype) of the models.
+        on_address: Called with the first URL, and with a new one each time the last was opened: each key works once.
+
+    Raises:
+        RunError: The port is in use.
     """
-    studio = Studio(open_shelf(models, device, precision), runs, device, precision)
-    static_files()  # read before the first page is asked for
+    studio = Studio(load_models(models, device, precision), runs, device, precision)
+    static_files()  # cached before the first request
     listening = listen(port)
     number = listening.getsockname()[1]
-    key = secrets.token_urlsafe(24)
-    address = f"http://{HOST}:{number}/?{KEY}={key}"
-    server = uvicorn.Server(server_config(studio, number, key))
-    on_address(address)
-    if open_browser:
-        webbrowser.open(address)
+    keys = Keys()
+
+    def address(on_spent: Callable[[], None] | None = None) -> str:
+        return f"http://{LOOPBACK}:{number}/?{KEY}={keys.issue(on_spent)}"
+
+    def announce_next() -> None:
+        with suppress(OSError):  # a closed terminal must not fail the request
+            on_address(address(announce_next))
+
+    server = uvicorn.Server(server_config(studio, number, keys))
+    on_address(address(announce_next))
     try:
-        server.run(sockets=[listening])
+        with redirect_file(address()) if open_browser else nullcontext() as file:
+            if file is not None:
+                webbrowser.open(file.as_uri())
+            server.run(sockets=[listening])
     finally:
         studio.jobs.stop_all()
         listening.close()
 
 
-def server_config(studio: Studio, port: int, key: str) -> uvicorn.Config:
-    """How uvicorn serves the studio: no log of requests, small headers, few connections, no web sockets."""
+@contextmanager
+def redirect_file(address: str) -> Iterator[Path]:
+    """Creates an HTML file, readable only by its owner, that redirects to `address`; removes it on exit.
+
+    The browser opens this file instead of the URL: other users can read a process's command line, but not the file.
+    """
+    with tempfile.TemporaryDirectory(prefix="maskwright-studio-") as folder:
+        path = Path(folder) / "open.html"
+        link = escape(address)
+        page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={link}">'
+        storage.write_text(path, f'{page}<a href="{link}">Maskwright studio</a>\n', private=True)
+        yield path
+
+
+def server_config(studio: Studio, port: int, keys: Keys, limits: Limits = LIMITS) -> uvicorn.Config:
+    """Returns the uvicorn configuration: no access log, no WebSockets, `limits` on headers and connections."""
+    guarded = Guard(make_app(studio), port, keys)
     return uvicorn.Config(
-        make_app(studio, port, key),
+        RequestLimits(guarded, limits),
+        http=limited_protocol(limits),
         log_level="error",
         access_log=False,
         server_header=False,
         ws="none",
         lifespan="off",
-        h11_max_incomplete_event_size=HEADER_BYTES,
-        limit_concurrency=CONNECTIONS,
-        timeout_keep_alive=10,
+        h11_max_incomplete_event_size=limits.header_bytes,
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=5,
     )
-
-
-def listen(port: int) -> socket.socket:
-    """A socket of this machine alone. Raises RunError when another program has the port."""
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((HOST, port))
-        found.listen(128)  # so that a browser which is faster than the server waits
-    except OSError as error:
-        found.close()
-        raise RunError(f"Port {port} cannot be used ({error.strerror}): give another with --port, or 0.") from None
-    return found

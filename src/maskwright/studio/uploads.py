@@ -1,4 +1,4 @@
-"""Files that a page hands over: capped, kept under names of our own, and read by the corpus readers alone."""
+"""Uploaded files: limited in size, stored under generated names, and read only by the corpus readers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NAME = re.compile(r"[0-9a-f]{16}\.[a-z]{3,5}")
 
 
 class Uploads:
-    """Uploaded files in a folder of their own."""
+    """Stores uploaded files in a directory that is private to its owner."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def add(self, data: bytes, ending: str) -> str:
-        """Keep a file; its name is made of its content. Raises InputError for another ending, or an empty file."""
+        """Stores a file under a hash of its content. Raises InputError for a wrong extension or an empty file."""
         if ending not in ENDINGS:
             raise InputError(f"Files that end in '{ending}' are not taken here, but {', '.join(ENDINGS)}.")
         if not data.strip():
@@ -39,11 +39,12 @@ class Uploads:
         if not path.exists():
             if self.folder.is_dir() and len(list(self.folder.iterdir())) >= MOST_FILES:
                 raise InputError(f"{self.folder} holds {MOST_FILES} files: remove those that are not needed.")
-            storage.write_bytes(path, data)
+            storage.private_folder(self.folder.parent)
+            storage.write_bytes(path, data, private=True)
         return name
 
     def path(self, name: str) -> Path:
-        """Where a file is kept. Raises MissingFileError for a name that we did not give."""
+        """Returns the path of a stored file. Raises MissingFileError for an unknown name."""
         path = self.folder / name
         if not _NAME.fullmatch(name) or not path.is_file() or path.is_symlink():
             raise MissingFileError("This file is not here any more: choose it again.")
@@ -52,7 +53,7 @@ class Uploads:
     def read(
         self, name: str, task: str, columns: Mapping[str, str], *, skip_bad_rows: bool = False
     ) -> tuple[list[AnyRow], int]:
-        """The rows that a task sees in a file, and how many bad ones were left out. Raises RowErrors, InputError."""
+        """Reads the examples of a task and counts the skipped rows. Raises RowErrors, InputError."""
         path = self.path(name)
         reader = registry.resolve("task", task)
         try:
@@ -66,7 +67,7 @@ class Uploads:
     def describe(
         self, name: str, task: str, columns: Mapping[str, str], *, skip_bad_rows: bool = False
     ) -> dict[str, Any]:
-        """How many rows, the first of them, and the labels with their counts."""
+        """Returns the number of examples, the first examples, and the label counts."""
         rows, skipped = self.read(name, task, columns, skip_bad_rows=skip_bad_rows)
         labels = Counter(label for row in rows for label in _labels(row)) if task in CLASSED else Counter()
         return {
@@ -89,7 +90,7 @@ def _labels(row: AnyRow) -> list[str]:
 
 
 def _cells(row: AnyRow) -> list[Any]:
-    """Text, second text, label: what there is of a row, as it is shown."""
+    """Returns the text, second text and label of an example, as far as present, for display."""
     label = getattr(row, "tags", None) or row.label
     shown = " ".join(map(str, label)) if isinstance(label, (list, tuple)) else label
     return [row.text, row.text_pair, shown]

@@ -1,8 +1,7 @@
-"""A task: how rows become examples, which head, loss, reading of its outputs, and metrics.
+"""Base class of fine-tuning tasks: examples, model head, loss, decoding and metrics.
 
-The training loop, the commands and the report know only this page. Below it stand the kinds of task: one answer for a
-whole text (`sequence.SequenceTask`), a tag for every word (`tagging.Tagging`), one text of several (`choice.Choice`).
-A new task is one subclass and one line in the registry.
+The training loop, the commands and the reports use tasks through this interface. A new task is one subclass and one
+line in the registry.
 """
 
 from __future__ import annotations
@@ -21,20 +20,21 @@ from ..core import registry
 from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
 from ..core.registry import unknown_name
 from ..data.batch import Batch
-from ..objectives.outcome import Outcome
-from ..text.encoding import TextCounts
-from .calibration import Decisions, Temperature, fit_temperature
-from .ensemble import mean_scores
-from .examples import Examples
-from .frames import framed
+from ..objectives.outcome import LossSums
+from ..text.tokenizers.encoding import TextCounts
+from .evaluation.calibration import Decisions, Temperature, fit_temperature
+from .evaluation.ensemble import mean_scores
+from .evaluation.unscored import Unscored, named
+from .rows.examples import Examples
+from .rows.special_tokens import with_special_tokens
 
 if TYPE_CHECKING:
     from ..models.model import Model
-    from ..text.tokenizer import Tokenizer
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 
 class AnyRow(Protocol):
-    """What every row has: its text as shown to people, a second one or None, the gold answer or None, its place."""
+    """A row: its text, a second text or None, the gold label or None, and its line and file."""
 
     @property
     def text(self) -> str: ...
@@ -53,7 +53,7 @@ class AnyRow(Protocol):
 
 
 class AnyTable(Protocol):
-    """What reading a file of rows gives: the good rows, the bad ones that were left out, and how many those are."""
+    """The result of reading a file: the valid rows, the errors of the skipped rows, and how many were skipped."""
 
     @property
     def rows(self) -> list[Any]: ...
@@ -67,8 +67,10 @@ class AnyTable(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """metrics: name -> fraction; logits: as the task's `logits`, in the rows' order; loss: mean over gold answers;
-    signatures: how another library computed a metric, by the metric's name.
+    """Scores of a model on labeled rows.
+
+    metrics: name -> fraction; logits: as returned by `Task.logits`, in row order; loss: mean over gold labels;
+    signatures: metric name -> signature of the library that computed it.
     """
 
     metrics: dict[str, float]
@@ -78,12 +80,18 @@ class Evaluation:
 
 
 class Task(ABC):
-    """What a fine-tuned model is asked.
+    """A fine-tuning task.
 
-    name: as in the registry; head: the model head it needs, or None for the bare encoder; settings: those of a
-    fine-tuning recipe that `from_rows` takes; read_settings: those that `read` takes; main_metric: the one that early
-    stopping watches and reports lead with (higher is better); labels: names of the outputs, [] where they have none;
-    temperature: what logits are divided by before they become probabilities, None until it is fitted.
+    Attributes:
+        name: name in the registry.
+        head: model head that the task needs, None for the encoder without a head.
+        settings: fine-tuning settings passed to `from_rows`.
+        read_settings: settings passed to `read`.
+        main_metric: metric for early stopping and report headlines; higher is better.
+        labels: names of the outputs, [] if they have none.
+        temperature: divides logits before the softmax; None until fitted.
+        adam: beta2 and epsilon of the optimizer.
+        freezes_encoder: whether only the head is trained.
     """
 
     name: ClassVar[str]
@@ -93,17 +101,18 @@ class Task(ABC):
     main_metric: str
     labels: list[str]
     temperature: Temperature | None = None
-    adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)  # beta2 and epsilon of training
+    adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
+    freezes_encoder: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def num_labels(self) -> int:
-        """Outputs of the head."""
+        """Number of outputs of the head."""
 
     @property
     @abstractmethod
     def problem_type(self) -> str | None:
-        """What the model's config.json calls it, as transformers does; None where it has no word for it."""
+        """`problem_type` in config.json, as in transformers; None if transformers has no name for it."""
 
     # -- rows and examples -----------------------------------------------------------------------------------
 
@@ -117,38 +126,49 @@ class Task(ABC):
         multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> AnyTable:
-        """The labelled rows of a file, for training. Raises RowErrors with every bad row unless they are skipped."""
+        """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`."""
 
     def read_known(
         self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
     ) -> AnyTable:
-        """The same for scoring, when the answers that may occur are known."""
+        """Reads labeled rows for scoring, where the possible labels are known; see `read`."""
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows)
+
+    def why_unscored(self, rows: Sequence[Any]) -> Unscored | None:
+        """Returns why this model cannot be scored on these labeled rows, None if it can.
+
+        rows: at least one, from `read_known` or `text.readers.tables.read_texts`.
+        """
+        return None
 
     @classmethod
     @abstractmethod
     def from_rows(cls, *rows: Any, **options: Any) -> Task:
-        """The task that these rows pose: labels and all else that training decides.
+        """Builds the task from training data: its labels and everything else that the data determine.
 
-        rows: those to train on, then those of dev; options: `train_file` and `dev_file` for messages, and the
-        `settings`. Raises RowErrors for dev rows whose
-        answers training does not know, InputError where there is nothing to learn.
+        Args:
+            rows: training rows, then dev (validation) rows.
+            options: `train_file` and `dev_file` (for messages), and the `settings`.
+
+        Raises:
+            RowErrors: some dev labels are ones that the training rows do not have.
+            InputError: the training rows cannot be learned from.
         """
 
     @property
     def deciding_metrics(self) -> tuple[str, ...]:
-        """The metrics of `score` that may choose the best epoch; higher is better in each."""
+        """Metrics of `score` that can select the best epoch; higher is better."""
         return (self.main_metric,)
 
     def choose_by(self, metric: str) -> None:
-        """Let `metric` be the main one. Raises ConfigError when it is none of `deciding_metrics`."""
+        """Sets `main_metric`. Raises ConfigError unless it is one of `deciding_metrics`."""
         if metric not in self.deciding_metrics:
             raise ConfigError(unknown_name(f"metric of this {self.name} task", metric, self.deciding_metrics))
         self.main_metric = metric
 
     @classmethod
     def strata(cls, rows: Sequence[Any]) -> list[str]:
-        """The class of each row, by which rows are set aside evenly; all the same where there are no classes."""
+        """Returns the stratum of each row for stratified held-out splits; one stratum if there are no classes."""
         return [""] * len(rows)
 
     @abstractmethod
@@ -161,120 +181,121 @@ class Task(ABC):
         file: str | None = None,
         skip_bad_rows: bool = False,
     ) -> Examples:
-        """Labelled rows as tokens with targets, at most `max_length` tokens in a sequence.
+        """Tokenizes labeled rows to sequences of at most `max_length` tokens, with targets.
 
-        file: where the rows are from, for messages (None: as each row says). Raises RowErrors with every row whose
-        answer is unknown or unusable, unless `skip_bad_rows`: then they are left out and counted in `num_skipped`.
+        file: source of the rows, for messages (default: each row's own file). Raises RowErrors listing every row whose
+        label is unknown or invalid; with `skip_bad_rows` such rows are skipped and counted in `num_skipped`.
         """
 
     @abstractmethod
-    def unlabelled(
+    def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> Examples:
-        """Rows as tokens, without targets. counts: adds up what was cut or unknown."""
+        """Tokenizes rows without targets. counts: accumulates truncated and unknown tokens."""
 
-    def remarks(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """What should be told about the rows called `name` ("train", "dev") before work begins."""
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Returns notes about the rows called `name` ("train", "dev") to log before the run."""
         return []
+
+    @property
+    def predicts(self) -> str:
+        """What the model predicts, for messages: its labels if it has any."""
+        return named(self.labels) if self.labels else self.name
 
     # -- training --------------------------------------------------------------------------------------------
 
-    freezes_encoder: ClassVar[bool] = False  # whether nothing but the head ever trains
+    def extend_vocabulary(self, model: Model) -> Model:
+        """Returns the model with the special tokens that the task needs, before the first step."""
+        return with_special_tokens(model)
 
-    def adapt(self, model: Model) -> Model:
-        """The model with what the task puts around its texts, before the first step; mostly as it is."""
-        return framed(model)
-
-    def meet(self, model: Model) -> None:
-        """Take from the model what rows of the task need of it. Nothing, for most tasks."""
+    def bind(self, model: Model) -> None:
+        """Copies from the model what tokenizing rows of the task needs. Default: nothing."""
         return None
 
     def learns_from(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """The training rows that the model is shown: all, for most tasks."""
+        """Returns the training rows to learn from. Default: all."""
         return rows
 
     def for_training(self, examples: Examples) -> Examples:
-        """Examples to learn from, with what training leaves out of them taken away. Nothing, for most tasks."""
+        """Returns the examples without what training skips, such as surplus windows. Default: all of them."""
         return examples
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
-        """The examples with what can be computed once before the first step. As they are, for most tasks."""
+        """Returns the examples with features computed once before the first step. Default: unchanged."""
         return examples
 
-    def row_chances(self, examples: Examples) -> np.ndarray | None:
-        """How probable each row is to be drawn in training: float64 [rows], summing to 1; None for each once."""
+    def row_probabilities(self, examples: Examples) -> np.ndarray | None:
+        """Returns sampling probabilities, float64 [rows], summing to 1; None to draw each row once per epoch."""
         return None
 
-    def prime(self, model: Model, examples: Examples) -> None:
-        """Give a new head what the training targets say at once, before the first step. Nothing, for most tasks."""
+    def init_from_counts(self, model: Model, examples: Examples) -> None:
+        """Initializes a new head from statistics of the training targets. Default: nothing."""
         return None
 
     @abstractmethod
     def counts(self, batch: Batch) -> dict[str, int]:
-        """How many gold answers a batch has, under the task's name."""
+        """Number of gold labels in a batch: {task name: count}."""
 
     @abstractmethod
-    def outcome(self, model: Model, batch: Batch) -> Outcome:
-        """Sums for the training loop: one part under the task's name, with the right answers."""
+    def outcome(self, model: Model, batch: Batch) -> LossSums:
+        """Summed loss and number of correct predictions of a batch, under the task's name."""
 
-    def settle(self, logits: Tensor, examples: Examples) -> None:
-        """Decide on the dev rows, after training, what belongs to the task and not to the model. Mostly nothing."""
+    def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
+        """Tunes decision thresholds on the dev examples, after training. Default: nothing."""
         return None
 
     # -- calibration -----------------------------------------------------------------------------------------
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions | None:
-        """Every choice among classes with its gold one; None where answers are no such choices."""
+        """Class decisions with their gold classes, for calibration; None if the task has no classes."""
         return None
 
     def calibrate(self, logits: Tensor, examples: Examples) -> Temperature:
-        """Fit the temperature on labelled rows, and keep it. Raises InputError where there are no classes."""
+        """Fits and stores the temperature on labeled rows. Raises InputError if the task has no classes."""
         decisions = self.decisions(logits, examples)
         if decisions is None:
-            raise InputError(
-                f"A {self.name} model gives no probabilities of classes, so there is nothing to calibrate."
-            )
+            raise InputError(f"A {self.name} model has no class probabilities to calibrate.")
         self.temperature = fit_temperature(decisions)
         return self.temperature
 
-    # -- answers ---------------------------------------------------------------------------------------------
+    # -- predictions -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
-        """What `logits` gives; the model is in evaluation mode, and `examples` are not empty."""
+        """Computes what `logits` returns; the model is in evaluation mode, `examples` is not empty."""
 
     @abstractmethod
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
-        """Outputs as answers that can be written as JSON, one for each row."""
+        """Decodes outputs to one JSON-serializable prediction per row."""
 
     @abstractmethod
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """The mean loss of each row: float32 [rows]."""
+        """Mean loss of each row: float32 [rows]."""
 
     @abstractmethod
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """Metrics and loss of outputs against the examples' targets."""
+        """Metrics and loss of the outputs against the targets of the examples."""
 
     @abstractmethod
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Whether the answer of a row is the gold one."""
+        """Whether the prediction of a row is correct."""
 
     def logits(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
-        """The model's outputs without dropout: float32 [rows, labels], or [words, labels] where words are judged.
+        """Runs the model in evaluation mode: float32 [rows, labels], or [words, labels] for token classification.
 
-        In the order of the rows. Raises InputError when they are not finite.
+        Results are in row order. Raises InputError if any is not finite.
         """
         if len(examples) == 0:
             return torch.zeros(0, self.num_labels)
         return self.in_evaluation(model, lambda: self.outputs(model, examples, batch_tokens))
 
     def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
-        """Run the model over examples: one answer for each row, as `answers` words it."""
+        """Runs the model on examples and decodes one prediction per row; see `answers`."""
         return self.answers(self.logits(model, examples, batch_tokens), examples)
 
     @staticmethod
     def in_evaluation(model: Model, run: Callable[[], Tensor]) -> Tensor:
-        """What `run` gives while the model is in evaluation mode. Raises InputError when it is not finite."""
+        """Calls `run` with the model in evaluation mode. Raises InputError if its result is not finite."""
         was_training = model.training
         model.eval()
         try:
@@ -283,53 +304,52 @@ class Task(ABC):
             model.train(was_training)
         if not bool(torch.isfinite(logits).all()):
             raise InputError(
-                "The model answers with numbers that are not finite: its weights are damaged, or the number "
-                "format is too narrow for them; try --precision fp32."
+                "The model's outputs are not finite: its weights are damaged, or they overflow at this precision; try "
+                "--precision fp32."
             )
         return logits
 
     def evaluate(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
-        """Run the model over labelled examples and score it."""
+        """Runs the model on labeled examples and scores it."""
         if examples.targets is None or len(examples) == 0:
-            raise InputError("Nothing to evaluate: labelled rows are needed.")
+            raise InputError("Nothing to evaluate: pass labeled rows.")
         return self.score(self.logits(model, examples, batch_tokens), examples)
 
     def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
-        """The same with what takes too long for every epoch. Nothing, for most tasks."""
+        """As `evaluate`, with metrics that are too slow for every epoch. Default: none."""
         return self.evaluate(model, examples, batch_tokens)
 
-    def unite(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
-        """The outputs of several models on the same rows as those of one model; here their mean.
+    def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Combines the outputs of several models on the same rows. Default: their mean.
 
-        logits: of each model, as the method `logits` gives them, labels in the order of `self.labels`; examples: the
-        rows as each model read them. Raises InputError when they do not fit each other.
+        logits: for each model the result of `logits`, labels in the order of `self.labels`; examples: the rows as
+        tokenized for each model. Raises InputError if they do not match.
         """
         return torch.from_numpy(mean_scores([part.numpy() for part in logits])).float()
 
     def joined(self, others: Sequence[Any]) -> Task:
-        """The task of this model and others together. others: of the same kind, with the same labels."""
+        """Returns the task of an ensemble. others: tasks of the other models, with the same labels."""
         return self
 
     # -- files -----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """What `task_from_json` needs to build the same task."""
+        """Serializes the task for maskwright.json; see `task_from_json`."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
-        """The task of `to_json`. Raises ModelFolderError when the facts do not fit."""
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
 
 
 def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
-    """The task of a loaded model: from the facts of its maskwright.json, or from its head where there are
-    none.
+    """Returns the task of a loaded model: from its maskwright.json, otherwise from its head.
 
-    Raises InputError when the model has no head that answers, ModelFolderError for facts that do not fit it.
+    Raises InputError if the model has no task head, ModelFolderError if maskwright.json does not match the model.
     """
     task = _task_of_model(model, facts)
-    task.meet(model)
+    task.bind(model)
     return task
 
 
@@ -338,7 +358,7 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
         task = task_from_json(facts)
         if task.num_labels != model.num_labels:
             raise ModelFolderError(
-                f"maskwright.json names {task.num_labels} outputs and the model has {model.num_labels}: "
+                f"maskwright.json has {task.num_labels} outputs and the model has {model.num_labels}: "
                 "they do not belong together."
             )
         return task
@@ -350,7 +370,7 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
     if model.head_name in ("qa", "choice", "anomaly", "seq2seq"):
         return task_from_json({"task": "translation" if model.head_name == "seq2seq" else model.head_name})
     if model.head_name not in ("classification", "regression"):
-        raise InputError("This model has no head that answers for texts: fine-tune it first.")
+        raise InputError("This model has no task head: fine-tune it first.")
     if model.head_name == "regression" or model.problem_type == "regression":
         return task_from_json({"task": "regression"})
     is_multi = model.problem_type == "multi_label_classification"
@@ -358,14 +378,14 @@ def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
 
 
 def task_from_json(facts: Mapping[str, Any]) -> Task:
-    """The task that a model folder's maskwright.json describes: {"task": name, ...}.
+    """Builds the task described by a maskwright.json: {"task": name, ...}.
 
-    Raises ModelFolderError when it names no task that we know, or its facts do not fit.
+    Raises ModelFolderError for an unknown task or invalid values.
     """
     name = facts.get("task")
     try:
         cls = registry.resolve("task", str(name))
     except ConfigError as error:
-        raise ModelFolderError(f"The model's maskwright.json names a task that is not known here: {error}") from None
+        raise ModelFolderError(f"The model's maskwright.json has an unknown task: {error}") from None
     task: Task = cls.from_json(facts)
     return task

@@ -1,1 +1,1 @@
-"""Text: tokenizers and their trainers, corpora, sentences, labelled tables. Files in, ids and rows out."""
+"""Tokenizers and their trainers; readers of corpora and labeled files; sentence and word segmentation."""

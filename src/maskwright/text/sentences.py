@@ -1,9 +1,8 @@
-"""Where sentences end, by rule, in one pass over the text.
+"""Rule-based sentence segmentation in one pass.
 
-A line break always ends a sentence, and so do the full stops of Chinese and Japanese. Elsewhere `.`, `!`,
-`?` and `…` end one when white space follows and the next word may begin one; a full stop after an
-abbreviation, an initial or a list number does not. Every rule looks at a bounded stretch of text, so time
-is linear in its length.
+A line break always ends a sentence, and so do the full stops of Chinese and Japanese. Otherwise `.`, `!`, `?` and `…`
+end a sentence if whitespace and a possible sentence start follow; a period after an abbreviation, an initial or a list
+number does not. Every rule inspects a bounded span of text, so time is linear in text length.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import unicodedata
 
 _CLOSERS = "\"'”’»›)\\]}」』）】》"
 _OPENERS = frozenset("\"'“‘«‹([{「『（【《¿¡-–—*•")
-# One class after another, each unbounded, none nested: the scan cannot backtrack over what it has passed.
+# Consecutive character classes, each unbounded, none nested: the scan cannot backtrack.
 _BREAK = re.compile(f"[.!?…‽؟।॥]+[{_CLOSERS}]*|[。！？｡．]+[{_CLOSERS}]*|[\r\n\u2028\u2029]+")
 _SPACE = re.compile(r"\s*")
 _ALWAYS_ENDS = frozenset("。！？｡．\r\n\u2028\u2029")
@@ -24,19 +23,19 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Written before a name or a list: never the end of a sentence.
+# Abbreviations before a name or a list: never the end of a sentence.
 _GOES_ON = _words(
     "mr mrs ms mx dr prof rev hon gen col maj capt cmdr lt sgt cpl pvt adm gov sen rep pres supt insp messrs "
     "mme mlle st mt ft fr br dept univ assn fig figs eq eqs secs chap ref refs cf viz vs e.g i.e eg ie "
     "approx ca circa resp incl excl eds trans repr illus hr herr frau bzw z.b d.h u.a"
 )
-# Written before a number; before anything else they are words, or end a sentence.
+# Abbreviations before a number; before anything else they are words, or end a sentence.
 _NEEDS_NUMBER = _words(
     "no nos nr art ch sec vol vols pp pg p v ed est op jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-# May end a sentence: decided by the next word.
+# May end a sentence; the next word decides.
 _MAY_END = _words("etc al inc ltd co corp bros jr sr esq ph.d m.d b.a m.a b.sc m.sc a.m p.m u.s u.k u.n e.u")
-# Words that begin a sentence far more often than they follow an initial or "Inc.".
+# Words that start a sentence far more often than they follow an initial or "Inc.".
 _STARTERS = _words(
     "the a an this that these those it he she they we i you his her its their our my there here in on at by "
     "for from with as if when while where what who why how after before during since although though however "
@@ -45,12 +44,12 @@ _STARTERS = _words(
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of `text`, in order, without the white space around them."""
+    """Returns the sentences of `text` in order, stripped of whitespace."""
     return [text[start:end] for start, end in sentence_spans(text)]
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence in `text`: disjoint, in order, and together all but white space."""
+    """Returns start and end of each sentence in `text`: disjoint, in order, covering everything but whitespace."""
     spans: list[tuple[int, int]] = []
     start = 0
     for mark in _BREAK.finditer(text):
@@ -90,14 +89,14 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _may_begin(character: str) -> bool:
-    """Capital letters, digits, letters of scripts without case, opening marks, symbols and emoji."""
+    """Whether a sentence may begin with it: uppercase and caseless letters, digits, opening marks, symbols, emoji."""
     if character.islower():
         return False
     return character.isalnum() or character in _OPENERS or unicodedata.category(character)[0] == "S"
 
 
 def _full_stop_ends(text: str, start: int, stop: int, following: int) -> bool:
-    """Decide on one full stop at `stop` from the word before it and the word at `following`."""
+    """Decide on one period at `stop` from the word before it and the word at `following`."""
     before = text[max(start, stop - _LOOK_BACK) : stop]
     words = before.split()
     word = words[-1].lstrip("\"'“‘«([{") if words and not before[-1].isspace() else ""
@@ -114,7 +113,7 @@ def _full_stop_ends(text: str, start: int, stop: int, following: int) -> bool:
 
 
 def _is_initials(word: str) -> bool:
-    """`J`, `J.R`, `U.S.A`: capital letters, one between two full stops."""
+    """`J`, `J.R`, `U.S.A`: uppercase letters separated by periods."""
     parts = word.split(".")
     return all(len(part) == 1 and part.isupper() for part in parts) and word != "I"
 

@@ -1,9 +1,9 @@
-"""Plain text as the words that tagged files are made of, each with its place in the text.
+"""Rule-based word segmentation in the style of tagged corpora, with character offsets.
 
-Tagged corpora split punctuation off and leave words whole that only hold some inside: "U.S.", "AT&T", "10:30". So
-does this, by rule, in one pass: at white space, then punctuation off both ends, then the English endings 's, 're,
-'ll, ... and n't. A full stop stays with an abbreviation of single letters. A Chinese or Japanese character is a word
-of its own, as in BERT's tokenizer.
+Tagged corpora split off punctuation but keep words with internal punctuation: "U.S.", "AT&T", "10:30". The same rules
+apply here in one pass: split at whitespace, then punctuation at both ends, then the English endings 's, 're, 'll, ...
+and n't. A period stays with an abbreviation of single letters. A Chinese or Japanese character is a separate word, as
+in BERT's tokenizer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENDING = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
 
 
 def split_words(text: str) -> list[Span]:
-    """Start and end character of each word of `text`, in order; together they hold all that is not white space."""
+    """Returns start and end character of each word of `text`, in order, covering everything but whitespace."""
     spans: list[Span] = []
     for chunk in _CHUNK.finditer(text):
         start = chunk.start()
@@ -35,12 +35,12 @@ def split_words(text: str) -> list[Span]:
 
 
 def _split(text: str, start: int, end: int) -> Iterator[Span]:
-    """Words of a stretch without white space."""
-    while start < end and _is_mark(text[start]):
+    """Yields the words of a span without whitespace."""
+    while start < end and _is_punctuation(text[start]):
         yield start, start + 1
         start += 1
     marks: list[Span] = []
-    while start < end and _is_mark(text[end - 1]) and not _keeps_stop(text, start, end):
+    while start < end and _is_punctuation(text[end - 1]) and not _keeps_period(text, start, end):
         marks.append((end - 1, end))
         end -= 1
     ending = _ENDING.search(text, start, end)
@@ -52,31 +52,31 @@ def _split(text: str, start: int, end: int) -> Iterator[Span]:
     yield from reversed(marks)
 
 
-def _keeps_stop(text: str, start: int, end: int) -> bool:
-    """Whether the last character is a full stop that belongs to the word: "U.S.", "Dr."."""
+def _keeps_period(text: str, start: int, end: int) -> bool:
+    """Whether the last character is a period that belongs to the word: "U.S.", "Dr."."""
     if text[end - 1] != ".":
         return False
     return bool(_INITIALS.fullmatch(text, start, end)) or text[start : end - 1].lower() in _TITLES
 
 
-def _is_mark(character: str) -> bool:
+def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
 def find_word(text: str, word: str) -> list[Span]:
-    """Start and end character of each place of `text` where `word` stands as a whole word, in order.
+    """Returns start and end character of each whole-word occurrence of `word` in `text`, in order.
 
-    A word in small letters is found in any case ("bank" finds "Bank"); one with a capital as it is written ("Apple"
-    does not find "apple"). What goes on with a letter, a digit or a combining mark is another word; between Chinese
-    or Japanese characters nothing marks the end of a word, and every place counts.
+    A lowercase word matches any case ("bank" finds "Bank"); a word with uppercase letters matches exactly ("Apple" does
+    not find "apple"). A match may not be followed or preceded by a letter, a digit or a combining mark, except between
+    Chinese or Japanese characters, where every occurrence counts.
     """
     pattern = re.compile(re.escape(word), re.IGNORECASE if word == word.lower() else 0)
     places = (match.span() for match in pattern.finditer(text))
-    return [(start, end) for start, end in places if not (_goes_on(text, start) or _goes_on(text, end))]
+    return [(start, end) for start, end in places if not (_continues_word(text, start) or _continues_word(text, end))]
 
 
-def _goes_on(text: str, place: int) -> bool:
-    """Whether the characters before and at `place` belong to one word."""
+def _continues_word(text: str, place: int) -> bool:
+    """Whether the characters before and at `place` belong to the same word."""
     if not 0 < place < len(text):
         return False
     before, after = text[place - 1], text[place]

@@ -1,1 +1,1 @@
-"""Floor 5: the training loop, optimiser, checkpoints, run folders and their report."""
+"""The training loop, optimizer, schedules, checkpoints and run folders; a package for each kind of training."""

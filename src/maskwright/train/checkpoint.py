@@ -1,4 +1,4 @@
-"""Training checkpoints: weights, optimiser and place in the run, as safetensors and JSON; complete or absent."""
+"""Training checkpoints: weights, optimizer state and step, as safetensors and JSON; complete or absent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 @dataclass
 class Checkpoint:
-    """What a run needs to go on as if nothing had happened. `state` is JSON: step, stream position, log sums."""
+    """All that a run needs to resume exactly. `state` is JSON: step, stream position, log sums."""
 
     step: int
     weights: dict[str, Tensor]
@@ -29,12 +29,12 @@ class Checkpoint:
     state: dict[str, Any]
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Put weights and optimiser moments back."""
+        """Restore the weights and the optimizer moments."""
         model.load_state_dict(self.weights)
         names = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         for key, value in self.optimizer.items():
             moment, _, name = key.partition("/")
-            # The step counter stays on the CPU unless the optimiser is fused on a GPU; torch moves it there itself.
+            # The step counter stays on the CPU unless the optimizer is fused on a GPU; torch moves it there itself.
             parameter = names[name]
             target = value if moment == "step" else value.to(parameter.device)
             optimizer.state[parameter][moment] = target
@@ -48,7 +48,7 @@ def save_checkpoint(
     state: dict[str, Any],
     keep: int,
 ) -> None:
-    """Write `folder/step-N` (complete or absent) and drop all but the newest `keep`."""
+    """Write `folder/step-N` (complete or absent) and remove all but the newest `keep`."""
     target = folder / f"step-{step}"
     if not target.exists():
         with storage.new_folder(target) as new:
@@ -66,7 +66,7 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole; a damaged one is named and the one before it is used.
+    """The newest intact checkpoint; warns of each damaged one.
 
     Raises CorruptFileError when there are checkpoints and every one is damaged.
     """
@@ -75,28 +75,25 @@ def load_latest(folder: Path) -> Checkpoint | None:
         try:
             return _read(step, path)
         except CorruptFileError as error:
-            warn(f"{error} Trying the checkpoint before it.")
+            warn(f"{error} Trying the previous checkpoint.")
             damaged = error
     if damaged is not None:
-        raise CorruptFileError(f"No checkpoint in {folder} is whole: start over with --restart. Last: {damaged}")
+        raise CorruptFileError(
+            f"No checkpoint in {folder} is intact: restart from scratch with --restart. Last: {damaged}"
+        )
     return None
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint, or of the best ones that a run keeps. Raises CorruptFileError when they changed."""
-    _verify(folder)
+    """The weights of a checkpoint or of a run's best model. Raises CorruptFileError when they changed."""
+    storage.verify_folder(folder)
     return _tensors(folder / "model.safetensors")
 
 
 def _read(step: int, path: Path) -> Checkpoint:
-    _verify(path)
+    storage.verify_folder(path)
     weights, optimizer = (_tensors(path / name) for name in ("model.safetensors", "optimizer.safetensors"))
     return Checkpoint(step, weights, optimizer, storage.read_json(path / "state.json"))
-
-
-def _verify(path: Path) -> None:
-    if not storage.verify_folder(path):
-        raise CorruptFileError(f"{path / storage.MANIFEST} is missing: the checkpoint cannot be trusted.")
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

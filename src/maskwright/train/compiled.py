@@ -1,7 +1,7 @@
-"""Whether training compiles its layers (torch.compile), decided in one place: by what is asked, what is here, and time.
+"""Decides whether training compiles its layers (torch.compile): by the setting, the compiler and the number of steps.
 
-What is compiled is what lies between the products of a layer: casts, dropout, addition, norm, activation. One compiled
-function serves all layers and all numbers of tokens. Compiling takes about a minute, so short runs go without.
+The operations between the matrix products of a layer are compiled: casts, dropout, addition, norm, activation. One
+compiled function serves all layers and all numbers of tokens. Compilation takes about a minute, so short runs skip it.
 """
 
 from __future__ import annotations
@@ -16,40 +16,44 @@ from torch import nn
 
 from ..core.errors import ConfigError
 from ..models.transformer import Layer
+from ..nn.generators import preserve_generators, seed_generators
 
-WORTH_STEPS = 1000  # on a GPU: fewer steps do not win back the minute that compiling takes
+WORTH_STEPS = 1000  # on a GPU: fewer steps do not save the minute that compilation takes
 CHOICES = ("auto", "on", "off")
 _TRIED_TOKENS = 64
 
 
 @dataclass(frozen=True)
 class Choice:
-    """compiles: whether; why: as `maskwright doctor` prints it."""
+    """compiles: the decision; why: the reason, as `maskwright doctor` prints it."""
 
     compiles: bool
     why: str
 
 
 def choose_compiling(wanted: str, device: torch.device, steps: int) -> Choice:
-    """wanted: "auto", "on" or "off"; steps: of the run. Raises ConfigError for "on" where there is no compiler."""
+    """Decide for a run of `steps` steps. wanted: "auto", "on" or "off".
+
+    Raises ConfigError for "on" without a compiler.
+    """
     if wanted == "off":
         return Choice(False, "it was switched off")
     lacking = missing_compiler(device)
     if wanted == "on":
         if lacking is not None:
-            raise ConfigError(f"--compile on cannot be had: {lacking}. Use --compile auto or off.")
+            raise ConfigError(f"--compile on is not available: {lacking}. Use --compile auto or off.")
         return Choice(True, "it was switched on")
     if lacking is not None:
         return Choice(False, lacking)
     if device.type != "cuda":
-        return Choice(False, "on a processor it is not known to win back its compiling; --compile on tries")
+        return Choice(False, "on a CPU it is not known to save its compilation time; --compile on tries")
     if steps < WORTH_STEPS:
-        return Choice(False, f"fewer than {WORTH_STEPS:,} steps do not win back the minute that compiling takes")
-    return Choice(True, "fewer and larger kernels between the products")
+        return Choice(False, f"fewer than {WORTH_STEPS:,} steps do not save the minute that compilation takes")
+    return Choice(True, "fewer and larger kernels between the matrix products")
 
 
 def missing_compiler(device: torch.device) -> str | None:
-    """Why torch.compile cannot make kernels for this device; None where it can."""
+    """Why torch.compile cannot generate kernels for this device; None if it can."""
     if device.type == "cuda":
         return None if find_spec("triton") is not None else "Triton is not installed (torch for Linux brings it)"
     if device.type != "cpu":
@@ -60,40 +64,40 @@ def missing_compiler(device: torch.device) -> str | None:
 
 
 def compile_layers(model: nn.Module, dtype: torch.dtype, must: bool = False) -> str | None:
-    """Let the layers of a model in training be compiled, after one of them has run so, forward and backward.
+    """Compile the layers of a model in training, after a test of one layer, forward and backward.
 
-    dtype: of the hidden states. Returns why not where that fails, and leaves the layers as they were; must: raise
-    ConfigError then instead.
+    dtype: of the hidden states. If the test fails, the layers stay uncompiled and the reason is returned; must: raise
+    ConfigError instead.
     """
     layers = [module for module in model.modules() if isinstance(module, Layer)]
     for layer in layers:
         layer.compiles = True
-    said = _try(layers[0], dtype) if layers else "there are no layers"
-    if said is None:
+    failure = _try(layers[0], dtype) if layers else "there are no layers"
+    if failure is None:
         return None
     for layer in layers:
         layer.compiles = False
     if must:
-        raise ConfigError(f"Compiling failed: {said}. Use --compile off.")
-    return said
+        raise ConfigError(f"Compilation failed: {failure}. Use --compile off.")
+    return failure
 
 
 def _try(layer: Layer, dtype: torch.dtype) -> str | None:
-    """One pass forward and backward over random numbers; torch's generators and the layer's gradients stay."""
+    """One forward and backward pass over random numbers; torch's generators and the layer's gradients are unchanged."""
     parameter = next(layer.parameters())
     device, size = parameter.device, layer.ffn_norm.weight.shape[0]
     was_training = layer.training
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(0)
+    with preserve_generators(device):
+        seed_generators(0, device)
         hidden = torch.randn(_TRIED_TOKENS, size, device=device, dtype=dtype, requires_grad=True)
         try:
             layer.train()
             result = layer.add(hidden, hidden * 0.5)
             inputs = [hidden, *(one for one in layer.parameters() if one.requires_grad)]
             gradients = torch.autograd.grad(result.float().square().mean(), inputs, allow_unused=True)
-        except Exception as error:  # torch.compile fails in many ways; all of them are told
+        except Exception as error:  # torch.compile fails in many ways; all of them are reported
             return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
         finally:
             layer.train(was_training)
     fine = all(bool(one.isfinite().all()) for one in gradients if one is not None)
-    return None if fine and bool(result.isfinite().all()) else "compiled layers gave numbers that are not finite"
+    return None if fine and bool(result.isfinite().all()) else "compiled layers returned values that are not finite"

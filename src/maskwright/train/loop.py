@@ -1,7 +1,7 @@
-"""The training loop, top to bottom. It knows nothing of the model: a job gives it batches and losses.
+"""The training loop. It is independent of the model: a job supplies batches and losses.
 
-Every draw is named by the step (data, masks, dropout), so a run that was cut off anywhere continues from its last
-checkpoint with the same numbers as one that was not.
+All random numbers (data order, masks, dropout) are functions of the seed and the step, so a run resumed from a
+checkpoint gives the same results as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from ..core.errors import TrainingError
 from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
-from ..objectives.outcome import Outcome
+from ..nn.generators import preserve_generators, seed_generators
+from ..objectives.outcome import LossSums
+from ..objectives.scores import mean_scores
 from .checkpoint import list_checkpoints, load_latest, save_checkpoint
-from .interrupt import Interrupted, StopRequest, stop_on_signals
-from .optimizer import ADAM, Schedule, adamw, learning_rate, set_learning_rate, warmup_steps
+from .optimizer import ADAM, adamw, set_learning_rate
 from .row_gradients import RowGradients
 from .run import RunFolder
+from .schedules import Schedule, learning_rate, warmup_steps
+from .signals import Interrupted, StopRequest, stop_on_signals
 
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """What the loop needs to know. warmup: see `warmup_steps`; the `*_every` are steps; keep: checkpoints that stay;
+    """Settings of the loop. warmup: see `warmup_steps`; `*_every`: in steps; keep: number of checkpoints to keep;
     adam: beta2 and epsilon.
     """
 
@@ -50,7 +53,7 @@ class LoopSettings:
 
 
 class Job(Protocol):
-    """What is trained. `micro_batches` moves the job on by one step; `state` and `restore` say where it is."""
+    """A model and its training data. `micro_batches` advances by one step; `state` and `restore` serve checkpoints."""
 
     @property
     def model(self) -> nn.Module: ...
@@ -59,14 +62,14 @@ class Job(Protocol):
 
     def counts(self, batch: Batch) -> dict[str, int]: ...
 
-    def outcome(self, batch: Batch) -> Outcome: ...
+    def outcome(self, batch: Batch) -> LossSums: ...
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Scores on held-out data after `step` steps, by name; may be empty."""
         ...
 
     def should_stop(self) -> bool:
-        """Whether to end before the last step (early stopping)."""
+        """Whether to stop before the last step (early stopping)."""
         ...
 
     def state(self) -> dict[str, Any]: ...
@@ -75,46 +78,52 @@ class Job(Protocol):
 
 
 class Window:
-    """Sums since the last logged line. They travel in checkpoints, so the log continues exactly."""
+    """Sums since the last logged record. Checkpoints store them, so the log continues exactly."""
 
     def __init__(self, sums: dict[str, float] | None = None) -> None:
         self.sums: defaultdict[str, float] = defaultdict(float, sums or {})
 
-    def add(self, outcome: Outcome, tokens: int = 0) -> None:
+    def add(self, outcome: LossSums, tokens: int = 0) -> None:
         """Add the sums of a batch, and its tokens."""
         self.sums["tokens"] += tokens
         for part, count in outcome.counts.items():
             self.sums[f"{part}/count"] += count
             self.sums[f"{part}/loss"] += float(outcome.losses[part].detach())
-            for name, values in (("correct", outcome.correct), ("baseline", outcome.baseline)):
-                if part in values:
-                    self.sums[f"{part}/{name}"] += float(values[part])
+            if part in outcome.correct:
+                self.sums[f"{part}/correct"] += float(outcome.correct[part])
+                self.sums[f"{part}/scored"] += count
+            if part in outcome.scores:
+                for name, value in outcome.scores[part].sums().items():
+                    self.sums[f"{part}/{name}"] += value
             if part in outcome.weights:
                 self.sums[f"{part}/weight"] = outcome.weights[part]
 
     def means(self) -> dict[str, float]:
-        """`loss` (the weighted sum over parts), `<part>_loss`, `<part>_accuracy` and `<part>_baseline`."""
+        """`loss` (the weighted sum over parts), `<part>_loss`, and if known `<part>_accuracy` and the other
+        `mean_scores`.
+        """
         means: dict[str, float] = {"loss": 0.0}
         for part in sorted({key.partition("/")[0] for key in self.sums if "/" in key}):
             count = max(self.sums[f"{part}/count"], 1)
             means[f"{part}_loss"] = self.sums[f"{part}/loss"] / count
             means["loss"] += self.sums.get(f"{part}/weight", 1.0) * means[f"{part}_loss"]
-            for name, sums in (("accuracy", "correct"), ("baseline", "baseline")):
-                if f"{part}/{sums}" in self.sums:
-                    means[f"{part}_{name}"] = self.sums[f"{part}/{sums}"] / count
+            own = {key.partition("/")[2]: value for key, value in self.sums.items() if key.startswith(f"{part}/")}
+            if "correct" in own:
+                means |= {f"{part}_{name}": value for name, value in mean_scores(own).items()}
         return means
 
 
 def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: str = "training") -> int:
-    """Train to the end, from the newest checkpoint of `run` if it has one. Returns the number of steps done.
+    """Train to the last step, from the newest checkpoint of `run` if it has one. Returns the number of steps done.
 
-    Without a `run` nothing is written. Raises Interrupted after a signal (everything is saved then), and TrainingError
-    when the loss or the gradient is not finite (the last checkpoint stays as it was).
+    Without a `run` nothing is written. Raises Interrupted after a signal (a checkpoint is saved first), and
+    TrainingError when the gradient is not finite (the last checkpoint is unchanged).
     """
     optimizer = adamw(job.model, settings.lr, settings.weight_decay, settings.adam)
     step, window = _resume(job, optimizer, run)
     job.model.train()
     with (
+        preserve_generators(next(job.model.parameters()).device),
         _deterministic(job.model),
         RowGradients.of(job.model) as rows,
         _stop_request(run) as stop,
@@ -135,15 +144,15 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
             if step % settings.evaluate_every == 0 or step == settings.steps:
                 _evaluate(job, step, run)
                 clock.skip()
-            if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.asked):
+            if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.requested):
                 _save(job, optimizer, run, settings, step, window)
                 clock.skip()
-            _leave_if_asked(stop, run, step, settings.steps)
+            _stop_if_requested(stop, run, step, settings.steps)
     return step
 
 
 def _stop_request(run: RunFolder | None) -> AbstractContextManager[StopRequest]:
-    """Signals are caught where there is a folder to save in; elsewhere Ctrl-C is an ordinary KeyboardInterrupt."""
+    """Catches signals if there is a folder to save in; otherwise Ctrl-C raises an ordinary KeyboardInterrupt."""
     return stop_on_signals() if run is not None else nullcontext(StopRequest())
 
 
@@ -155,18 +164,19 @@ def _one_step(
     step: int,
     window: Window,
 ) -> tuple[float, int]:
-    """Forward, backward and update over the micro-batches of one step. Returns the gradient's norm and the tokens."""
+    """Forward, backward and update over the micro-batches of one step. Returns the gradient norm and the tokens."""
     batches = job.micro_batches(step)
     totals: defaultdict[str, int] = defaultdict(int)
     for batch in batches:
         for part, count in job.counts(batch).items():
             totals[part] += count
-    outcomes: list[Outcome] = []
+    outcomes: list[LossSums] = []
+    device = next(job.model.parameters()).device
     for number, batch in enumerate(batches):
-        # Dropout draws from torch's own generator, which is why it is named anew here.
-        torch.manual_seed(derive_seed(settings.seed, "dropout", step, number))
+        # Dropout uses torch's default generator, so it is seeded here; `train` restores it.
+        seed_generators(derive_seed(settings.seed, "dropout", step, number), device)
         outcome = job.outcome(batch)
-        # Each part is a mean over the whole step, however unevenly its labels fall on the micro-batches.
+        # Each part is a mean over the whole step, even if its labels are unevenly distributed over the micro-batches.
         parts = [outcome.weights.get(part, 1.0) * loss / max(totals[part], 1) for part, loss in outcome.losses.items()]
         torch.stack(parts).sum().backward()
         outcomes.append(outcome)
@@ -175,12 +185,12 @@ def _one_step(
     norm = float(nn.utils.clip_grad_norm_(trained, settings.clip_norm))
     if not math.isfinite(norm):
         raise TrainingError(
-            f"The gradient is not finite at step {step + 1}: training stopped, and the last checkpoint is as it was. "
+            f"The gradient is not finite at step {step + 1}: training stopped; the last checkpoint is unchanged. "
             "Use a smaller --lr or more --warmup, then --restart."
         )
     set_learning_rate(optimizer, _rate(settings, step))
     optimizer.step()
-    # A GPU is waited for once in a step, at the norm: what is read here is there already.
+    # The norm is the only synchronization with a GPU per step: these values are available without waiting.
     for outcome, batch in zip(outcomes, batches, strict=True):
         window.add(outcome, batch.num_all_tokens)
     rows.clear()
@@ -197,7 +207,7 @@ def _resume(job: Job, optimizer: torch.optim.Optimizer, run: RunFolder | None) -
     checkpoint.restore(job.model, optimizer)
     job.restore(checkpoint.state["job"])
     run.rewind(checkpoint.step)
-    note(f"Going on from step {checkpoint.step:,}.")
+    note(f"Resuming from step {checkpoint.step:,}.")
     return checkpoint.step, Window(checkpoint.state["window"])
 
 
@@ -222,10 +232,10 @@ def _evaluate(job: Job, step: int, run: RunFolder | None) -> None:
         run.log({"step": step, **{f"eval_{name}": value for name, value in scores.items()}})
 
 
-def _leave_if_asked(stop: StopRequest, run: RunFolder | None, step: int, steps: int) -> None:
-    if stop.asked and step < steps:
+def _stop_if_requested(stop: StopRequest, run: RunFolder | None, step: int, steps: int) -> None:
+    if stop.requested and step < steps:
         if run is not None and list_checkpoints(run.checkpoints):
-            note(f"Saved at step {step:,} of {steps:,}. The same command goes on from there.")
+            note(f"Saved at step {step:,} of {steps:,}. Rerun the same command to resume.")
         raise Interrupted
 
 
@@ -246,7 +256,7 @@ def _describe(record: dict[str, float]) -> str:
 
 
 class _Clock:
-    """Tokens per second of training alone, without evaluation and saving."""
+    """Tokens per second of training, excluding evaluation and saving."""
 
     def __init__(self) -> None:
         self.tokens, self.seconds, self.since = 0, 0.0, time.monotonic()
@@ -259,11 +269,11 @@ class _Clock:
         self.since = now
 
     def skip(self) -> None:
-        """Leave out the time since the last step: it went into something else."""
+        """Exclude the time since the last step."""
         self.since = time.monotonic()
 
     def read(self) -> dict[str, float]:
-        """The rate since the last call, and its time."""
+        """Tokens per second and seconds since the last call."""
         rate = self.tokens / max(self.seconds, 1e-9)
         result = {"tokens_per_second": round(rate, 1), "seconds": round(self.seconds, 3)}
         self.tokens, self.seconds = 0, 0.0
@@ -272,15 +282,16 @@ class _Clock:
 
 @contextmanager
 def _deterministic(model: nn.Module) -> Iterator[None]:
-    """Ask torch for deterministic kernels while a CPU model trains; what was set before comes back."""
+    """Use deterministic kernels while a model trains on a CPU; restores the previous setting."""
     enabled = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
     fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     if next(model.parameters()).device.type == "cpu":
         torch.use_deterministic_algorithms(True)
-        # Filling new memory costs time and decides no result here.
+        # Filling uninitialized memory costs time and does not affect the results here.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(enabled)
+        torch.use_deterministic_algorithms(enabled, warn_only=warns)
         torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]

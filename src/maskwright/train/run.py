@@ -1,10 +1,10 @@
-"""A run folder: one owner, one recipe, one log; finished, or able to go on.
+"""A run folder: one process, one recipe, one log; finished or resumable.
 
 config.toml      the resolved recipe            checkpoints/step-N/   complete or absent
 run.json         versions, threads, machine     model/                the final model
-metrics.jsonl    one line per logged step       report.html           the page to look at
+metrics.jsonl    one line per logged step       report.html           the report
 result.json      written last: the run is finished
-events.out.tfevents.maskwright   the log for TensorBoard, where the recipe asks for it
+events.out.tfevents.maskwright   the log for TensorBoard, if the recipe enables it
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ..core import config as configuration
 from ..core import storage
 from ..core.errors import InputError, MissingExtraError, MissingFileError, RunError
 from ..core.progress import note
-from .events import EventFile
+from .tensorboard import EventFile
 
 RESULT = "result.json"
 METRICS = "metrics.jsonl"
-FINISHED = ("rungs", "parts", "probes")  # folders of what ladders and labs have finished
-# Settings that a run may change when it goes on: they decide no number, or no more of it than another version of torch.
-_DECIDES_NO_NUMBER = ("tensorboard", "activation_checkpointing", "compile")
+FINISHED = ("rungs", "parts", "probes")  # folders with the finished parts of experiments  (terms: ok)
+# Settings that may change when a run is resumed: they affect results no more than another version of torch does.
+_CHANGEABLE = ("tensorboard", "activation_checkpointing", "compile")
 _KINDS = {
     "pretrain_steps": "a ladder",
-    "rare_class": "a rare-lab run",
-    "probe": "a layer lab",
+    "rare_class": "a class-imbalance experiment",
+    "probe": "a layer-wise probing experiment",
     "benchmark": "a benchmark",
     "multi_task": "a multi-task run",
     "teacher": "a distillation",
@@ -52,12 +52,12 @@ class RunResult:
 
     @property
     def model(self) -> Path:
-        """The model folder that the run ended with."""
+        """The final model folder."""
         return self.output / "model"
 
     @property
     def report(self) -> Path:
-        """The page to look at."""
+        """The HTML report."""
         return self.output / "report.html"
 
 
@@ -70,16 +70,16 @@ class RunFolder:
         self.metrics_path = path / METRICS
         self.checkpoints = path / "checkpoints"
         events = EventFile(path)
-        # Once begun they go on, or the file would be behind the log.
+        # An existing file is always continued; otherwise it would lack the new steps.
         self.events = events if recipe.get("tensorboard") or events.path.exists() else None
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What a finished run found; None while it is unfinished."""
+        """The result of a finished run; None while it is unfinished."""
         return storage.read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Mark the run as finished; the last thing that is written."""
+        """Mark the run as finished. Must be the last write."""
         storage.write_json(self.path / RESULT, result)
 
     def log(self, record: dict[str, Any]) -> None:
@@ -90,42 +90,44 @@ class RunFolder:
             self.events.append(record)
 
     def records(self) -> list[dict[str, Any]]:
-        """All logged records; a line that a crash cut off is left out."""
+        """All logged records; a line truncated by a crash is skipped."""
         if not self.metrics_path.exists():
             return []
         lines = storage.read_bytes(self.metrics_path).split(b"\n")
         return [record for line in lines if line and (record := _parse(line)) is not None]
 
     def rewind(self, step: int) -> None:
-        """Drop what was logged after `step`, since those steps are done again."""
+        """Remove the records logged after `step`, because those steps are repeated."""
         kept = [record for record in self.records() if record["step"] <= step]
         storage.write_text(self.metrics_path, "".join(json.dumps(record) + "\n" for record in kept))
         if self.events is not None:
             self.events.rewrite(kept)
 
     def facts(self) -> dict[str, Any]:
-        """Versions and machine of the run's start."""
+        """Versions and machine at the start of the run."""
         return storage.read_json(self.path / "run.json")
 
 
 @contextmanager
 def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> Iterator[RunFolder]:
-    """Hold the run folder `path` for `recipe`: new, continued, or finished.
+    """Lock the run folder `path` for `recipe`: a new, interrupted or finished run.
 
-    recipe: plain values, as `core.config.to_dict` gives. Raises RunError when another process holds the folder, when
-    it holds a run with other settings (each difference is named), or something that is no run, or when a restart would
-    discard what the recipe reads. Input that is refused (InputError, ModelFolderError, MissingFileError,
-    MissingExtraError) before the first step leaves no folder behind.
+    recipe: plain values, as `core.config.to_dict` returns. Raises RunError when another process uses the folder, when
+    it contains a run with other settings (the message lists the differences) or anything but a run, or when a restart
+    would delete an input of the recipe. Invalid input (InputError, ModelFolderError, MissingFileError,
+    MissingExtraError) before the first step leaves no folder.
     """
-    _refuse_half_characters(recipe)
+    _check_encodable(recipe)
     if path.is_file():
-        raise RunError(f"{path} is a file: give a folder for the run.")
+        raise RunError(f"{path} is a file: pass a folder for the run.")
     if path.is_dir() and not (path / "config.toml").exists() and any(map(_is_foreign, path.iterdir())):
-        raise RunError(f"{path} is not empty and holds no run (no config.toml): choose another folder for the run.")
+        raise RunError(
+            f"{path} is not empty and does not contain a run (no config.toml): choose another folder for the run."
+        )
     with storage.lock(path):
         storage.remove_leftovers(path)
         if restart:
-            _refuse_own_inputs(path, recipe)
+            _check_inputs_outside(path, recipe)
             _clear(path)
         is_new = not (path / "config.toml").exists()
         if is_new:
@@ -134,18 +136,18 @@ def open_run(path: Path, recipe: dict[str, Any], *, restart: bool = False) -> It
         else:
             _check_same(path, recipe)
         run = RunFolder(path, recipe)
-        _tell_thread_change(run)
+        _note_environment_changes(run)
         _add_events(run)
         try:
             yield run
         except (ValueError, MissingFileError, MissingExtraError):
-            if is_new and not _holds_work(path):
-                _remove(path)  # the input was refused before anything was learnt: leave nothing half done
+            if is_new and not _has_progress(path):
+                _remove(path)  # invalid input before the first step: leave no incomplete run
             raise
 
 
 def _add_events(run: RunFolder) -> None:
-    """Write the events of what a run, and each of its seeds, logged before they were asked for."""
+    """Write the events of records that a run, and each of its seeds, logged before TensorBoard was enabled."""
     for path in (run.path, *run.path.glob("seed-*")):
         folder = RunFolder(path, run.recipe)
         if folder.events is not None and folder.metrics_path.exists() and not folder.events.path.exists():
@@ -153,31 +155,31 @@ def _add_events(run: RunFolder) -> None:
 
 
 def kind_of(recipe: Mapping[str, Any]) -> str:
-    """What a recipe makes, in words: "a fine-tuning run"."""
+    """The kind of run that a recipe describes: "a fine-tuning run"."""
     return next((_KINDS[key] for key in _KINDS if key in recipe), "another run")
 
 
 def _check_same(path: Path, recipe: dict[str, Any]) -> None:
     old, new = configuration.read_toml(path / "config.toml"), json.loads(json.dumps(recipe))
-    for name in _DECIDES_NO_NUMBER:
+    for name in _CHANGEABLE:
         old.pop(name, None)
         new.pop(name, None)
     kinds = [kind_of(known) for known in (old, new)]
     if kinds[0] != kinds[1]:
         raise RunError(
-            f"{path} holds {kinds[0]}, not {kinds[1]}: choose another -o folder, or --restart to discard what is there."
+            f"{path} contains {kinds[0]}, not {kinds[1]}: choose another -o folder, or use --restart to discard it."
         )
-    # A switch that an older version did not have, and that is off: the same run.
+    # A flag that an older version did not have, and that is off, does not change the run.
     new = {name: value for name, value in new.items() if name in old or value is not False}
     differing = configuration.differences(old, new)
     if differing:
         raise RunError(
-            f"{path} holds a run with other settings: {'; '.join(differing)}. Use the same settings to go on with it, "
-            "another -o folder for a new run, or --restart to discard it and start over."
+            f"{path} contains a run with other settings: {'; '.join(differing)}. Use the same settings to resume it, "
+            "another -o folder for a new run, or --restart to discard it and restart from scratch."
         )
 
 
-def _refuse_own_inputs(path: Path, recipe: dict[str, Any]) -> None:
+def _check_inputs_outside(path: Path, recipe: dict[str, Any]) -> None:
     """Raise RunError when a restart would discard a file that the recipe reads."""
     root = path.resolve()
     for name, value in recipe.items():
@@ -191,20 +193,20 @@ def _refuse_own_inputs(path: Path, recipe: dict[str, Any]) -> None:
                 )
 
 
-def _refuse_half_characters(recipe: dict[str, Any]) -> None:
-    """Raise InputError for a setting that config.toml cannot hold: a file name of bytes that are no UTF-8."""
+def _check_encodable(recipe: dict[str, Any]) -> None:
+    """Raise InputError for a setting that config.toml cannot store: a file name that is not UTF-8."""
     for name, value in recipe.items():
         try:
             repr(value).encode("utf-8")
             str(value).encode("utf-8")
         except UnicodeEncodeError:
             raise InputError(
-                f"Setting '{name}' ({value!a}) holds bytes that are not UTF-8: rename the file or folder."
+                f"Setting '{name}' ({value!a}) contains bytes that are not UTF-8: rename the file or folder."
             ) from None
 
 
 def _clear(path: Path) -> None:
-    """Discard a run. config.toml goes last: while it is there, the folder is known as a run."""
+    """Delete a run. config.toml is deleted last, because it identifies the folder as a run."""
     for entry in _entries(path):
         if entry.name == "config.toml":
             continue
@@ -212,20 +214,20 @@ def _clear(path: Path) -> None:
     (path / "config.toml").unlink(missing_ok=True)
 
 
-def _holds_work(path: Path) -> bool:
-    """Whether something was learnt or measured, by the run itself, one of its seeds, rungs or parts."""
+def _has_progress(path: Path) -> bool:
+    """Whether the run, one of its seeds or one of its parts has logged or finished anything."""
     return any(path.rglob(METRICS)) or any((path / name).exists() for name in FINISHED)
 
 
 def _remove(path: Path) -> None:
-    """Discard a run and its folder."""
+    """Delete a run and its folder."""
     _clear(path)
     (path / ".lock").unlink(missing_ok=True)
     path.rmdir()
 
 
 def _is_foreign(entry: Path) -> bool:
-    """Whether this is something that a run killed at its very start cannot have left."""
+    """Whether a run that was killed during its first writes cannot have left this entry."""
     return entry.name not in (".lock", "run.json") and ".tmp-" not in entry.name
 
 
@@ -234,7 +236,7 @@ def _entries(path: Path) -> list[Path]:
 
 
 def _toml(recipe: dict[str, Any]) -> str:
-    import tomli_w  # only where a run is written: training without a folder needs it not
+    import tomli_w  # not needed for training without a run folder
 
     return tomli_w.dumps(recipe)
 
@@ -250,12 +252,12 @@ def _facts() -> dict[str, Any]:
     }
 
 
-def _tell_thread_change(run: RunFolder) -> None:
+def _note_environment_changes(run: RunFolder) -> None:
     facts = run.facts()
     for name, now in (("threads", torch.get_num_threads()), ("torch", torch.__version__)):
         if facts.get(name) != now:
             note(
-                f"This run began with {name} {facts.get(name)}, now it is {now}: the last bits of "
+                f"This run began with {name} {facts.get(name)} and resumes with {now}: the last bits of "
                 "its result may differ."
             )
 
@@ -263,6 +265,6 @@ def _tell_thread_change(run: RunFolder) -> None:
 def _parse(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and "step" in record else None

@@ -1,1 +1,1 @@
-"""One file for each family of checkpoints: nothing but tables (see `hub.family`)."""
+"""One module per checkpoint family, containing only its tables (see `hub.family`)."""

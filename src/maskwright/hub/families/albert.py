@@ -1,12 +1,14 @@
-"""ALBERT (Lan et al. 2020): narrow tables, layers that share their weights, sentence order for next sentence."""
+"""ALBERT (Lan et al. 2020): factorized embeddings, layers with shared parameters, sentence-order prediction."""
 
 from __future__ import annotations
 
-from ..family import Family, under
+from ...core.config import check
+from ...models.config_tables import LIMITS
+from ..family import Family, Values, under
 from .bert import CLASSIFIER, NAMES, SPAN, TABLES, UNDERSTOOD
 from .roberta import classes
 
-_LAYER = "encoder.albert_layer_groups.{i}.albert_layers.0."
+_LAYER = "encoder.albert_layer_groups.{i}.albert_layers.{k}."
 _PREDICTIONS = {
     "dense.{p}": ["predictions.dense.{p}"],
     "norm.{p}": ["predictions.LayerNorm.{p}"],
@@ -16,8 +18,22 @@ _PREDICTIONS = {
 _ORDER = {"classifier.{p}": ["sop_classifier.classifier.{p}"]}
 
 
+def _to_ours(ours: Values) -> Values:
+    """Convert the layer count: theirs counts layer groups as executed."""
+    runs, inner = ours.get("num_hidden_layers", 12), ours["layers_per_group"]
+    is_count = isinstance(inner, int) and not isinstance(inner, bool) and 1 <= inner <= LIMITS["layers_per_group"]
+    check(is_count, f"inner_group_num is {inner!r}; it must be an integer from 1 to {LIMITS['layers_per_group']}.")
+    if isinstance(runs, int):
+        ours["num_hidden_layers"] = runs * inner
+    return ours
+
+
+def _to_theirs(theirs: Values) -> Values:
+    return theirs | {"num_hidden_layers": theirs["num_hidden_layers"] // theirs["inner_group_num"]}
+
+
 def family() -> Family:
-    """ALBERT. `{i}` is a group of layers."""
+    """Returns the ALBERT family. `{i}` is a layer group, `{k}` a layer in the group."""
     return Family(
         model_type="albert",
         title="ALBERT",
@@ -27,6 +43,7 @@ def family() -> Family:
         | {
             "embedding_size": "embedding_size",
             "num_hidden_groups": "num_hidden_groups",
+            "layers_per_group": "inner_group_num",
             "classifier_dropout": "classifier_dropout_prob",
         },
         defaults={
@@ -34,6 +51,7 @@ def family() -> Family:
             "embedding_size": 128,
             "hidden_size": 4_096,
             "num_hidden_groups": 1,
+            "layers_per_group": 1,
             "num_attention_heads": 64,
             "intermediate_size": 16_384,
             "hidden_act": "gelu_new",
@@ -42,7 +60,9 @@ def family() -> Family:
             "classifier_dropout": 0.1,
         },
         fixed={"residual_dropout": "attention", "pair_objective": "sop"},
-        understood=UNDERSTOOD | {"inner_group_num": (1, None)},
+        understood=UNDERSTOOD,
+        adapt_in=_to_ours,
+        adapt_out=_to_theirs,
         encoder=TABLES
         | {
             "embeddings.project.{p}": ["encoder.embedding_hidden_mapping_in.{p}"],

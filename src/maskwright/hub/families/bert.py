@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2018), and the parts of its tables that other families share."""
+"""BERT (Devlin et al. 2018), and table entries shared with other families."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _adapt_out(theirs: Values) -> Values:
 
 
 def family() -> Family:
-    """BERT: the defaults of our own configuration."""
+    """Returns the BERT family, whose defaults equal those of ModelConfig."""
     return Family(
         model_type="bert",
         title="BERT",

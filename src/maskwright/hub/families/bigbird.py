@@ -1,4 +1,4 @@
-"""BigBird (Zaheer et al. 2020): BERT with sparse attention, as transformers runs it, or with full attention."""
+"""BigBird (Zaheer et al. 2020): BERT with block-sparse attention as in transformers, or with full attention."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _to_theirs(theirs: Values) -> Values:
 
 
 def family() -> Family:
-    """BigBird. Heads that do not need the pooler have it all the same, but for the span head."""
+    """Returns the BigBird family. All heads except the span head keep the pooler, even if they do not use it."""
     return Family(
         model_type="big_bird",
         title="BigBird",
@@ -39,6 +39,7 @@ def family() -> Family:
             "block_size": "block_size",
             "random_blocks": "num_random_blocks",
             "scale_embeddings": "rescale_embeddings",
+            "qkv_bias": "use_bias",
             "question_sep_token_id": "sep_token_id",
         },
         defaults={
@@ -50,7 +51,7 @@ def family() -> Family:
         },
         fixed={"embedding_dropout": "before", "idle_pooler": True, "span_ffn": True},
         nullable=("pad_token_id", "classifier_dropout"),
-        understood=UNDERSTOOD | {"use_bias": (True, None)},
+        understood=UNDERSTOOD,
         adapt_in=_to_ours,
         adapt_out=_to_theirs,
         encoder=ENCODER | {"pooler.{p}": ["pooler.{p}"]},

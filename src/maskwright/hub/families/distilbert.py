@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019): BERT without segments and pooler, half as deep, under names of its own."""
+"""DistilBERT (Sanh et al. 2019): half-depth BERT without segment embeddings and pooler, with its own tensor names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DENSE = {"dense.{p}": ["pre_classifier.{p}"], "classifier.{p}": ["classifier.{p
 
 
 def family() -> Family:
-    """DistilBERT. A stored sinusoidal position table loads as what it is: a table."""
+    """Returns the DistilBERT family. A stored sinusoidal position table loads as an ordinary embedding table."""
     return Family(
         model_type="distilbert",
         title="DistilBERT",
@@ -47,6 +47,7 @@ def family() -> Family:
             "choice_act": "relu",
             "tagging_dropout": "hidden",
         },
+        aliases={name: name for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")},
         understood=UNDERSTOOD,
         encoder=_ENCODER,
         heads={

@@ -1,7 +1,8 @@
-"""ELECTRA (Clark et al. 2020): generator and discriminator, both with narrow tables if their sizes say so."""
+"""ELECTRA (Clark et al. 2020): generator and discriminator, with optional factorized embeddings."""
 
 from __future__ import annotations
 
+from ...core.progress import warn
 from ..family import Family, Values
 from .bert import CLASSIFIER, ENCODER, NAMES, SPAN, UNDERSTOOD
 from .roberta import DENSE_CLASSIFIER, classes
@@ -10,10 +11,16 @@ _ENCODER = {name: theirs for name, theirs in ENCODER.items() if not name.startsw
 
 
 def _without_equal_size(ours: Values) -> Values:
-    """Tables as wide as the layers have no projection; a summary without activation is linear."""
+    """Embeddings of hidden size have no projection; a summary without activation is linear."""
     if ours["embedding_size"] == ours["hidden_size"]:
         ours["embedding_size"] = None
     ours["choice_act"] = ours["choice_act"] or "linear"
+    rate = ours.pop("_first_dropout", None)
+    if rate:
+        warn(
+            f"summary_first_dropout is {rate}, which is not supported: fine-tuning a multiple-choice head uses no "
+            "dropout there, and a saved config.json omits it."
+        )
     return ours
 
 
@@ -23,7 +30,7 @@ def _with_size(theirs: Values) -> Values:
 
 
 def family() -> Family:
-    """ELECTRA. The generator has the head `mlm`, the discriminator `rtd`."""
+    """Returns the ELECTRA family. The generator has the head `mlm`, the discriminator `rtd`."""
     return Family(
         model_type="electra",
         title="ELECTRA",
@@ -45,7 +52,15 @@ def family() -> Family:
         },
         fixed={"pooler": False, "mlm_act": "gelu", "classifier_act": "gelu"},
         nullable=("pad_token_id", "classifier_dropout", "choice_act"),
-        understood=UNDERSTOOD | {"summary_type": ("first", None), "summary_use_proj": (True, None)},
+        hints={"_first_dropout": "summary_first_dropout"},
+        understood=UNDERSTOOD,
+        head_understood={
+            "choice": {
+                "summary_type": ("first", None),
+                "summary_use_proj": (True, None),
+                "summary_proj_to_labels": (False, None),
+            }
+        },
         adapt_in=_without_equal_size,
         adapt_out=_with_size,
         encoder=_ENCODER | {"embeddings.project.{p}": ["embeddings_project.{p}"]},

@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019): left to right, norms first, heads of one matrix, and matrices stored inputs first."""
+"""GPT-2 (Radford et al. 2019): causal, pre-norm, one combined QKV matrix, and matrices stored as [inputs, outputs]."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ _NAMES = {
     "initializer_range": "initializer_range",
     "pad_token_id": "pad_token_id",
     "tie_word_embeddings": "tie_word_embeddings",
+    "scale_attention": "scale_attn_weights",
+    "scale_attention_by_layer": "scale_attn_by_inverse_layer_idx",
+    "upcast_attention": "reorder_and_upcast_attn",
 }
 
 
 def _to_ours(ours: Values) -> Values:
-    """Without n_inner the feed-forward network is four times as wide; of two rates of dropout one is kept."""
+    """Without n_inner the feed-forward size is 4 x hidden; of two dropout rates only one is supported."""
     width, rate = ours.get("hidden_size", 768), ours.pop("embd_pdrop", None)
     if ours.get("intermediate_size") is None and isinstance(width, int):
         ours["intermediate_size"] = 4 * width
     if rate is not None and rate != ours.get("hidden_dropout", 0.1):
-        warn(f"embd_pdrop is {rate} and resid_pdrop another: training here drops both with that of resid_pdrop.")
+        warn(f"embd_pdrop is {rate}, which differs from resid_pdrop: training uses resid_pdrop for both.")
     return ours
 
 
@@ -39,7 +42,7 @@ def _to_theirs(theirs: Values) -> Values:
 
 
 def family() -> Family:
-    """GPT-2. A sequence is judged by its last token; there is no class for multiple choice alone."""
+    """Returns the GPT-2 family. Classification uses the last token; transformers has no multiple-choice class."""
     return Family(
         model_type="gpt2",
         title="GPT-2",
@@ -53,6 +56,10 @@ def family() -> Family:
         },
         names=_NAMES,
         hints={"embd_pdrop": "embd_pdrop"},
+        aliases={
+            name: name
+            for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
+        },
         defaults={
             "vocab_size": 50_257,
             "intermediate_size": None,
@@ -69,18 +76,14 @@ def family() -> Family:
             "type_vocab_size": 0,
             "pooler": False,
             "bare_heads": True,
-            "tagging_dropout": "hidden",
         },
         nullable=("pad_token_id", "classifier_dropout"),
         understood={
             "add_cross_attention": (False, None),
-            "scale_attn_weights": (True, None),
-            "scale_attn_by_inverse_layer_idx": (False, None),
-            "reorder_and_upcast_attn": (False, True, None),
             "quantization_config": (None,),
             "pruned_heads": ({}, None),
         },
-        turned=("attention.qkv.weight", "attention.out.weight", "ffn.up.weight", "ffn.down.weight"),
+        transposed=("attention.qkv.weight", "attention.out.weight", "ffn.up.weight", "ffn.down.weight"),
         buffers=r"h\.\d+\.attn\.(bias|masked_bias)",
         is_causal=True,
         adapt_in=_to_ours,

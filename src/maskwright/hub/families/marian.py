@@ -1,10 +1,11 @@
-"""Marian (Junczys-Dowmunt et al. 2018): the original Transformer as the OPUS-MT translators have it."""
+"""Marian (Junczys-Dowmunt et al. 2018): the original Transformer as in the OPUS-MT translation models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...core.config import check
+from ...core.progress import warn
 from ..family import Family, Values
 
 NAMES = {
@@ -25,7 +26,9 @@ NAMES = {
     "decoder_start_token_id": "decoder_start_token_id",
     "eos_token_id": "eos_token_id",
 }
-HINTS = {"_heads": "decoder_attention_heads", "_inner": "decoder_ffn_dim"}
+_LAYERDROPS = ("encoder_layerdrop", "decoder_layerdrop")
+HINTS = {"_heads": "decoder_attention_heads", "_inner": "decoder_ffn_dim", **{name: name for name in _LAYERDROPS}}
+ALIASES = {name: name for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")}
 DEFAULTS = {
     "num_hidden_layers": 12,
     "num_decoder_layers": 12,
@@ -49,7 +52,7 @@ UNDERSTOOD: dict[str, Sequence[object]] = {
 
 
 def attention_rows(ours: str, theirs: str) -> dict[str, list[str]]:
-    """Self-attention of a layer."""
+    """Returns the self-attention rows of a layer."""
     return {
         f"{ours}.qkv.{{p}}": [f"{theirs}.{name}_proj.{{p}}" for name in ("q", "k", "v")],
         f"{ours}.out.{{p}}": [f"{theirs}.out_proj.{{p}}"],
@@ -57,7 +60,7 @@ def attention_rows(ours: str, theirs: str) -> dict[str, list[str]]:
 
 
 def layer_rows(side: str) -> dict[str, list[str]]:
-    """The layers of the encoder or the decoder, as `side` says."""
+    """Returns the layer rows of the encoder or decoder, selected by `side`."""
     own = f"{side}.layers.{{i}}"
     return {
         **attention_rows("layers.{i}.attention", f"{own}.self_attn"),
@@ -80,7 +83,11 @@ HEADS = {"seq2seq": {"bias": ["final_logits_bias"], "decoder": ["lm_head.weight"
 
 
 def same_sides(ours: Values) -> Values:
-    """Refuse a decoder whose layers have other sizes than the encoder's."""
+    """Reject a decoder whose layer sizes differ from the encoder's; warn if LayerDrop is set."""
+    for name in _LAYERDROPS:
+        rate = ours.pop(name, None)
+        if rate:
+            warn(f"{name} is {rate}: training does not support LayerDrop, and a saved config.json omits it.")
     for hint, name in (("_heads", "num_attention_heads"), ("_inner", "intermediate_size")):
         value, own = ours.pop(hint, None), ours.get(name, DEFAULTS[name])
         check(
@@ -91,7 +98,7 @@ def same_sides(ours: Values) -> Values:
 
 
 def both_sides(theirs: Values) -> Values:
-    """The decoder's sizes beside the encoder's. A start token that is not known is left out."""
+    """Add the decoder's sizes. An unknown start token is omitted."""
     both = {"decoder_attention_heads": theirs["encoder_attention_heads"], "decoder_ffn_dim": theirs["encoder_ffn_dim"]}
     known = {name: value for name, value in theirs.items() if name != "decoder_start_token_id" or value is not None}
     return {**known, **both, "is_encoder_decoder": True}
@@ -110,7 +117,7 @@ def _to_theirs(theirs: Values) -> Values:
 
 
 def family() -> Family:
-    """Marian: norms after each part, sines before cosines, one vocabulary or two. It writes, and has no other head."""
+    """Returns the Marian family: post-norm, sine before cosine positions, one or two vocabularies; no other head."""
     return Family(
         model_type="marian",
         title="Marian",
@@ -118,13 +125,14 @@ def family() -> Family:
         classes={"MarianModel": None, "MarianMTModel": "seq2seq"},
         names=NAMES | {"decoder_vocab_size": "decoder_vocab_size"},
         hints=HINTS | {"_shares": "share_encoder_decoder_embeddings"},
+        aliases=ALIASES,
         defaults=DEFAULTS | {"vocab_size": 58_101, "pad_token_id": 58_100},
         fixed=FIXED | {"positions": "sinusoidal_halves", "embedding_norm": False},
         nullable=NULLABLE,
         understood=UNDERSTOOD | {"normalize_embedding": (False, None)},
         buffers=r"(encoder|decoder)\.embed_positions\.weight",
         decoder_rows=DECODER,
-        own_words="encoder.embed_tokens.weight",
+        decoder_embeddings="encoder.embed_tokens.weight",
         rows=("head.bias",),
         adapt_in=_to_ours,
         adapt_out=_to_theirs,

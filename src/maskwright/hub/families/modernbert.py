@@ -1,4 +1,4 @@
-"""ModernBERT (Warner et al. 2024): rotary positions, windows between layers that attend fully, gates, norms first."""
+"""ModernBERT (Warner et al. 2024): rotary positions, alternating sliding-window and full attention, GLU, pre-norm."""
 
 from __future__ import annotations
 
@@ -37,14 +37,22 @@ _NAMES = {
     "rotary_theta": "global_rope_theta",
     "rotary_local_theta": "local_rope_theta",
 }
-_HINTS = {"layer_types": "layer_types", "rope_parameters": "rope_parameters", "mlp_bias": "mlp_bias"}
+_HINTS = {
+    "layer_types": "layer_types",
+    "rope_parameters": "rope_parameters",
+    "mlp_bias": "mlp_bias",
+    "_sliding_window": "sliding_window",
+}
 _KINDS = ("full_attention", "sliding_attention")
 _POOLINGS = {"cls": "first", "mean": "mean"}
 
 
 def _to_ours(ours: Values) -> Values:
-    """Newer files list the kind of every layer and both angles; older ones name a step and two bases."""
-    kinds, rope, ffn_bias = (ours.pop(name, None) for name in _HINTS)
+    """Newer files list every layer's attention type and both RoPE settings; older ones have a period and two thetas."""
+    kinds, rope, ffn_bias, to_each_side = (ours.pop(name, None) for name in _HINTS)
+    if to_each_side is not None:  # takes precedence if a file has both
+        check(isinstance(to_each_side, int), f"sliding_window is {to_each_side!r}; it must be an integer.")
+        ours["window_size"] = 2 * to_each_side
     step = ours["full_attention_every"]
     known = isinstance(step, int) and step > 0 and isinstance(kinds, list) and kinds == _pattern(len(kinds), step)
     if kinds is not None and not known:
@@ -53,7 +61,7 @@ def _to_ours(ours: Values) -> Values:
         ours[field] = _theta(rope, kind, ours[field])
     check(
         (ffn_bias or False) == ours["linear_bias"],
-        "mlp_bias and attention_bias differ, which is not supported: both must be true, or both false.",
+        "mlp_bias and attention_bias differ, which is not supported: set both to true, or both to false.",
     )
     pooling = ours["pooling"]
     check(
@@ -69,28 +77,28 @@ def _to_ours(ours: Values) -> Values:
 
 
 def _pattern(layers: int, step: int) -> list[str]:
-    """The kind of each layer."""
+    """Returns the attention type of each layer."""
     return [_KINDS[bool(index % step)] for index in range(layers)]
 
 
 def _step(kinds: Any) -> int:
-    """The n of a list in which layers 0, n, 2n, ... attend fully and the others in windows."""
+    """Returns n if layers 0, n, 2n, ... use full attention and all others a sliding window."""
     check(
         isinstance(kinds, list) and 0 < len(kinds) <= 512 and all(kind in _KINDS for kind in kinds),
-        f"layer_types must list {' or '.join(_KINDS)} for each layer.",
+        f"layer_types must contain {' or '.join(_KINDS)} for each layer.",
     )
     full = [index for index, kind in enumerate(kinds) if kind == _KINDS[0]]
     step = full[1] if len(full) > 1 else len(kinds)
     check(
         full == list(range(0, len(kinds), step)),
         "layer_types has full attention in layers "
-        f"{', '.join(map(str, full)) or '(none)'}: only every n-th from the first is supported.",
+        f"{', '.join(map(str, full)) or '(none)'}: only every n-th layer, starting with the first, is supported.",
     )
     return step
 
 
 def _theta(rope: Any, kind: str, default: float) -> Any:
-    """The base of one kind of layers."""
+    """Returns the RoPE theta of one layer type."""
     values = rope.get(kind) if isinstance(rope, dict) else None
     if values is None:
         return default
@@ -115,7 +123,7 @@ def _to_theirs(theirs: Values) -> Values:
 
 
 def family() -> Family:
-    """ModernBERT. The first layer has no norm before its attention, and no head has a pooler."""
+    """Returns the ModernBERT family. The first layer has no norm before attention, and no head has a pooler."""
     return Family(
         model_type="modernbert",
         title="ModernBERT",
@@ -155,10 +163,10 @@ def family() -> Family:
             "classifier_input_dropout": False,
         },
         understood={
-            "decoder_bias": (True, None),
             "rope_scaling": (None,),
             "quantization_config": (None,),
         },
+        head_understood={"mlm": {"decoder_bias": (True, None)}},
         adapt_in=_to_ours,
         adapt_out=_to_theirs,
         encoder={

@@ -1,4 +1,4 @@
-"""MPNet (Song et al. 2020): RoBERTa's positions without segments, and a score for each bucket of distances."""
+"""MPNet (Song et al. 2020): RoBERTa's positions, no segments, and a relative-position bias by distance bucket."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..family import Family, Values
 from .bert import NAMES, TABLES, UNDERSTOOD
 from .roberta import FIXED, HEADS, classes, without_offset
 
-_PAD = 1  # the published network's padding row, whatever config.json says
+_PAD = 1  # padding row of the published model, regardless of config.json
 _NOT_HELD = ("type_vocab_size", "classifier_dropout", "pad_token_id")
 
 
@@ -17,7 +17,7 @@ def _with_offset(theirs: Values) -> Values:
 
 
 def family() -> Family:
-    """MPNet. Rows of the bucket table beyond the 32 that the network reads are kept."""
+    """Returns the MPNet family. Rows of the bias table after the 32 buckets in use are kept."""
     encoder = {name: theirs for name, theirs in TABLES.items() if "token_type" not in name}
     return Family(
         model_type="mpnet",

@@ -1,6 +1,6 @@
-"""Our own format, for networks that no published family describes: our names on both sides.
+"""Maskwright's native format, for architectures that no published family describes: same names on both sides.
 
-transformers refuses such a folder by its model type; it opens here alone.
+transformers rejects such a folder by its model type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..family import Family
 
 
 def family() -> Family:
-    """Every setting and every head, as they are called here."""
+    """Returns the native family, with every setting and every head under its own name."""
     heads = [name for name in TABLE["head"] if name != "regression"]
     return Family(
         model_type="maskwright",

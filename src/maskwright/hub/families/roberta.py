@@ -1,7 +1,7 @@
-"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): one network, two vocabularies.
+"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): same architecture, different vocabularies.
 
-Positions begin at the row after the padding token's, so that 512 tokens need 514 rows. The sequence head has a dense
-layer of its own on the first token; nothing pre-trains a pooler.
+Positions begin at the row after the padding token's, so 512 tokens need 514 rows. The sequence-classification head
+has its own dense layer on the first token; the pooler is not pre-trained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIXED: Values = {"positions": "offset", "mlm_act": "gelu", "classifier_act": "ta
 
 
 def classes(stem: str) -> dict[str, str | None]:
-    """transformers' classes of a family without sentence pairs in its pre-training."""
+    """Returns transformers' class names of a family pre-trained without sentence pairs."""
     return {
         f"{stem}Model": None,
         f"{stem}ForMaskedLM": "mlm",
@@ -40,7 +40,7 @@ def classes(stem: str) -> dict[str, str | None]:
 
 
 def without_offset(ours: Values) -> Values:
-    """Their count of positions has the rows before the first token in it; ours is what a sequence may have."""
+    """Convert the position count: theirs includes the rows before the first token, ours is the maximum length."""
     rows, pad = ours.get("max_position_embeddings"), ours.get("pad_token_id")
     if isinstance(rows, int) and isinstance(pad, int):
         ours["max_position_embeddings"] = rows - pad - 1
@@ -48,7 +48,7 @@ def without_offset(ours: Values) -> Values:
 
 
 def with_offset(theirs: Values) -> Values:
-    """The other way round."""
+    """Inverse of `without_offset`."""
     theirs["max_position_embeddings"] += theirs["pad_token_id"] + 1
     return theirs
 

@@ -1,1 +1,1 @@
-"""Weights in formats that could run code: read in a process of their own, by readers that run nothing of them."""
+"""Reads weights in formats that could run code, in a separate process and without executing anything in them."""

@@ -1,8 +1,8 @@
-"""What the confined process does with a `.bin` file: describe its tensors, then give their numbers, row by row.
+"""Sandboxed process that describes the tensors of a `.bin` file and then sends their data.
 
-The answer: 8 bytes with the length of a JSON text, the text, and the numbers of each tensor that it lists, without gaps
-and in C order. The text is {"tensors": [{"names", "dtype", "shape"}, ...]}, or {"error": ...} and nothing follows.
-Names of one and the same view stand together.
+Output format: 8 bytes with the length of a JSON text, the text, then the data of each listed tensor, contiguous and in
+C order. The text is {"tensors": [{"names", "dtype", "shape"}, ...]}, or {"error": ...} with nothing after it. Names
+of identical views share one entry.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from itertools import product
 from math import prod
 from typing import BinaryIO, Literal
 
+from ...core.isolation import BadFile
 from .containers import ITEM_BYTES, Stored, read_table
-from .description import BadFile
 
-# The numbers of all tensors may be this many times the file: tied tensors and overlapping views are written out.
+# Maximum ratio of tensor data to file size: tied tensors and overlapping views are written out separately.
 MOST_TIMES = 4
 SLACK_BYTES = 1 << 20
 _FORMATS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def describe_and_send(data: memoryview, file: BinaryIO, out: BinaryIO) -> None:
-    """Read the mapped file and write the answer."""
+    """Read the mapped file and write the output."""
     groups: list[list[Stored]] = []
     try:
         groups = _groups(read_table(data, file))
         total = sum(len(group) * _num_bytes(group[0]) for group in groups)
         if total > MOST_TIMES * len(data) + SLACK_BYTES:
-            raise BadFile(f"claims {total:,} bytes of numbers, and has {len(data):,} bytes: it is no honest file")
+            raise BadFile(f"claims {total:,} bytes of tensor data but has only {len(data):,} bytes")
         for stored, *_ in groups:
             _check_booleans(stored)
         reason = ""
@@ -38,7 +38,7 @@ def describe_and_send(data: memoryview, file: BinaryIO, out: BinaryIO) -> None:
         reason = str(error)
     except MemoryError:
         reason = "needs more memory to read than any model does"
-    if reason:  # said here, where what took the memory is gone
+    if reason:  # reported here, after the memory has been freed
         _send_text(out, {"error": reason})
         return
     tensors = [
@@ -52,7 +52,7 @@ def describe_and_send(data: memoryview, file: BinaryIO, out: BinaryIO) -> None:
 
 
 def rows(stored: Stored) -> Iterator[memoryview | bytes]:
-    """The numbers of one tensor as bytes in C order, in as many pieces as its strides ask for."""
+    """Yields the data of one tensor as bytes in C order, in as many chunks as its strides require."""
     view, size = stored.view, ITEM_BYTES[stored.view.storage.dtype]
     shape, stride = _joined(view.shape, view.stride)
     if 0 in view.shape:
@@ -71,7 +71,7 @@ def rows(stored: Stored) -> Iterator[memoryview | bytes]:
 
 
 def _joined(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The same view with as few dimensions as possible: those of one element go, neighbours without a gap join."""
+    """Simplify a view to as few dimensions as possible: drop dimensions of size 1, merge contiguous ones."""
     sizes: list[int] = []
     steps: list[int] = []
     for size, step in zip(shape, stride, strict=True):
@@ -86,7 +86,7 @@ def _joined(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[list[int],
 
 
 def _groups(table: list[Stored]) -> list[list[Stored]]:
-    """Tensors that are the same view, together, in the order of the file."""
+    """Group tensors that are identical views, in file order."""
     groups: dict[object, list[Stored]] = {}
     for stored in table:
         groups.setdefault(stored.view, []).append(stored)
@@ -98,9 +98,9 @@ def _num_bytes(stored: Stored) -> int:
 
 
 def _check_booleans(stored: Stored) -> None:
-    """A byte that is neither 0 nor 1 is no boolean, and libraries may do anything with it."""
+    """Reject boolean tensors with bytes other than 0 and 1, whose handling is undefined."""
     if stored.view.storage.dtype == "BOOL" and any(bytes(row).translate(None, b"\0\1") for row in rows(stored)):
-        raise BadFile(f"is damaged ('{stored.name}' holds what is neither true nor false)")
+        raise BadFile(f"is damaged ('{stored.name}' contains values other than true and false)")
 
 
 def _send_text(out: BinaryIO, value: object) -> None:

@@ -1,8 +1,8 @@
-"""The pickle in a `.bin` file, read as a description: nothing of it is run.
+"""Interprets the pickle in a `.bin` file as a description without running it.
 
-A pickle is a program that makes objects by calling whatever it names. Here `pickletools` lists its instructions, and a
-machine that knows those which a table of weights needs follows them. It makes numbers, text, tuples, lists, tables, and
-three records that only describe: a name (never looked up), a storage, a view of one. Everything else is refused.
+A pickle is a program that creates objects by calling whatever it names. Here `pickletools` lists its opcodes, and a
+restricted interpreter follows those that a weights file needs. It creates numbers, strings, tuples, lists, dicts, and
+three descriptive records: a name (never imported), a storage, and a view of a storage. Everything else is rejected.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import io
 import pickletools
 from typing import Any, NamedTuple
+
+from ...core.isolation import BadFile
 
 LONGEST_PICKLE_BYTES = 16 << 20
 MOST_DIMENSIONS = 16
@@ -27,19 +29,15 @@ STORAGES = {
 }
 
 
-class BadFile(Exception):
-    """Why a file is not read; a clause that goes on from its name."""
-
-
 class Name(NamedTuple):
-    """A Python name that the pickle asks for. It is compared, and never imported."""
+    """A Python name in the pickle. It is compared, never imported."""
 
     module: str
     name: str
 
 
 class Storage(NamedTuple):
-    """Numbers in a row. key: which; dtype: as safetensors names it; start, length: which of its elements."""
+    """A flat buffer. key: identifier; dtype: safetensors name; start, length: range of elements."""
 
     key: str
     dtype: str
@@ -48,7 +46,7 @@ class Storage(NamedTuple):
 
 
 class View(NamedTuple):
-    """A tensor: shape and stride in elements, beginning `offset` elements into its storage."""
+    """A tensor: shape and stride in elements, starting `offset` elements into its storage."""
 
     storage: Storage
     offset: int
@@ -62,15 +60,15 @@ _TENSORS = (Name("torch._utils", "_rebuild_tensor_v2"), Name("torch._utils", "_r
 _KNOWN = {_TABLE, _PARAMETER, *_TENSORS, *(Name("torch", storage) for storage in STORAGES)}
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 _VALUES = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"}
-_VALUES |= {"BINSTRING", "SHORT_BINSTRING"}  # Python 2 wrote text so
+_VALUES |= {"BINSTRING", "SHORT_BINSTRING"}  # Python 2 strings
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _NOTHING_TO_DO = {"PROTO", "FRAME"}
 
 
 def follow(stream: io.BytesIO) -> Any:
-    """What the pickle at the place of `stream` describes; the stream is left behind it.
+    """Interpret the pickle at the current position of `stream` and leave the stream after it.
 
-    Raises BadFile for what is cut off, damaged, or more than a table of weights.
+    Raises BadFile if the pickle is truncated, damaged, or more than a weights file needs.
     """
     machine = _Machine()
     try:
@@ -78,13 +76,13 @@ def follow(stream: io.BytesIO) -> Any:
             if instruction.name == "STOP":
                 return machine.pop()
             machine.step(instruction.name, argument)
-    except (ValueError, OverflowError) as error:  # raised for bytes that are no instructions
-        raise BadFile(f"is cut off or damaged ({error})") from None
-    raise BadFile("is cut off")
+    except (ValueError, OverflowError) as error:  # raised for invalid opcodes
+        raise BadFile(f"is truncated or damaged ({error})") from None
+    raise BadFile("is truncated")
 
 
 class _Machine:
-    """A stack, the places of marks on it, and a memo of what may be named again."""
+    """Interpreter state: a stack, the positions of marks, and the memo."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -92,7 +90,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def step(self, name: str, argument: Any) -> None:
-        """Follow one instruction, as pickletools names it."""
+        """Execute one opcode, as named by pickletools."""
         if name in _NOTHING_TO_DO:
             return
         if name in _CONSTANTS:
@@ -104,22 +102,22 @@ class _Machine:
         elif name in _ACTIONS:
             _ACTIONS[name](self, argument)
         else:
-            raise BadFile(f"uses the pickle instruction {name}, which no table of weights needs")
+            raise BadFile(f"uses the pickle opcode {name}, which no weights file needs")
 
     def pop(self) -> Any:
-        """The top of the stack."""
+        """Remove and return the top of the stack."""
         return self.pop_many(1)[0]
 
     def pop_many(self, count: int) -> list[Any]:
-        """The upper `count` of the stack, in order."""
+        """Remove and return the top `count` items, in order."""
         if len(self.stack) < count:
-            raise BadFile("is damaged (its pickle takes more than it made)")
+            raise BadFile("is damaged (its pickle pops from an empty stack)")
         taken = self.stack[-count:]
         del self.stack[-count:]
         return taken
 
     def pop_to_mark(self) -> list[Any]:
-        """What was put on the stack since the last mark."""
+        """Remove and return the items since the last mark."""
         if not self.marks or self.marks[-1] > len(self.stack):
             raise BadFile("is damaged (its pickle lacks a mark)")
         start = self.marks.pop()
@@ -128,43 +126,43 @@ class _Machine:
         return taken
 
     def top(self, kind: type) -> Any:
-        """The top of the stack, which stays there, if it is of this kind."""
+        """Returns the top of the stack without removing it; checks its type."""
         if not self.stack or type(self.stack[-1]) is not kind:
-            raise BadFile(f"is damaged (its pickle adds to what is no {kind.__name__})")
+            raise BadFile(f"is damaged (its pickle adds items to something other than a {kind.__name__})")
         return self.stack[-1]
 
-    def remember(self, place: int) -> None:
-        """Note the top of the stack under a number."""
+    def memoize(self, place: int) -> None:
+        """Store the top of the stack in the memo."""
         if not self.stack:
-            raise BadFile("is damaged (its pickle names what is not there)")
+            raise BadFile("is damaged (its pickle refers to a missing item)")
         self.memo[place] = self.stack[-1]
 
-    def recall(self, place: int) -> None:
-        """Put what was noted on the stack again."""
+    def push_memo(self, place: int) -> None:
+        """Push an item from the memo."""
         if place not in self.memo:
-            raise BadFile("is damaged (its pickle names what is not there)")
+            raise BadFile("is damaged (its pickle refers to a missing item)")
         self.stack.append(self.memo[place])
 
-    def ask_for(self, module: Any, name: Any) -> None:
-        """Put a name on the stack, if it is one of those that a table of weights needs."""
+    def push_name(self, module: Any, name: Any) -> None:
+        """Push a name if it is one that a weights file needs."""
         asked = Name(module, name) if type(module) is str and type(name) is str else None
         if asked not in _KNOWN:
-            raise BadFile(f"asks for '{module}.{name}', which no table of weights needs" if asked else "is damaged")
+            raise BadFile(f"refers to '{module}.{name}', which no weights file needs" if asked else "is damaged")
         self.stack.append(asked)
 
     def store(self, pairs: list[Any]) -> None:
-        """Add keys and values, in turn, to the table on top of the stack."""
+        """Add alternating keys and values to the dict on top of the stack."""
         table = self.top(dict)
-        # Text alone may be a key: to hash a tuple of tuples can take forever.
+        # Keys must be strings: hashing nested tuples can take forever.
         if len(pairs) % 2 or any(type(key) is not str for key in pairs[::2]):
-            raise BadFile("is no table of weights (its pickle has a key that is no text)")
+            raise BadFile("is not a weights file (its pickle has a key that is not a string)")
         table.update(zip(pairs[::2], pairs[1::2], strict=True))
 
     def call(self) -> None:
-        """What a call describes: an empty table, a tensor, or the tensor inside a parameter."""
+        """Interpret a call: an empty dict, a tensor, or the tensor inside a parameter."""
         function, arguments = self.pop_many(2)
         if type(function) is not Name or type(arguments) is not tuple:
-            raise BadFile("is damaged (its pickle calls what has no name)")
+            raise BadFile("is damaged (its pickle calls something without a name)")
         if function == _TABLE and not arguments:
             self.stack.append({})
         elif function in _TENSORS and len(arguments) >= 4:
@@ -172,39 +170,39 @@ class _Machine:
         elif function == _PARAMETER and arguments and type(arguments[0]) is View:
             self.stack.append(arguments[0])
         else:
-            raise BadFile(f"makes {function.name} of something that no table of weights has")
+            raise BadFile(f"calls {function.name} with arguments that no weights file has")
 
 
 def _storage(description: Any) -> Storage:
-    """('storage', type, key, device, length) as torch writes it, in old files with a part of it behind."""
+    """Parse ('storage', type, key, device, length) as torch writes it; legacy files append a view of part of it."""
     if type(description) is not tuple or len(description) not in (5, 6) or description[0] != "storage":
-        raise BadFile("is no table of weights (its pickle refers to something else)")
+        raise BadFile("is not a weights file (its pickle refers to something else)")
     kind, key, _, length = description[1:5]
     start = 0
     part = description[5] if len(description) == 6 else None
     if type(part) is tuple and len(part) == 3:
         start, length = part[1:]
     elif part is not None:
-        raise BadFile("is damaged (a part of a storage is described wrongly)")
+        raise BadFile("is damaged (a storage view is invalid)")
     is_kind = type(kind) is Name and kind.name in STORAGES
     if not is_kind or type(key) is not str or not _are_counts((start, length)):
-        raise BadFile("is damaged (a storage is described wrongly)")
+        raise BadFile("is damaged (a storage is invalid)")
     return Storage(key, STORAGES[kind.name], start, length)
 
 
 def _view(storage: Any, offset: Any, shape: Any, stride: Any) -> View:
-    """A view that lies inside its storage."""
+    """Returns a view after checking that it lies within its storage."""
     is_view = type(storage) is Storage and _are_counts((offset,)) and _are_counts(shape) and _are_counts(stride)
     if not is_view or len(shape) != len(stride) or len(shape) > MOST_DIMENSIONS:
-        raise BadFile("is damaged (a tensor is described wrongly)")
+        raise BadFile("is damaged (a tensor is invalid)")
     last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
     if 0 not in shape and last >= storage.length:
-        raise BadFile("is damaged (a tensor reaches beyond its storage)")
+        raise BadFile("is damaged (a tensor extends beyond its storage)")
     return View(storage, offset, shape, stride)
 
 
 def _are_counts(values: Any) -> bool:
-    """Whether these are whole numbers from 0 that an address could be."""
+    """Whether all values are non-negative integers that fit an address."""
     return type(values) is tuple and all(type(value) is int and 0 <= value < 1 << 48 for value in values)
 
 
@@ -217,16 +215,16 @@ _ACTIONS = {
     "APPENDS": lambda machine, _: _append(machine, machine.pop_to_mark()),
     "SETITEM": lambda machine, _: machine.store(machine.pop_many(2)),
     "SETITEMS": lambda machine, _: machine.store(machine.pop_to_mark()),
-    "BINPUT": lambda machine, place: machine.remember(place),
-    "LONG_BINPUT": lambda machine, place: machine.remember(place),
-    "MEMOIZE": lambda machine, _: machine.remember(len(machine.memo)),
-    "BINGET": lambda machine, place: machine.recall(place),
-    "LONG_BINGET": lambda machine, place: machine.recall(place),
-    "GLOBAL": lambda machine, name: machine.ask_for(*name.split(" ", 1)),
-    "STACK_GLOBAL": lambda machine, _: machine.ask_for(*machine.pop_many(2)),
+    "BINPUT": lambda machine, place: machine.memoize(place),
+    "LONG_BINPUT": lambda machine, place: machine.memoize(place),
+    "MEMOIZE": lambda machine, _: machine.memoize(len(machine.memo)),
+    "BINGET": lambda machine, place: machine.push_memo(place),
+    "LONG_BINGET": lambda machine, place: machine.push_memo(place),
+    "GLOBAL": lambda machine, name: machine.push_name(*name.split(" ", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine.push_name(*machine.pop_many(2)),
     "BINPERSID": lambda machine, _: machine.stack.append(_storage(machine.pop())),
     "REDUCE": lambda machine, _: machine.call(),
-    "BUILD": lambda machine, _: machine.pop(),  # attributes of a table (versions of modules): weights need none
+    "BUILD": lambda machine, _: machine.pop(),  # attributes of a dict (module versions), not needed
 }
 
 

@@ -1,4 +1,4 @@
-"""Tensors of a `.bin` file, from the process that read it: what it claims is checked before anything is believed."""
+"""Receives the tensors of a `.bin` file from the sandboxed process, and validates all metadata before using it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ...core.errors import CorruptFileError, MissingFileError, StorageError
+from ...core.isolation import BadFile, Limits, isolated
 from .child import MOST_TIMES, SLACK_BYTES
-from .description import MOST_DIMENSIONS, BadFile
-from .isolation import Limits, isolated
+from .description import MOST_DIMENSIONS
 
 WORK = "maskwright.hub.foreign.child:describe_and_send"
 DTYPES = {
@@ -34,18 +34,24 @@ _LONGEST_TEXT_BYTES = 64 << 20
 _LONGEST_NAME, _LONGEST_REASON = 500, 300
 
 
-class Read(NamedTuple):
-    """One tensor of a file, any shape and any of `DTYPES`, and the names that share it."""
+class ReadTensor(NamedTuple):
+    """One tensor of a file, of any shape and a dtype of `DTYPES`, and all names that alias it."""
 
     names: tuple[str, ...]
     tensor: Tensor
 
 
-def read_bin(path: Path, limits: Limits | None = None) -> list[Read]:
-    """All tensors of a file that torch.save wrote, in its order. Nothing in the file is executed.
+def read_bin(path: Path, limits: Limits | None = None) -> list[ReadTensor]:
+    """Read all tensors of a file written by torch.save, in file order, without executing anything in it.
 
-    limits: of the process that reads it; None for what its size makes reasonable. Raises MissingFileError,
-    CorruptFileError with the reason why the file is not read, InputError on a system that cannot confine a process.
+    Args:
+        path: The `.bin` file.
+        limits: Resource limits of the sandboxed process; default: derived from the file size.
+
+    Raises:
+        MissingFileError: no such file.
+        CorruptFileError: with the reason why the file cannot be read.
+        InputError: this system cannot sandbox a process.
     """
     with _open(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -55,15 +61,15 @@ def read_bin(path: Path, limits: Limits | None = None) -> list[Read]:
         except BadFile as error:
             reason = _one_line(str(error))
             raise CorruptFileError(
-                f"{path} {reason}; nothing of it was executed. Fetch it again, or take the model from another source."
+                f"{path} {reason}; nothing in it was executed. Download it again, or use another source."
             ) from None
     return found
 
 
 def _open(path: Path) -> BinaryIO:
-    """A regular file that is not empty, to be read."""
+    """Open a regular, non-empty file for reading."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or a named pipe would wait for a writer
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # do not block on a named pipe
     except FileNotFoundError:
         raise MissingFileError(f"{path} does not exist.") from None
     except OSError as error:
@@ -71,41 +77,41 @@ def _open(path: Path) -> BinaryIO:
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode) or not facts.st_size:
         os.close(descriptor)
-        raise CorruptFileError(f"{path} is empty, or no file: fetch or copy it again.")
+        raise CorruptFileError(f"{path} is empty or not a regular file: download or copy it again.")
     return os.fdopen(descriptor, "rb")
 
 
-def _receive(answer: BinaryIO, most_bytes: int) -> list[Read]:
-    """The tensors that the process sent. Raises BadFile with the reason if it sent none, EOFError if too little."""
-    length = int.from_bytes(_exactly(answer, 8), "little")
+def _receive(answer: BinaryIO, max_bytes: int) -> list[ReadTensor]:
+    """Returns the tensors that the process sent. Raises BadFile with the reason, or EOFError for missing data."""
+    length = int.from_bytes(_read_exactly(answer, 8), "little")
     if length > _LONGEST_TEXT_BYTES:
         raise BadFile("describes more tensors than any model has")
     try:
-        text = json.loads(_exactly(answer, length))
+        text = json.loads(_read_exactly(answer, length))
         if "error" in text:
             raise BadFile(str(text["error"]))
         described = text["tensors"]
-        is_honest = _are_honest(described, most_bytes)
-    except (ValueError, TypeError, KeyError, RecursionError):  # what no process of ours sends
+        is_honest = _are_valid(described, max_bytes)
+    except (ValueError, TypeError, KeyError, RecursionError):  # never sent by our own process
         is_honest = False
     if not is_honest:
-        raise BadFile("was described as no tensors can be")
+        raise BadFile("has invalid tensor metadata")
     return [_tensor(answer, one) for one in described]
 
 
-def _are_honest(described: list[dict[str, Any]], most_bytes: int) -> bool:
-    """Whether names, kinds and shapes are such as a table of weights may have, and no more than `most_bytes`."""
+def _are_valid(described: list[dict[str, Any]], max_bytes: int) -> bool:
+    """Whether names, dtypes and shapes are valid, with at most `max_bytes` in total."""
     names = [name for one in described for name in one["names"]]
     return (
         len(set(names)) == len(names)
         and all(_is_name(name) for name in names)
         and all(one["dtype"] in DTYPES and one["names"] and _is_shape(one["shape"]) for one in described)
-        and sum(len(one["names"]) * _num_bytes(one) for one in described) <= most_bytes
+        and sum(len(one["names"]) * _num_bytes(one) for one in described) <= max_bytes
     )
 
 
 def _is_name(name: str) -> bool:
-    """Whether a tensor may be called so: printable, which no lone surrogate is, and not what safetensors reserves."""
+    """Whether a tensor name is valid: printable, without lone surrogates, and not reserved by safetensors."""
     return type(name) is str and 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name != "__metadata__"
 
 
@@ -117,14 +123,14 @@ def _num_bytes(one: dict[str, Any]) -> int:
     return prod(one["shape"]) * DTYPES[one["dtype"]].itemsize
 
 
-def _tensor(answer: BinaryIO, one: dict[str, Any]) -> Read:
-    data, dtype = _exactly(answer, _num_bytes(one)), DTYPES[one["dtype"]]
+def _tensor(answer: BinaryIO, one: dict[str, Any]) -> ReadTensor:
+    data, dtype = _read_exactly(answer, _num_bytes(one)), DTYPES[one["dtype"]]
     flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
-    return Read(tuple(one["names"]), flat.reshape(one["shape"]))
+    return ReadTensor(tuple(one["names"]), flat.reshape(one["shape"]))
 
 
-def _exactly(answer: BinaryIO, count: int) -> bytearray:
-    """The next `count` bytes."""
+def _read_exactly(answer: BinaryIO, count: int) -> bytearray:
+    """Read exactly `count` bytes."""
     data = bytearray(count)
     room = memoryview(data)
     while room:
@@ -136,6 +142,6 @@ def _exactly(answer: BinaryIO, count: int) -> bytearray:
 
 
 def _one_line(text: str) -> str:
-    """Text from the file's side, harmless on a terminal."""
+    """Sanitize text from the file for output on a terminal."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)
     return shown if len(shown) <= _LONGEST_REASON else shown[:_LONGEST_REASON] + "..."

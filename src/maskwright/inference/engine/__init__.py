@@ -1,7 +1,6 @@
-"""The inference engine: what encodes in place of the modules once a model is only used.
+"""Inference engine: forward passes with prepacked weights.
 
-`engine.Engine` is attached to a model by `inference.ready.place`; from then on `Model.encode` goes through it wherever
-it runs under inference mode. `choice` says what serves on which machine, `operators` holds what is private to torch,
-`layers` and `encoder` are the network with its weights packed, `attention` its attention, `steps` what reads one more
-token of each row in generation and translation.
+`inference.ready.place` attaches `engine.Engine` to a model; `Model.encode` then uses it under inference mode. `choice`
+selects the kernels, `operators` wraps private torch operators, `layers` and `encoder` are the network with prepacked
+weights, `attention` its attention, and `steps` the decoding steps of generation and translation.
 """

@@ -1,4 +1,4 @@
-"""What multiplies in an encoder on this machine, in each number format, and why: the one place that decides."""
+"""Selects the matrix product kernels for each precision and device."""
 
 from __future__ import annotations
 
@@ -10,52 +10,56 @@ import torch
 from ...core.errors import ConfigError
 from ...models.device import DTYPES, has_fast_bf16
 from . import operators
-from .int8 import Int8Kit, Place, Range
-from .layers import FloatKit, Kit, PackedProduct, PlainProduct, RowProduct
+from .int8 import ActivationRange, Int8Kernels, WeightKey
+from .layers import FloatKernels, KernelSet, PackedProduct, PlainProduct, RowProduct
 
 
 @dataclass(frozen=True)
 class Choice:
-    """products: "packed", "plain", "int8", or "none" where there are none; why: as `maskwright doctor` prints it."""
+    """A selected kernel type.
+
+    products: "packed", "plain", "int8", or "none" if unsupported; why: the reason that `maskwright doctor` prints.
+    """
 
     products: str
     why: str
 
 
 def choose(precision: str, device: torch.device) -> Choice:
-    """Packed products where the processor has them, else torch's public ones. precision: fp32, bf16, fp16, int8."""
+    """Return prepacked products if the CPU supports them, else torch's public ones.
+
+    precision: fp32, bf16, fp16 or int8.
+    """
     if precision == "int8":
-        reason = f"int8 is for processors, not for {device.type}" if device.type != "cpu" else operators.missing_int8()
+        reason = f"int8 requires a CPU, not {device.type}" if device.type != "cpu" else operators.missing_int8()
         return Choice("int8", "oneDNN's int8 products are exact here") if reason is None else Choice("none", reason)
     if device.type != "cpu":
-        return Choice("plain", f"packed products are for processors; {device.type} is fastest with torch's own")
+        return Choice("plain", f"packed products are for CPUs; on {device.type} torch's own are the fastest")
     reason = operators.missing(DTYPES[precision])
-    return Choice(
-        "plain" if reason else "packed", reason or "oneDNN's packed products give the plain ones' numbers here"
-    )
+    return Choice("plain" if reason else "packed", reason or "oneDNN's packed products match the plain ones here")
 
 
-def float_kit(dtype: torch.dtype, device: torch.device) -> Kit:
-    """What an encoder in `dtype` is made with on a device; also in dtypes that no precision names, as float64."""
+def float_kernels(dtype: torch.dtype, device: torch.device) -> KernelSet:
+    """Return the kernels for an encoder in `dtype`, including dtypes without a precision name, such as float64."""
     named = next((name for name, known in DTYPES.items() if known == dtype), None)
     is_packed = named is not None and choose(named, device).products == "packed"
-    return FloatKit(PackedProduct if is_packed else PlainProduct, dtype)
+    return FloatKernels(PackedProduct if is_packed else PlainProduct, dtype)
 
 
-def step_kit(dtype: torch.dtype, device: torch.device, num_rows: int) -> Kit:
-    """What a network is made with that reads one more token of each of `num_rows` texts, again and again."""
+def step_kernels(dtype: torch.dtype, device: torch.device, num_rows: int) -> KernelSet:
+    """Return the kernels for decoding steps of `num_rows` sequences."""
     if num_rows == 1 and dtype == torch.float32 and device.type == "cpu":
-        return FloatKit(RowProduct, dtype)
-    return float_kit(dtype, device)
+        return FloatKernels(RowProduct, dtype)
+    return float_kernels(dtype, device)
 
 
-def int8_kit(ranges: Mapping[Place, Range], device: torch.device) -> Kit:
-    """What an encoder in int8 is made with; its attention is in bfloat16 where the processor multiplies that."""
-    return Int8Kit(ranges, torch.bfloat16 if has_fast_bf16(device) else torch.float32)
+def int8_kernels(ranges: Mapping[WeightKey, ActivationRange], device: torch.device) -> KernelSet:
+    """Return the int8 kernels; attention is in bfloat16 if the CPU supports it in hardware."""
+    return Int8Kernels(ranges, torch.bfloat16 if has_fast_bf16(device) else torch.float32)
 
 
 def require_int8(device: torch.device) -> None:
-    """Raise ConfigError where there are no int8 products, saying why."""
+    """Raise ConfigError with the reason if int8 is not supported."""
     found = choose("int8", device)
     if found.products == "none":
         raise ConfigError(f"int8 cannot run here: {found.why}. Use --precision auto.")

@@ -1,8 +1,8 @@
-"""An encoder whose weights are fixed: the same network as `models.transformer.Transformer`, forward only.
+"""Inference-only encoder: the forward pass of `models.transformer.Transformer`.
 
-Weights are cast and packed once, bias, activation and residual are inside the products, position and segment tables are
-one table. What attends is the engine's own attention where all see all, and that of the modules under every other rule
-or with relative or rotary positions.
+Weights are cast and packed once; bias, activation and residual are fused into the products; position and segment
+embeddings are merged. Full attention uses the engine's implementation; every other attention rule and relative or
+rotary positions use that of the modules.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...data.batch import Batch
-from ...models.attending import executors
+from ...models.attention_rules import executors
 from ...models.transformer import Encoded, Layer, Transformer
-from ...nn.attention import Executor
+from ...nn.attention import Executor, in_float32
 from ...nn.embeddings import Embeddings
 from ...nn.runs import Run
-from ...nn.varlen import Ends
-from .attention import attend_fixed
-from .layers import Kit, Norm, Product
+from ...nn.varlen import SequenceOffsets
+from .attention import packed_attention
+from .layers import KernelSet, Norm, Product
 
 
-class FixedEmbeddings:
-    """Token + position + segment vectors, normed where the network norms them.
+class InferenceEmbeddings:
+    """Token, position and segment embeddings, with layer norm if the model has it.
 
-    The sum and its norm stay in the dtype of the weights.
+    The sum and the norm stay in the dtype of the weights.
     """
 
-    def __init__(self, kit: Kit, module: Embeddings) -> None:
-        self.words, self.scale, self.dtype = module.word.weight.detach(), module.scale, kit.dtype
-        places = module.fixed_positions if module.position is None else module.position.weight
-        self.places = None if places is None else places.detach()
+    def __init__(self, kernels: KernelSet, module: Embeddings) -> None:
+        self.words, self.scale, self.dtype = module.word.weight.detach(), module.scale, kernels.dtype
+        positions = module.fixed_positions if module.position is None else module.position.weight
+        self.positions = None if positions is None else positions.detach()
         self.offset = 0 if module.position is None else module.position_offset
         types = None if module.token_type is None else module.token_type.weight.detach()
         first_type = None if types is None else types[0]
-        if self.places is not None and first_type is not None:
-            self.places, first_type = self.places + first_type, None
-        self.first_type = first_type  # where no table of positions has it already
-        self.types = None if types is None or len(types) == 1 else types - types[0]  # what is left to add to the first
+        if self.positions is not None and first_type is not None:
+            self.positions, first_type = self.positions + first_type, None
+        self.first_type = first_type  # unless merged into the positions
+        self.types = None if types is None or len(types) == 1 else types - types[0]  # relative to the first segment
         self.norm = None if module.norm is None else Norm.of(module.norm, module.norm.weight.dtype)
-        own = module.project
-        self.project = None if own is None else kit.product(own.weight, own.bias)
+        project = module.project
+        self.project = None if project is None else kernels.product(project.weight, project.bias)
 
     def __call__(self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
-        """int64 [tokens] each. Returns float [tokens, hidden]."""
+        """Embed tokens. All arguments int64 [tokens]; returns float [tokens, hidden]."""
         total = F.embedding(input_ids, self.words)  # [tokens, size]
         if self.scale is not None:
             total = total.mul_(self.scale)
-        if self.places is not None:
-            total = total.add_(F.embedding(position_ids + self.offset, self.places))
+        if self.positions is not None:
+            total = total.add_(F.embedding(position_ids + self.offset, self.positions))
         if self.first_type is not None:
             total = total.add_(self.first_type)
         if self.types is not None and token_type_ids is not None:
@@ -61,10 +61,12 @@ class FixedEmbeddings:
 
 
 @dataclass(frozen=True)
-class FixedLayer:
-    """One set of layer weights; see `models.transformer.Layer`."""
+class InferenceLayer:
+    """One layer; see `models.transformer.Layer`. scaled, upcast: as in `SelfAttention`."""
 
     is_pre: bool
+    scaled: Callable[[Tensor], Tensor]
+    upcast: bool
     num_heads: int
     qkv: Product
     out: Product
@@ -73,25 +75,27 @@ class FixedLayer:
     ffn_norm: Norm
 
     @classmethod
-    def of(cls, kit: Kit, layer: Layer) -> FixedLayer:
-        """That of a module."""
+    def of(cls, kernels: KernelSet, layer: Layer) -> InferenceLayer:
+        """Build the layer from a module."""
         attention = layer.attention
         return cls(
             layer.is_pre,
+            attention.scaled,
+            attention.upcast,
             attention.num_heads,
-            kit.product(attention.qkv.weight, attention.qkv.bias, to_attention=True),
-            kit.product(attention.out.weight, attention.out.bias),
-            None if layer.attention_norm is None else Norm.of(layer.attention_norm, kit.dtype),
-            kit.feed_forward(layer.ffn),
-            Norm.of(layer.ffn_norm, kit.dtype),
+            kernels.product(attention.qkv.weight, attention.qkv.bias, to_attention=True),
+            kernels.product(attention.out.weight, attention.out.bias),
+            None if layer.attention_norm is None else Norm.of(layer.attention_norm, kernels.dtype),
+            kernels.feed_forward(layer.ffn),
+            Norm.of(layer.ffn_norm, kernels.dtype),
         )
 
     def __call__(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
-        """hidden: float [tokens, hidden], as is the result. executor: what attends instead of `attend_fixed`."""
+        """Apply the layer. hidden and result: float [tokens, hidden]; executor: replaces `packed_attention`."""
         return self.feed(self.attended(hidden, runs, executor))
 
     def attended(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
-        """Attention, add and, post-norm, norm. The same as above."""
+        """Apply attention, residual and (post-norm) layer norm; shapes as in `__call__`."""
         if not self.is_pre:
             assert self.attention_norm is not None
             return self.attention_norm(self.out.plus(self._context(hidden, runs, executor), hidden))
@@ -99,38 +103,47 @@ class FixedLayer:
         return self.out.plus(self._context(normed, runs, executor), hidden)
 
     def feed(self, hidden: Tensor) -> Tensor:
-        """Feed-forward, add and norm. float [tokens, hidden], as is the result."""
+        """Apply feed-forward, residual and layer norm. hidden and result: float [tokens, hidden]."""
         if self.is_pre:
             return self.ffn(self.ffn_norm(hidden), hidden)
         return self.ffn_norm(self.ffn(hidden, hidden))
 
     def _context(self, x: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
-        """What attention makes of x, before its output product: float [tokens, hidden]."""
-        qkv = self.qkv(x)  # [tokens, 3 * hidden]
+        """Return the attention context before the output projection: float [tokens, hidden]."""
+        qkv = self.scaled(self.qkv(x))  # [tokens, 3 * hidden]
+        if self.upcast:
+            return self._attend(in_float32(qkv), runs, executor).to(qkv.dtype)
+        return self._attend(qkv, runs, executor)
+
+    def _attend(self, qkv: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         if executor is None:
-            return attend_fixed(qkv, runs, self.num_heads)
+            return packed_attention(qkv, runs, self.num_heads)
         return executor(qkv, runs, self.num_heads, dropout_probability=0.0, want_weights=False)[0]
 
 
-class FixedEncoder:
-    """Runs packs through fixed weights. kit: what it is made with; the modules' weights are read once, here."""
+class InferenceEncoder:
+    """Encodes packed batches with weights that are read from the modules once, on construction."""
 
-    def __init__(self, encoder: Transformer, kit: Kit) -> None:
-        self.encoder, self.attention_dtype, self.relatives = encoder, kit.attention_dtype, encoder.relatives
-        self.embeddings = FixedEmbeddings(kit, encoder.embeddings)
-        layers = [FixedLayer.of(kit, layer) for layer in encoder.layers if isinstance(layer, Layer)]
+    def __init__(self, encoder: Transformer, kernels: KernelSet) -> None:
+        self.encoder, self.attention_dtype, self.relatives = encoder, kernels.attention_dtype, encoder.relatives
+        self.embeddings = InferenceEmbeddings(kernels, encoder.embeddings)
+        layers = [InferenceLayer.of(kernels, layer) for layer in encoder.layers if isinstance(layer, Layer)]
         self.in_order = [layers[group] for group in encoder.layer_groups]
-        self.final_norm = None if encoder.final_norm is None else Norm.of(encoder.final_norm, kit.dtype)
+        self.final_norm = None if encoder.final_norm is None else Norm.of(encoder.final_norm, kernels.dtype)
 
     def __call__(
-        self, batch: Batch, hidden_states: bool = False, row_length: int | None = None, ends: Ends | None = None
+        self,
+        batch: Batch,
+        hidden_states: bool = False,
+        row_length: int | None = None,
+        ends: SequenceOffsets | None = None,
     ) -> Encoded:
-        """Encode a pack that has tokens; as `Transformer.forward` in evaluation, without attention weights.
+        """Encode a non-empty packed batch, as `Transformer.forward` in evaluation mode without attention weights.
 
-        ends: of its sequences, where one kernel must attend to the whole pack (graphs.py).
+        ends: sequence offsets, if one kernel must attend to the whole batch (graphs.py).
         """
         encoder, states = self.encoder, []
-        encoder.say_what_is_full(batch, row_length)
+        encoder.warn_full_attention(batch, row_length)
         dtype, relatives = self.attention_dtype, self.relatives
         attending = executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
         hidden = self.embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids)  # [tokens, hidden]
@@ -146,7 +159,7 @@ class FixedEncoder:
     def advance(
         self, input_ids: Tensor, position_ids: Tensor, runs: tuple[Run, ...], attending: Sequence[Executor]
     ) -> Tensor:
-        """Tokens whose executors know what came before; as `Transformer.advance`. Returns float [tokens, hidden]."""
+        """Encode further tokens with cached keys and values, as `Transformer.advance`: float [tokens, hidden]."""
         hidden = self.embeddings(input_ids, position_ids)
         for layer, executor in zip(self.in_order, attending, strict=True):
             hidden = layer(hidden, runs, executor)

@@ -1,62 +1,62 @@
-"""The engine of one model: weights packed when they are first needed, and again whenever they have changed.
+"""Inference engine of one model, which packs weights on first use and again after they change.
 
-It never changes the model. What it keeps are copies of the weights as they were, with a stamp of every parameter
-(identity, version, place in memory, dtype); a run with another stamp makes new ones. Fused optimisers change weights
-without counting a version, so they are made to. A parameter changed through `.data` leaves no trace at all: take a new
-engine (`inference.ready.place`) after that.
+The model is never modified. The engine stores copies of the weights with a version stamp of every parameter (identity,
+version counter, address, dtype) and rebuilds them if the stamp differs. Fused optimizers do not increment the version
+counter, so every backward pass changes the stamp too, and the modules run while gradients exist. Changes through
+`.data` cannot be detected: attach a new engine (`inference.ready.place`) after them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from threading import Lock
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import increment_version
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.utils.hooks import RemovableHandle
 
 from ...core.errors import InputError
 from ...data.batch import Batch
 from ...models.device import keep_few_shapes
 from ...models.model import Model
 from ...models.transformer import Encoded
-from .choice import float_kit, int8_kit, step_kit
-from .encoder import FixedEncoder
+from .choice import float_kernels, int8_kernels, step_kernels
+from .encoder import InferenceEncoder
 from .graphs import Graphs, why_no_graphs
-from .int8 import Int8Loss, Place, Range, RecordingKit
-from .steps import FixedSteps
+from .int8 import ActivationRange, CalibrationObserver, Int8Loss, WeightKey
+from .steps import InferenceSteps
 
 
 class Engine:
-    """Encodes packs for the model that it is attached to.
+    """Encodes packed batches for the model that it is attached to.
 
-    int8: in int8, after `calibrate`; else in the model's compute_dtype. loss: what int8 costs, where that was measured.
+    int8: use int8, which requires `calibrate`; else the model's compute_dtype. loss: int8 quantization error, if known.
     """
 
     def __init__(self, int8: bool = False) -> None:
-        _count_fused_steps()
         keep_few_shapes()
         self.int8 = int8
         self.loss: Int8Loss | None = None
-        self._ranges: dict[Place, Range] = {}
-        self._calibrated: tuple[Any, ...] = ()  # the stamp of the weights then
-        self._fixed: FixedEncoder | None = None
-        self._graphs: Graphs | None = None  # of the fixed encoder, where small packs are replayed
+        self._ranges: dict[WeightKey, ActivationRange] = {}
+        self._calibrated: tuple[Any, ...] = ()  # stamp of the weights at calibration
+        self._fixed: InferenceEncoder | None = None
+        self._graphs: Graphs | None = None  # CUDA graphs for small batches
         self._stamp: tuple[Any, ...] = ()
-        self._steps: dict[bool, tuple[tuple[Any, ...], FixedSteps]] = {}  # for one row or several, with their stamp
-        self._lock = Lock()  # two threads may use one model: the weights are packed once
+        self._steps: dict[bool, tuple[tuple[Any, ...], InferenceSteps]] = {}  # for one row or several, with stamps
+        self._backward_passes = 0  # since the engine was created
+        self._watched: list[RemovableHandle] = []
+        self._lock = Lock()  # threads that share a model pack the weights once
 
     def encode(self, model: Model, batch: Batch, hidden_states: bool = False, row_length: int | None = None) -> Encoded:
-        """`.hidden` [tokens, hidden] of a pack, and every layer's if asked: what the modules give.
+        """Encode a packed batch: `.hidden` [tokens, hidden], and all hidden states on request.
 
-        Raises InputError for int8 without calibration, or with other weights than those of it.
+        Raises InputError for int8 without calibration, or if the weights changed since then.
         """
         parameters = _parameters_of(model.encoder)
-        if not batch.num_tokens or any(parameter.is_inference() for parameter in parameters):
-            # Nothing to multiply; or weights made under inference mode, which keep no version: copies could be stale.
+        if not batch.num_tokens or (any(map(_may_change, parameters)) and not self.int8):
+            # No tokens, or weights whose copies could be stale.
             encoded: Encoded = model.encoder(
                 batch, model.compute_dtype, hidden_states=hidden_states, row_length=row_length
             )
@@ -69,81 +69,90 @@ class Engine:
                 return Encoded(small)
         return fixed(batch, hidden_states, row_length)
 
-    def steps(self, model: Model, num_rows: int) -> FixedSteps | None:
-        """What reads one more token of each row, with the weights as they are now; None where only modules can tell.
+    def steps(self, model: Model, num_rows: int) -> InferenceSteps | None:
+        """Return the decoding step with the current weights; None if only the modules are safe to use.
 
-        num_rows: that grow side by side. In int8 there is no such thing: steps are in the model's compute_dtype.
+        num_rows: sequences decoded in parallel. Steps run in the model's compute_dtype, also with int8.
         """
         parameters = _parameters_of(model)
-        if any(parameter.is_inference() for parameter in parameters):
+        if any(map(_may_change, parameters)):
             return None
-        is_one, stamp = num_rows == 1, _stamp_of(model, parameters)
+        is_one, stamp = num_rows == 1, self._stamp_of(model, parameters)
         with self._lock:
             known, steps = self._steps.get(is_one, ((), None))
             if steps is None or known != stamp:
-                kit = step_kit(model.compute_dtype, parameters[0].device, num_rows)
-                steps = FixedSteps(model, kit)
+                self._watch(model)
+                kernels = step_kernels(model.compute_dtype, parameters[0].device, num_rows)
+                steps = InferenceSteps(model, kernels)
                 self._steps[is_one] = stamp, steps
         return steps
 
     def calibrate(self, model: Model, batches: Iterable[Batch]) -> None:
-        """Find the ranges of all numbers that enter a product, in float32, on packs of typical texts."""
-        kit = RecordingKit()
-        recording = FixedEncoder(model.encoder, kit)
+        """Record the activation ranges of all matrix products in float32 on batches of typical texts."""
+        kernels = CalibrationObserver()
+        recording = InferenceEncoder(model.encoder, kernels)
         with torch.inference_mode():
             for batch in batches:
                 model.check(batch)
                 recording(batch)
         with self._lock:
-            self._ranges, self._fixed = kit.ranges, None
-            self._calibrated = _stamp_of(model, _parameters_of(model.encoder))
+            self._ranges, self._fixed = kernels.ranges, None
+            self._watch(model)
+            self._calibrated = self._stamp_of(model, _parameters_of(model.encoder))
 
-    def _ready(self, model: Model, parameters: Sequence[Tensor]) -> FixedEncoder:
-        """The fixed encoder of the model's weights as they are now."""
-        stamp = _stamp_of(model, parameters)
+    def _ready(self, model: Model, parameters: Sequence[Tensor]) -> InferenceEncoder:
+        """Return the inference encoder for the current weights."""
+        stamp = self._stamp_of(model, parameters)
         with self._lock:
             if self._fixed is None or stamp != self._stamp:
                 device = parameters[0].device
                 if self.int8 and stamp != self._calibrated:
-                    raise InputError(
-                        "int8 needs ranges from typical texts, found with the weights as they are now: give texts to "
-                        "calibrate on."
-                    )
-                kit = int8_kit(self._ranges, device) if self.int8 else float_kit(model.compute_dtype, device)
-                self._fixed, self._stamp = FixedEncoder(model.encoder, kit), stamp
+                    raise InputError("int8 requires calibration with the current weights: pass texts to calibrate on.")
+                self._watch(model)
+                kernels = (
+                    int8_kernels(self._ranges, device) if self.int8 else float_kernels(model.compute_dtype, device)
+                )
+                self._fixed, self._stamp = InferenceEncoder(model.encoder, kernels), stamp
                 replays = why_no_graphs(self._fixed, device) is None
                 self._graphs = Graphs(self._fixed) if replays else None
             return self._fixed
 
+    def _stamp_of(self, model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:
+        state = ((id(one), one._version, one.data_ptr(), one.dtype, one.requires_grad) for one in parameters)
+        return (model.compute_dtype, self._backward_passes, *state)
+
+    def _watch(self, model: Model) -> None:
+        """Count every backward pass that reaches a parameter of the model."""
+        for handle in self._watched:
+            handle.remove()
+        reference = ref(self)  # a parameter may outlive the engine
+
+        def count_backward(_: Tensor) -> None:
+            engine = reference()
+            if engine is not None:
+                engine._backward_passes += 1
+
+        self._watched = [
+            one.register_post_accumulate_grad_hook(count_backward) for one in model.parameters() if one.requires_grad
+        ]
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
-        """A copied model packs its own weights."""
+        """Return a new engine: a copied model packs its own weights."""
         return Engine(self.int8)
 
     def __reduce__(self) -> tuple[type[Engine], tuple[bool]]:
-        """So does one that is read from a file."""
+        """Pickle only the precision: an unpickled model packs its own weights."""
         return Engine, (self.int8,)
 
 
 def _parameters_of(module: nn.Module) -> list[Tensor]:
-    """All parameters, a shared one as often as it occurs. `module.parameters()` makes names that nobody reads: five
-    times as long, for every batch."""
+    """Return all parameters, tied ones repeatedly; five times as fast as `module.parameters()`, which builds names."""
     parts = [module]
-    for part in parts:  # grows while it is read
+    for part in parts:  # grows during iteration
         parts += [child for child in part._modules.values() if child is not None]
     return [one for part in parts for one in part._parameters.values() if one is not None]
 
 
-def _stamp_of(model: Model, parameters: Sequence[Tensor]) -> tuple[Any, ...]:
-    return (model.compute_dtype, *((id(one), one._version, one.data_ptr(), one.dtype) for one in parameters))
-
-
-@cache
-def _count_fused_steps() -> None:
-    """From now on every step of a fused optimiser counts as a change of its parameters."""
-
-    def count(optimizer: Optimizer, *_: Any) -> None:
-        for group in optimizer.param_groups:
-            if group.get("fused"):
-                increment_version(group["params"])
-
-    register_optimizer_step_post_hook(count)
+def _may_change(parameter: Tensor) -> bool:
+    """Return whether a parameter can change undetected: no version counter, or an optimizer step is pending."""
+    return parameter.is_inference() or parameter.grad is not None

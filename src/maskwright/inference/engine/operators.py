@@ -1,7 +1,8 @@
-"""Operators that are private to torch, behind checks: products whose weights are packed once, by oneDNN.
+"""Private torch operators for oneDNN products with prepacked weights, guarded by checks.
 
-They are no promise of torch, so nothing else in the package names them. Each is compared at its first use with the
-plain operator on a small input; where it is missing, fails or differs, `missing` says so and the plain one serves.
+These operators are not part of torch's public API, so no other module uses them. On first use each is compared with the
+public operator on a small input; if it is missing, fails or differs, `missing` returns the reason and the public
+operator is used.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# How far a packed product may be from the plain one, relative to the largest number of the result.
+# Maximum difference between packed and plain products, relative to the largest element of the result.
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
-# Our activations as oneDNN calls them: name and algorithm. All others are applied after the product.
+# oneDNN name and algorithm of our activations. All others are applied after the product.
 FUSED: dict[str, tuple[str, str]] = {
     "none": ("none", ""),
     "gelu": ("gelu", "none"),
@@ -27,7 +28,7 @@ FUSED: dict[str, tuple[str, str]] = {
     "tanh": ("tanh", ""),
     "sigmoid": ("sigmoid", ""),
 }
-FUSED_INT8 = ("gelu", "gelu_new", "relu")  # those that int8 products have
+FUSED_INT8 = ("gelu", "gelu_new", "relu")  # fused into int8 products
 _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "gelu": F.gelu,
@@ -37,19 +38,19 @@ _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
 }
-_TOKENS = 512  # the number of rows for which weights are laid out; others are as right, and nearly as fast
+_TOKENS = 512  # number of rows that the packed layout is optimized for; any number works
 
 
 def pack(weight: Tensor) -> Tensor:
-    """A weight [out_size, in_size], float32 or bfloat16, in the order in which the processor reads it."""
+    """Pack a float32 or bfloat16 weight [out_size, in_size] into the CPU layout."""
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TOKENS)
     return packed
 
 
 def product(x: Tensor, packed: Tensor, bias: Tensor | None, act: str = "none") -> Tensor:
-    """act(x W^T + b). x: [tokens, in_size]; packed: of `pack`; bias: [out_size]; act: a name of FUSED.
+    """Return act(x W^T + b): [tokens, out_size] in the dtype of x.
 
-    Returns [tokens, out_size], all in the dtype of x.
+    x: [tokens, in_size]; packed: from `pack`; bias: [out_size]; act: a name of FUSED.
     """
     name, algorithm = FUSED[act]
     result: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, name, [], algorithm)
@@ -57,40 +58,42 @@ def product(x: Tensor, packed: Tensor, bias: Tensor | None, act: str = "none") -
 
 
 def product_and(x: Tensor, other: Tensor, packed: Tensor, bias: Tensor | None, how: str) -> Tensor:
-    """x W^T + b, to which `other` is added ("add") or by which it is multiplied ("mul"); both [tokens, out_size]."""
+    """Return x W^T + b plus ("add") or times ("mul") `other`; both [tokens, out_size]."""
     result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, packed, bias, how)
     return result
 
 
 @cache
 def missing(dtype: torch.dtype) -> str | None:
-    """Why there are no packed products of `dtype` on this processor; None where there are. Checked once."""
+    """Return why packed products in `dtype` are not supported on this CPU; None if they are. Checked once."""
     if dtype not in TOLERANCE:
         return f"no packed products in {str(dtype).removeprefix('torch.')}"
     if not torch.backends.mkldnn.is_available():
         return "this build of torch has no oneDNN"
     if dtype == torch.bfloat16 and not _call(torch.ops.mkldnn, "_is_mkldnn_bf16_supported"):
-        return "oneDNN has no bfloat16 on this processor"
+        return "oneDNN does not support bfloat16 on this CPU"
     with torch.inference_mode():
         try:
             worst = _worst_difference(dtype)
-        except (RuntimeError, AttributeError, TypeError) as error:  # what torch raises for operators that changed
-            return f"torch {torch.__version__} has no packed products as they are known here ({_first_line(error)})"
+        except (RuntimeError, AttributeError, TypeError) as error:  # raised by torch if an operator changed
+            return f"torch {torch.__version__} has no compatible packed products ({_first_line(error)})"
     if not worst <= TOLERANCE[dtype]:
-        return f"packed products differ from plain ones by {worst:.1e} on this processor"
+        return f"packed products differ from plain ones by {worst:.1e} on this CPU"
     return None
 
 
 def pack_int8(weight: Tensor) -> Tensor:
-    """A weight int8 [out_size, in_size] in the order in which the processor reads it."""
+    """Pack an int8 weight [out_size, in_size] into the CPU layout."""
     packed: Tensor = torch.ops.onednn.qlinear_prepack(weight.contiguous(), [_TOKENS, weight.shape[1]])
     return packed
 
 
 @dataclass(frozen=True)
 class Int8Weights:
-    """A packed int8 matrix. scales: float32 [out_size], of its rows; bias: float32 [out_size]; x_scale, x_zero: of the
-    uint8 numbers that it multiplies, whose values are x_scale * (number - x_zero).
+    """A packed int8 matrix.
+
+    scales: per row, float32 [out_size]; bias: float32 [out_size]; x_scale, x_zero: scale and zero point of the uint8
+    input.
     """
 
     packed: Tensor
@@ -102,57 +105,57 @@ class Int8Weights:
 
 
 def int8_product(x: Tensor, weights: Int8Weights, dtype: torch.dtype) -> Tensor:
-    """x W^T + b. x: uint8 [tokens, in_size]. Returns float `dtype` [tokens, out_size]."""
-    own = (weights.packed, weights.scales, weights.zeros, weights.bias)
+    """Return x W^T + b in `dtype`: [tokens, out_size]. x: uint8 [tokens, in_size]."""
+    arguments = (weights.packed, weights.scales, weights.zeros, weights.bias)
     result: Tensor = torch.ops.onednn.qlinear_pointwise(
-        x, weights.x_scale, weights.x_zero, *own, 1.0, 0, dtype, "none", [], ""
+        x, weights.x_scale, weights.x_zero, *arguments, 1.0, 0, dtype, "none", [], ""
     )
     return result
 
 
 def int8_product_plus(x: Tensor, other: Tensor, weights: Int8Weights) -> Tensor:
-    """x W^T + b + other. x: uint8 [tokens, in_size]; other: float32 [tokens, out_size], as is the result."""
-    own = (weights.packed, weights.scales, weights.zeros, other, weights.bias)
+    """Return x W^T + b + other. x: uint8 [tokens, in_size]; other and result: float32 [tokens, out_size]."""
+    arguments = (weights.packed, weights.scales, weights.zeros, other, weights.bias)
     result: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
-        x, weights.x_scale, weights.x_zero, *own, 1.0, 0, torch.float32, 1.0, 0, "add", 1.0, "none", [], ""
+        x, weights.x_scale, weights.x_zero, *arguments, 1.0, 0, torch.float32, 1.0, 0, "add", 1.0, "none", [], ""
     )
     return result
 
 
 def int8_product_act(x: Tensor, weights: Int8Weights, act: str, scale: float, zero: int) -> Tensor:
-    """act(x W^T + b) as uint8 numbers again, of `scale` and `zero`. act: a name of FUSED_INT8.
+    """Return act(x W^T + b) quantized with `scale` and `zero`: uint8 [tokens, out_size].
 
-    x: uint8 [tokens, in_size]. Returns uint8 [tokens, out_size].
+    x: uint8 [tokens, in_size]; act: a name of FUSED_INT8.
     """
-    own = (weights.packed, weights.scales, weights.zeros, weights.bias)
+    arguments = (weights.packed, weights.scales, weights.zeros, weights.bias)
     name, algorithm = FUSED[act]
     result: Tensor = torch.ops.onednn.qlinear_pointwise(
-        x, weights.x_scale, weights.x_zero, *own, scale, zero, torch.uint8, name, [], algorithm
+        x, weights.x_scale, weights.x_zero, *arguments, scale, zero, torch.uint8, name, [], algorithm
     )
     return result
 
 
 @cache
 def missing_int8() -> str | None:
-    """Why there are no int8 products on this processor; None where there are. Checked once."""
+    """Return why int8 products are not supported on this CPU; None if they are. Checked once."""
     if not torch.backends.mkldnn.is_available():
         return "this build of torch has no oneDNN"
     with torch.inference_mode():
         try:
             worst = _worst_int8_difference()
-        except (RuntimeError, AttributeError, TypeError) as error:  # what torch raises for operators that changed
-            return f"torch {torch.__version__} has no int8 products as they are known here ({_first_line(error)})"
+        except (RuntimeError, AttributeError, TypeError) as error:  # raised by torch if an operator changed
+            return f"torch {torch.__version__} has no compatible int8 products ({_first_line(error)})"
     if not worst <= TOLERANCE[torch.bfloat16]:
-        return f"int8 products differ from exact ones by {worst:.1e} on this processor"
+        return f"int8 products differ from exact ones by {worst:.1e} on this CPU"
     return None
 
 
 def _worst_int8_difference() -> float:
-    """The same for int8, against exact products of the same whole numbers, which reach the ends of their range."""
+    """Return the largest relative difference of int8 products to exact ones, with inputs at the ends of the range."""
     draws = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (7, 64), generator=draws, dtype=torch.uint8)
     weight = torch.randint(-127, 128, (48, 64), generator=draws, dtype=torch.int8)
-    x[0], weight[0] = 255, 127  # where a processor without these instructions overflows
+    x[0], weight[0] = 255, 127  # overflows on CPUs without VNNI
     scales, bias, other = (torch.rand(size, generator=draws) for size in ((48,), (48,), (7, 48)))
     zeros = torch.zeros(48, dtype=torch.int32)
     weights = Int8Weights(pack_int8(weight), scales * 1e-3, zeros, bias, 0.02, 128)
@@ -166,7 +169,7 @@ def _worst_int8_difference() -> float:
 
 
 def _worst_difference(dtype: torch.dtype) -> float:
-    """The largest difference of packed products to plain ones on small inputs, relative to the largest result."""
+    """Return the largest relative difference of packed products to plain ones on small inputs."""
     draws = torch.Generator().manual_seed(0)
     x, other, bias = (torch.randn(size, generator=draws).to(dtype) for size in ((7, 48), (7, 64), (64,)))
     weight = torch.randn(64, 48, generator=draws).to(dtype)
@@ -180,7 +183,7 @@ def _worst_difference(dtype: torch.dtype) -> float:
 
 
 def _call(namespace: Any, name: str) -> bool:
-    """What an operator answers; False where torch does not have it."""
+    """Call an operator; False if torch does not have it."""
     try:
         return bool(getattr(namespace, name)())
     except (RuntimeError, AttributeError):

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from ...core import storage
 from ...core.plural import plural
-from ...train.report.markup import Markup, clean, element
-from ...train.report.page import ICON
+from ...report.markup import Markup, clean, element
+from ...report.page import ICON
 from ..compare import ModelComparison
-from ..look import Look
-from ..moves import Moves
+from ..moves import AttentionChanges
+from ..view import Inspection
 from .data import page_data
 
 SCRIPTS = (
@@ -32,8 +32,8 @@ SCRIPTS = (
 
 
 def render(
-    looks: Sequence[Look],
-    moves: Moves | None = None,
+    looks: Sequence[Inspection],
+    moves: AttentionChanges | None = None,
     comparison: ModelComparison | None = None,
     title: str | None = None,
 ) -> str:
@@ -70,8 +70,8 @@ def render(
 
 def write_page(
     path: Path | str,
-    looks: Sequence[Look],
-    moves: Moves | None = None,
+    looks: Sequence[Inspection],
+    moves: AttentionChanges | None = None,
     comparison: ModelComparison | None = None,
     title: str | None = None,
 ) -> None:
@@ -79,7 +79,7 @@ def write_page(
     storage.write_text(path, render(looks, moves, comparison, title))
 
 
-def _without_script(looks: Sequence[Look]) -> str:
+def _without_script(looks: Sequence[Inspection]) -> str:
     tokens = plural(len(looks[0].attention.main.queries), "token")
     return f"This page draws the attention of {looks[0].name} over {tokens}. It needs the script that is inside it."
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from ..attribution import Attribution
 from ..compare import ModelComparison
-from ..look import Look, MapLook
-from ..moves import Moves
+from ..moves import AttentionChanges
 from ..predictions import Predictions
 from ..states import States
 from ..steps import LayerSteps
 from ..tokens import Tokens
+from ..view import AttentionMapView, Inspection
 
 MOST_EXACT = 1_200_000  # weights of a page up to which they are float16
 MOST_NEAR = 160  # tokens whose cosines with each other a page holds
@@ -31,7 +31,9 @@ SHOWN_MOVES = 24
 SHOWN_DIGITS = 5
 
 
-def page_data(looks: list[Look], moves: Moves | None = None, comparison: ModelComparison | None = None) -> str:
+def page_data(
+    looks: list[Inspection], moves: AttentionChanges | None = None, comparison: ModelComparison | None = None
+) -> str:
     """The JSON of a page, safe inside a script element: plain ASCII, without `<` and `&`."""
     total = sum(one.map.weights.size for own in looks for one in own.maps)
     is_exact = total <= MOST_EXACT
@@ -59,7 +61,7 @@ def packed(values: np.ndarray, kind: str) -> dict[str, Any]:
     return {"kind": kind, "shape": list(values.shape), "bytes": base64.b64encode(compressed).decode("ascii")}
 
 
-def _reading(look: Look, is_exact: bool) -> dict[str, Any]:
+def _reading(look: Inspection, is_exact: bool) -> dict[str, Any]:
     side = look.attention.maps[0].keys
     return {
         "name": look.name,
@@ -131,7 +133,7 @@ def _steps(steps: tuple[LayerSteps, ...]) -> dict[str, Any] | None:
     return {"formulas": [[one.name, one.formula, one.axes] for one in steps[0].five], **arrays}
 
 
-def _map(look: MapLook, is_exact: bool) -> dict[str, Any]:
+def _map(look: AttentionMapView, is_exact: bool) -> dict[str, Any]:
     map, found = look.map, look.neurons
     kind = "f16" if is_exact else "root"
     neurons = None

@@ -54,14 +54,14 @@ function wordToWord(map) {
 
 // A square for each head, layers down.
 function headGrid(map, scores, full) {
-  const colours = theme();
+  const colors = theme();
   const box = h("div", { class: "squares" });
   box.style.setProperty("--heads", map.heads.length);
   map.layers.forEach((layer, row) => {
     box.append(h("span", { class: "layer" }, layer));
     map.heads.forEach((head, column) => {
       const one = h("button", { type: "button", class: "square", tabindex: -1, title: `layer ${layer}, head ${head}: ${percent(scores[row][column])}`, "aria-label": `layer ${layer}, head ${head}: ${percent(scores[row][column])}`, onclick: () => change({ view: "lines", layer: row, heads: [column] }) });
-      one.style.background = css(shade(colours, scores[row][column] / full));
+      one.style.background = css(shade(colors, scores[row][column] / full));
       box.append(one);
     });
   });
@@ -95,7 +95,7 @@ function compared(panel) {
   const heads = [...found.heads].sort((a, b) => b.nearest.distance - a.nearest.distance).slice(0, 8);
   panel.append(h("section", {}, h("h3", {}, "Layers that hold the same"),
     heat(panel, { rows, down: names(rows.length), across: names(rows[0].length), name: "alignment of layers" }),
-    h("p", { class: "note" }, `Linear centred kernel alignment over ${found.tokens} tokens: ${first.name} down, ${second.name} across. With few tokens it is high for any two networks.`)),
+    h("p", { class: "note" }, `Linear centered kernel alignment over ${found.tokens} tokens: ${first.name} down, ${second.name} across. With few tokens it is high for any two networks.`)),
   h("section", {}, h("h3", {}, "Heads that found no partner"),
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, [`head of ${first.name}`, `nearest of ${second.name}`, "apart", "same number"].map((name, i) => h("th", { scope: "col", class: i > 1 ? "number" : null }, name)))),

@@ -6,14 +6,14 @@ const TALL = 60; // tokens from which on the picture scrolls in a box of its own
 
 function lines(reading, map, panel) {
   const count = map.heads.length;
-  const colours = theme();
+  const colors = theme();
   const width = 120;
   const height = ROW * Math.max(map.queries.labels.length, map.keys.labels.length);
   const picture = svg("svg", { class: "links", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", height, role: "img" });
   const bars = new Array(map.keys.labels.length);
   let pointed = -1;
   let seen = -1;
-  const draw = () => drawLines(map, picture, bars, pointed >= 0 ? pointed : at(map).token, seen, colours, width);
+  const draw = () => drawLines(map, picture, bars, pointed >= 0 ? pointed : at(map).token, seen, colors, width);
   const left = tokenColumn(map.queries, {
     label: map.kind === "cross" ? "target, looks" : "looks", chosen: at(map).token, align: "right",
     pick: (index) => change({ token: index }), point: (index) => { pointed = index; draw(); },
@@ -22,15 +22,15 @@ function lines(reading, map, panel) {
     label: map.kind === "cross" ? "source, is seen" : "is seen", chosen: -1, point: (index) => { seen = index; draw(); }, marks: (index) => (bars[index] = h("span", { class: "bars", "aria-hidden": "true" })),
   });
   panel.append(
-    headChips(map, count, colours),
+    headChips(map, count, colors),
     h("div", { class: map.queries.labels.length > TALL || map.keys.labels.length > TALL ? "tall" : null }, h("div", { class: "linked" }, left, picture, right)),
     h("p", { class: "note", "aria-live": "polite" }),
   );
   draw();
 }
 
-// One chip a head; several may be on, each with its colour, where a view shows several.
-function headChips(map, count, colours, isSingle = false) {
+// One chip a head; several may be on, each with its color, where a view shows several.
+function headChips(map, count, colors, isSingle = false) {
   const box = h("div", { class: "chips", role: "group", "aria-label": `Heads of layer ${map.layers[at(map).layer]}` });
   map.heads.forEach((head, index) => {
     const on = isSingle ? at(map).heads[0] === index : at(map).heads.includes(index);
@@ -43,7 +43,7 @@ function headChips(map, count, colours, isSingle = false) {
         return change({ heads });
       },
     }, head);
-    one.style.setProperty("--own", hue(index, count, colours.isDark));
+    one.style.setProperty("--own", hue(index, count, colors.isDark));
     box.append(one);
   });
   const isAll = at(map).heads.length === count;
@@ -51,7 +51,7 @@ function headChips(map, count, colours, isSingle = false) {
   return box;
 }
 
-function drawLines(map, picture, bars, token, seen, colours, width) {
+function drawLines(map, picture, bars, token, seen, colors, width) {
   const found = [];
   const queries = token >= 0 ? [token] : map.queries.labels.map((_, index) => index);
   for (const head of at(map).heads) {
@@ -71,23 +71,23 @@ function drawLines(map, picture, bars, token, seen, colours, width) {
       const [top, bottom] = [(query + 0.5) * ROW, (key + 0.5) * ROW];
       return svg("path", {
         d: `M0 ${top}C${width * 0.45} ${top} ${width * 0.55} ${bottom} ${width} ${bottom}`, fill: "none", "vector-effect": "non-scaling-stroke",
-        stroke: hue(head, map.heads.length, colours.isDark), "stroke-opacity": Math.min(1, 0.06 + weight * lift), "stroke-width": 0.6 + 2.6 * weight,
+        stroke: hue(head, map.heads.length, colors.isDark), "stroke-opacity": Math.min(1, 0.06 + weight * lift), "stroke-width": 0.6 + 2.6 * weight,
       });
     }),
   );
   picture.setAttribute("aria-label", saidOfLines(map, token, seen, found));
-  bars.forEach((bar, key) => bar.replaceChildren(...barsOf(map, token, key, colours)));
+  bars.forEach((bar, key) => bar.replaceChildren(...barsOf(map, token, key, colors)));
   const note = picture.closest(".content") && picture.closest(".content").querySelector(".note");
   if (note) note.textContent = saidOfLines(map, token, seen, found);
 }
 
 // Beside a token that is seen: for each head how much of the chosen token's attention it gets.
-function barsOf(map, token, key, colours) {
+function barsOf(map, token, key, colors) {
   if (token < 0) return [];
   return at(map).heads.map((head) => {
     const weight = map.weights.get(at(map).layer, head, token, key);
     const bar = h("i", {});
-    bar.style.background = hue(head, map.heads.length, colours.isDark);
+    bar.style.background = hue(head, map.heads.length, colors.isDark);
     bar.style.opacity = String(Math.sqrt(weight));
     return bar;
   });

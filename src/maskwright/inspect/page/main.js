@@ -1,18 +1,18 @@
-// The page: what is looked at at the top, one view below it, two readings side by side.
+// The page: toolbar at the top, one view below it, two texts or models side by side.
 
 let data = null;
 
 const VIEWS = [
   ["overview", "Overview", overview, "Every head of every layer; queries down, keys across."],
-  ["lines", "Lines", lines, "Who looks at whom: the thicker the line, the greater the weight."],
+  ["lines", "Lines", lines, "Attention pattern: a thicker line is a greater weight."],
   ["matrix", "Matrix", matrix, "Every weight of one head."],
-  ["neurons", "Neurons", neurons, "What a weight is made of: queries, keys and their products."],
+  ["neurons", "Neurons", neurons, "Queries, keys and their products."],
   ["steps", "Steps", steps, "One layer of attention, step by step."],
-  ["heads", "Heads", heads, "Which heads do what."],
-  ["flow", "Flow", flow, "Attention through all layers, down to the input."],
-  ["layers", "Layers", layers, "The vectors of the tokens, layer by layer."],
-  ["guesses", "Guesses", guesses, "What a language model would put there."],
-  ["reasons", "Reasons", reasons, "What the answer rests on."],
+  ["heads", "Heads", heads, "Head patterns."],
+  ["flow", "Flow", flow, "Attention rollout and flow through all layers."],
+  ["layers", "Layers", layers, "Hidden states by layer."],
+  ["guesses", "Predictions", guesses, "Predicted tokens."],
+  ["reasons", "Attributions", reasons, "Feature attributions of the prediction."],
 ];
 const HAS = { guesses: (reading) => reading.predictions, reasons: (reading) => reading.attributions.length };
 

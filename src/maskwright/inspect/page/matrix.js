@@ -14,7 +14,7 @@ function matrix(reading, map, panel) {
 
 // A matrix of numbers from 0 to 1 with its axes. rows: arrays; down, across: sides; pick: told of the row that is chosen.
 function heat(panel, { rows, down, across, name, chosen = -1, pick = null, full = 1, format = number }) {
-  const colours = theme();
+  const colors = theme();
   const room = Math.min(panel.clientWidth || 340, 1100);
   const labels = [...down.labels, ...across.labels].map((label) => cut(label, LETTERS));
   const side = Math.min(Math.ceil(Math.max(...labels.map((label) => widthOf(label, 12)))) + 10, room * 0.3);
@@ -53,22 +53,22 @@ function heat(panel, { rows, down, across, name, chosen = -1, pick = null, full 
     else return;
     event.preventDefault();
   });
-  drawHeat(context, rows, down, across, colours, size, tone, chosen, [width, height]);
+  drawHeat(context, rows, down, across, colors, size, tone, chosen, [width, height]);
   return h("div", { class: "heat" },
     h("div", { class: "holder" }, picture, frame), readout,
-    h("div", { class: "below" }, scaleOf(colours, full, format), rootSwitch(),
+    h("div", { class: "below" }, scaleOf(colors, full, format), rootSwitch(),
       button("Save PNG", () => savePng(`${name.replaceAll(/[^a-z0-9]+/gi, "-")}.png`, picture), { class: "quiet" }),
       button("Save CSV", () => saveCsv(`${name.replaceAll(/[^a-z0-9]+/gi, "-")}.csv`, [["", ...across.labels], ...rows.map((row, i) => [down.labels[i], ...row])]), { class: "quiet" })));
 }
 
-function drawHeat(context, rows, down, across, colours, { left, top, cell, isLabelled }, tone, chosen, [width, height]) {
-  context.fillStyle = css(colours.paper);
+function drawHeat(context, rows, down, across, colors, { left, top, cell, isLabelled }, tone, chosen, [width, height]) {
+  context.fillStyle = css(colors.paper);
   context.fillRect(0, 0, width, height);
   const gap = cell >= 6 ? 1 : 0;
-  if (cell < 6) return drawDense(context, rows, colours, cell, tone);
+  if (cell < 6) return drawDense(context, rows, colors, cell, tone);
   rows.forEach((row, query) => {
     for (let key = 0; key < row.length; key++) {
-      context.fillStyle = css(shade(colours, tone(row[key])));
+      context.fillStyle = css(shade(colors, tone(row[key])));
       context.fillRect(left + cell * key, top + cell * query, cell - gap, cell - gap);
     }
   });
@@ -76,15 +76,15 @@ function drawHeat(context, rows, down, across, colours, { left, top, cell, isLab
   const letters = Math.min(12, cell);
   context.textBaseline = "middle";
   down.labels.forEach((label, query) => {
-    context.font = `${query === chosen ? 700 : 400} ${letters}px ${colours.font}`;
-    context.fillStyle = down.texts[query] < 0 ? colours.soft : colours.ink;
+    context.font = `${query === chosen ? 700 : 400} ${letters}px ${colors.font}`;
+    context.fillStyle = down.texts[query] < 0 ? colors.soft : colors.ink;
     context.textAlign = "right";
     context.fillText(cut(label, LETTERS), left - 6, top + cell * (query + 0.5));
   });
-  context.font = `${letters}px ${colours.font}`;
+  context.font = `${letters}px ${colors.font}`;
   context.textAlign = "left";
   across.labels.forEach((label, key) => {
-    context.fillStyle = across.texts[key] < 0 ? colours.soft : colours.ink;
+    context.fillStyle = across.texts[key] < 0 ? colors.soft : colors.ink;
     context.save();
     context.translate(left + cell * (key + 0.5), top - 6);
     context.rotate(-Math.PI / 2);
@@ -94,12 +94,12 @@ function drawHeat(context, rows, down, across, colours, { left, top, cell, isLab
 }
 
 // Cells that carry no label: as one picture, a point each, drawn to size.
-function drawDense(context, rows, colours, cell, tone) {
+function drawDense(context, rows, colors, cell, tone) {
   const points = h("canvas", { width: rows[0].length, height: rows.length });
   const inner = points.getContext("2d");
   const image = inner.createImageData(points.width, points.height);
   rows.forEach((row, query) => row.forEach((value, key) => {
-    const rgb = shade(colours, tone(value));
+    const rgb = shade(colors, tone(value));
     image.data.set([rgb[0], rgb[1], rgb[2], 255], 4 * (query * row.length + key));
   }));
   inner.putImageData(image, 0, 0);
@@ -108,12 +108,12 @@ function drawDense(context, rows, colours, cell, tone) {
 }
 
 // Which shade is which number.
-function scaleOf(colours, full, format = number) {
+function scaleOf(colors, full, format = number) {
   const steps = [0, 0.25, 0.5, 0.75, 1];
   return h("span", { class: "scale", role: "img", "aria-label": `Shades from 0 to ${format(full)}${state.root ? ", of the roots" : ""}` },
     steps.map((step) => {
       const one = h("i", {});
-      one.style.background = css(shade(colours, state.root ? Math.sqrt(step) : step));
+      one.style.background = css(shade(colors, state.root ? Math.sqrt(step) : step));
       return h("span", {}, one, format(step * full, 2));
     }));
 }

@@ -22,21 +22,21 @@ function neurons(reading, map, panel) {
   });
   const spread = (values) => Math.max(1e-9, ...values.map((value) => Math.abs(value)));
   const full = { key: spread([...asked, ...rows.flatMap((row) => [...row.own])]), product: spread(rows.flatMap((row) => [...row.product])) };
-  const colours = theme();
+  const colors = theme();
   const strip = clamp(((panel.clientWidth || 340) - 300) / 2, 96, 4 * size);
   const table = h("table", { class: "neurons" },
     h("caption", { class: "unseen" }, `Query of ${map.queries.labels[token]} with every key`),
     h("thead", {}, h("tr", {}, ["key of", "k", "q × k", "score", "weight"].map((name, i) => h("th", { scope: "col", class: i > 2 ? "number" : null }, name)))),
     h("tbody", {}, rows.map((row) => h("tr", {},
       h("th", { scope: "row", dir: "auto", class: map.keys.texts[row.index] < 0 ? "special" : null }, cut(map.keys.labels[row.index], 16)),
-      h("td", {}, stripOf(row.own, full.key, strip, colours, `key of ${map.keys.labels[row.index]}`)),
-      h("td", {}, stripOf(row.product, full.product, strip, colours, `products with the key of ${map.keys.labels[row.index]}`)),
+      h("td", {}, stripOf(row.own, full.key, strip, colors, `key of ${map.keys.labels[row.index]}`)),
+      h("td", {}, stripOf(row.product, full.product, strip, colors, `products with the key of ${map.keys.labels[row.index]}`)),
       h("td", { class: "number" }, signed(row.score)),
       h("td", { class: "number weight" }, barOf(row.weight), percent(row.weight)),
     ))));
   const shown = h("div", {},
     h("div", { class: "asked" }, h("b", { dir: "auto" }, map.queries.labels[token]),
-      h("div", { class: "strip" }, stripOf(asked, full.key, Math.max(strip, 200), colours, "query", 18), h("span", { class: "note" }, `q: ${size} numbers, ${signedRange(full.key)}`))),
+      h("div", { class: "strip" }, stripOf(asked, full.key, Math.max(strip, 200), colors, "query", 18), h("span", { class: "note" }, `q: ${size} numbers, ${signedRange(full.key)}`))),
     h("div", { class: "wide" }, table));
   panel.append(
     shown,
@@ -52,12 +52,12 @@ function neurons(reading, map, panel) {
 const signed = (value) => `${value < 0 ? "−" : "+"}${number(Math.abs(value), 2)}`;
 const signedRange = (full) => `from −${number(full, 1)} to +${number(full, 1)}`;
 
-function stripOf(values, full, width, colours, label, height = 14) {
+function stripOf(values, full, width, colors, label, height = 14) {
   const picture = h("canvas", { width: values.length, height: 1, role: "img", "aria-label": label, class: "cells" });
   Object.assign(picture.style, { width: `${width}px`, height: `${height}px` });
   const context = picture.getContext("2d");
   const image = context.createImageData(values.length, 1);
-  values.forEach((value, i) => image.data.set([...shade(colours, value / full), 255], 4 * i));
+  values.forEach((value, i) => image.data.set([...shade(colors, value / full), 255], 4 * i));
   context.putImageData(image, 0, 0);
   return picture;
 }

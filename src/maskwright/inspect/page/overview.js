@@ -5,14 +5,14 @@ const THUMB = 48;
 function overview(reading, map, panel) {
   const box = h("div", { class: "thumbs", role: "grid", "aria-label": "All heads" });
   box.style.setProperty("--heads", map.heads.length);
-  const colours = theme();
+  const colors = theme();
   box.append(h("div", { class: "line", role: "row" }, h("span", { class: "corner", role: "columnheader" }, h("span", { class: "unseen" }, "layer")), map.heads.map((head) => h("span", { class: "head", role: "columnheader" }, head))));
   map.layers.forEach((layer, row) => {
     const line = h("div", { class: "line", role: "row" }, h("span", { class: "layer", role: "rowheader" }, layer));
     map.heads.forEach((head, column) => {
       const known = nameOf(map, row, column);
       const isChosen = row === at(map).layer && at(map).heads[0] === column;
-      const picture = thumb(map, row, column, colours);
+      const picture = thumb(map, row, column, colors);
       line.append(
         h("div", { role: "gridcell" }, h(
           "button",
@@ -36,13 +36,13 @@ function overview(reading, map, panel) {
 // All heads as one picture, layers down, heads across.
 function sheetOf(box, map) {
   const [edge, step, side] = [28, 78, 72];
-  const colours = theme();
+  const colors = theme();
   const [picture, context] = canvas(edge + step * map.heads.length, edge + step * map.layers.length, "All heads");
-  context.fillStyle = css(colours.paper);
+  context.fillStyle = css(colors.paper);
   context.fillRect(0, 0, picture.width, picture.height);
   context.imageSmoothingEnabled = false;
   box.querySelectorAll(".thumb canvas").forEach((one, i) => context.drawImage(one, edge + step * (i % map.heads.length), edge + step * Math.floor(i / map.heads.length), side, side));
-  Object.assign(context, { font: `12px ${colours.font}`, fillStyle: colours.soft, textAlign: "center", textBaseline: "middle" });
+  Object.assign(context, { font: `12px ${colors.font}`, fillStyle: colors.soft, textAlign: "center", textBaseline: "middle" });
   map.heads.forEach((head, column) => context.fillText(head, edge + step * column + side / 2, edge / 2));
   map.layers.forEach((layer, row) => context.fillText(layer, edge / 2, edge + step * row + side / 2));
   return picture;
@@ -76,7 +76,7 @@ function legendOf(map) {
 }
 
 // Queries down, keys across; of a long text each point is the largest weight of its stretch, each row against its own.
-function thumb(map, row, column, colours) {
+function thumb(map, row, column, colors) {
   const [, , queries, keys] = map.weights.shape;
   const size = [Math.min(queries, THUMB), Math.min(keys, THUMB)];
   const picture = h("canvas", { width: size[1], height: size[0], "aria-hidden": "true" });
@@ -96,7 +96,7 @@ function thumb(map, row, column, colours) {
   const full = queries > THUMB ? Math.max(...most) || 1 : bytes ? 255 : 1;
   most.forEach((weight, place) => {
     const part = bytes ? weight / full : Math.sqrt(weight / full); // bytes are roots already
-    const rgb = shade(colours, part);
+    const rgb = shade(colors, part);
     image.data.set([rgb[0], rgb[1], rgb[2], 255], 4 * place);
   });
   context.putImageData(image, 0, 0);

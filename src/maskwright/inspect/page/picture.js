@@ -1,4 +1,4 @@
-// Parts of the page that are no SVG, as one: strips of colour, words and lines, each where it stands.
+// Parts of the page that are no SVG, as one: strips of color, words and lines, each where it stands.
 
 const MARGIN = 8; // units around such a picture
 
@@ -15,7 +15,7 @@ function drawn(part) {
   const place = (box) => ({ x: x(box.left), y: y(box.top), width: box.width.toFixed(1), height: box.height.toFixed(1) });
   return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` },
     svg("rect", { width, height, fill: css(theme().paper) }),
-    grounds.map(({ box, colour }) => svg("rect", { ...place(box), fill: colour })),
+    grounds.map(({ box, color }) => svg("rect", { ...place(box), fill: color })),
     strips.map(({ strip, box }) => svg("image", { ...place(box), href: strip.toDataURL(), preserveAspectRatio: "none", "image-rendering": "pixelated" })),
     lines.map(({ text, box, style }) => svg("text", {
       x: x(box.left), y: y(box.top + box.height / 2), "dominant-baseline": "central",
@@ -23,13 +23,13 @@ function drawn(part) {
     }, text)));
 }
 
-// What is filled in an element, its ground and the line below it: { box, colour } each.
+// What is filled in an element, its ground and the line below it: { box, color } each.
 function groundOf(element) {
   const [style, box] = [getComputedStyle(element), element.getBoundingClientRect()];
   const line = parseFloat(style.borderBottomWidth);
   const below = { left: box.left, top: box.bottom - line, width: box.width, height: line };
-  const filled = [{ box, colour: style.backgroundColor }, { box: below, colour: style.borderBottomColor }];
-  return filled.filter(({ box: own, colour }) => own.width && own.height && colour !== "transparent" && !colour.endsWith(", 0)"));
+  const filled = [{ box, color: style.backgroundColor }, { box: below, color: style.borderBottomColor }];
+  return filled.filter(({ box: own, color }) => own.width && own.height && color !== "transparent" && !color.endsWith(", 0)"));
 }
 
 // The words of an element as they are broken into lines: { text, box, style } each.

@@ -1,4 +1,4 @@
-// What an answer rests on: how much each token adds to it, by integrated gradients.
+// Feature attributions of a prediction by integrated gradients.
 
 function reasons(reading, map, panel) {
   const all = reading.attributions;
@@ -9,11 +9,11 @@ function reasons(reading, map, panel) {
   const index = clamp(state.answer, 0, all.length - 1);
   const own = all[index];
   const full = Math.max(1e-9, ...own.values.map(Math.abs));
-  const colours = theme();
+  const colors = theme();
   const picker = h("select", { "aria-label": "answer", "data-key": "answer", onchange: () => change({ answer: Number(picker.value) }) },
     all.map((one, i) => h("option", { value: i, selected: i === index }, `${one.answer}  (${signed(one.at_text)})`)));
   const text = h("p", { class: "marked", dir: "auto" }, own.tokens.labels.map((label, token) => {
-    const rgb = shade(colours, (0.85 * own.values[token]) / full);
+    const rgb = shade(colors, (0.85 * own.values[token]) / full);
     const one = h("span", { title: `${label}: ${signed(own.values[token])}` }, label);
     one.style.background = css(rgb);
     one.style.color = inkOn(rgb);

@@ -9,9 +9,9 @@ const state = {
   key: -1, // of the keys
   root: false, // whether shades are those of the roots
   source: -1, // in Layers of a translator, whose tokens above are those of the target: the one of the source
-  place: -1, // in Guesses: where
-  part: "", // in Guesses: what is searched
-  answer: -1, // in Reasons: which, -1 for the first
+  place: -1, // in Predictions: position
+  part: "", // in Predictions: search text
+  answer: -1, // in Attributions: index, -1 for the first
 };
 const PLACES = ["token", "key", "source", "place", "answer"];
 let redraw = () => {};

@@ -1,4 +1,4 @@
-// Elements, numbers, colours. Text becomes text nodes and nothing else, wherever it comes from.
+// Elements, numbers, colors. Text becomes text nodes and nothing else, wherever it comes from.
 
 function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -40,7 +40,7 @@ function best(values, count) {
   return Array.from(values.keys()).sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
 }
 
-// The colours of the page as it stands, [red, green, blue].
+// The colors of the page as it stands, [red, green, blue].
 function theme() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(name).trim();
@@ -54,15 +54,15 @@ function theme() {
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
 // Paper to cold for 0 to 1, and to warm for 0 to -1: [red, green, blue].
-function shade(colours, value) {
-  const ink = value < 0 ? colours.warm : colours.cold;
+function shade(colors, value) {
+  const ink = value < 0 ? colors.warm : colors.cold;
   const part = clamp(Math.abs(value), 0, 1);
-  return colours.paper.map((paper, i) => Math.round(paper + (ink[i] - paper) * part));
+  return colors.paper.map((paper, i) => Math.round(paper + (ink[i] - paper) * part));
 }
 
 const css = (rgb) => `rgb(${rgb.join(" ")})`;
 
-// One hue for each head of a layer; neighbours differ.
+// One hue for each head of a layer; neighbors differ.
 function hue(head, count, isDark) {
   const angle = (count > 8 ? head * 137.508 : (head * 360) / count) + 212;
   return isDark ? `hsl(${angle % 360} 62% 66%)` : `hsl(${angle % 360} 64% 40%)`;
@@ -85,14 +85,14 @@ function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-// The buttons that save an SVG. pictureOf: gives it, from the page or with its colours written in it.
+// The buttons that save an SVG. pictureOf: gives it, from the page or with its colors written in it.
 function saves(name, pictureOf) {
   return h("div", { class: "below" },
     button("Save SVG", () => save(`${name}.svg`, fileOf(pictureOf())), { class: "quiet" }),
     button("Save PNG", () => saveDrawn(`${name}.png`, pictureOf()), { class: "quiet" }));
 }
 
-// An SVG as a file of its own: the colours it takes from the page are written into it.
+// An SVG as a file of its own: the colors it takes from the page are written into it.
 function fileOf(picture) {
   const copy = picture.cloneNode(true);
   const own = picture.querySelectorAll("*");

@@ -5,79 +5,86 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
-from ..sheet import tiny
+from ..recorder import difference, tiny, tolerance
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Encoder and decoder"
 IDS = [3, 14, 15, 9, 26, 5]
 
 
-def _mask(sheet: Sheet) -> None:
+def _mask(record: LessonRecorder) -> None:
     from ...data.batch import Batch
-    from ...train.report import Grid
+    from ...report import Grid
     from ..small import small_network
 
     model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False)
     seen = model.encode(Batch.from_sequences([IDS]), attentions=True)
     assert seen.attentions is not None
     before = seen.hidden.detach()
-    worst, least = 0.0, 1.0
+    kept, least = [], 1.0
     for place in range(1, len(IDS)):
         changed = [*IDS[:place], 30, *IDS[place + 1 :]]
-        moved = (model.encode(Batch.from_sequences([changed])).hidden.detach() - before).abs().amax(dim=1)
-        worst, least = max(worst, float(moved[:place].max())), min(least, float(moved[place:].min()))
-    sheet.holds("a later token changes", "nothing before it", f"outputs before it move by {tiny(worst)}", worst < 1e-6)
-    sheet.holds("and what follows it", "sees it", f"moves by {least:.2f} or more", least > 1e-4)
+        after = model.encode(Batch.from_sequences([changed])).hidden.detach()
+        kept.append((before[:place], after[:place]))
+        least = min(least, float((after - before)[place:].abs().amax(dim=1).min()))
+    first, second = ([row for pair in kept for row in pair[side]] for side in (0, 1))
+    worst = difference(first, second)
+    record.same("a later token changes", "nothing before it", first, second, said="outputs before it move by")
+    record.holds("and what follows it", "sees it", f"moves by {least:.2f} or more", least > 100 * tolerance(before))
     weights = seen.attentions[0][0][0].detach()
     above = float(weights.triu(1).abs().max())
-    sheet.equal("weights above the diagonal", 0.0, above)
+    record.equal("weights above the diagonal", 0.0, above)
     names = [str(place + 1) for place in range(len(IDS))]
     shown = [
         [value if column <= row else None for column, value in enumerate(values)]
         for row, values in enumerate(weights.tolist())
     ]
-    sheet.show(Grid(names, names, shown, "Masked self-attention of one head: dashed is ruled out"))
+    record.show(Grid(names, names, shown, "Masked self-attention of one head: dashed is ruled out"))
     free = model.config.num_hidden_layers
-    sheet.answer(
+    record.answer(
         f"No: the mask is in all {free} layers, and after them outputs still move by {tiny(worst)} only. One layer "
         "without a mask would be enough to leak the next word, and training would learn to copy it."
     )
 
 
-def _parallel(sheet: Sheet) -> None:
+def _parallel(record: LessonRecorder) -> None:
     import torch
 
     from ...data.batch import Batch
     from ...models.decoding.causal import CausalDecoder
-    from ...train.report import Bar, Bars
+    from ...report import Bar, Bars
     from ..small import small_network
 
     model = small_network(40, "clm", attention="causal", type_vocab_size=0, pooler=False)
+    passes: list[int] = []  # tokens of each pass over the first layer
+    counter = next(model.encoder.in_order).register_forward_hook(lambda layer, given, out: passes.append(len(given[0])))
     with torch.inference_mode():
         at_once = model.mlm_logits(model.encode(Batch.from_sequences([IDS])).hidden)  # [tokens, vocab]
+    training = len(passes)
     decoder = CausalDecoder(model, [IDS[:1]], len(IDS))
     steps = [decoder.start(), *(decoder.step(torch.tensor([id])) for id in IDS[1:])]
-    gap = float((torch.cat(steps) - at_once).abs().max())
-    sheet.holds("logits in one pass, and token by token", "the same", f"differ by {tiny(gap)}", gap < 1e-4)
-    sheet.equal("passes over the network to train on 6 tokens", 1, len([at_once]))
-    sheet.equal("passes to write them", 6, len(steps))
-    sheet.show(Bars([Bar("training", 1, "1 pass"), Bar("writing", len(steps), f"{len(steps)} passes")]))
+    written = torch.cat(steps)
+    gap = difference(written, at_once)
+    record.same("logits in one pass, and token by token", "the same", written, at_once)
+    record.equal("passes over the network to train on 6 tokens", 1, training)
+    record.equal("passes to write them", 6, len(passes) - training)
+    record.show(Bars([Bar("training", training, "1 pass"), Bar("writing", len(steps), f"{len(steps)} passes")]))
+    counter.remove()
     slow = CausalDecoder(model, [IDS[:1]], len(IDS), use_cache=False)
     again = [slow.start(), *(slow.step(torch.tensor([id])) for id in IDS[1:])]
-    cached = float((torch.cat(again) - torch.cat(steps)).abs().max())
-    sheet.holds("with kept keys and values, and without", "the same", f"differ by {tiny(cached)}", cached < 1e-4)
-    sheet.answer(
+    record.same("with kept keys and values, and without", "the same", torch.cat(again), written)
+    record.answer(
         "In training the right text is known, so every place is guessed at once, each from the true tokens before "
         f"it; the logits are those of writing it token by token (they differ by {tiny(gap)}). In use the next token is "
         f"an input of the step after it: {len(steps)} tokens are {len(steps)} steps."
     )
 
 
-def _schedule(sheet: Sheet) -> None:
-    from ...train.optimizer import learning_rate
-    from ...train.report import Chart, Curves, Series
+def _schedule(record: LessonRecorder) -> None:
+    from ...report import Chart, Curves, Series
+    from ...train.schedules import learning_rate
 
     width, warmup = 512, 4000
     peak = (width * warmup) ** -0.5
@@ -87,13 +94,13 @@ def _schedule(sheet: Sheet) -> None:
 
     for step in (1, 2000, 4000, 16_000, 100_000):
         published = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        sheet.near(f"step {step:,}", published, rate(step), 1e-9, digits=7)
+        record.near(f"step {step:,}", published, rate(step), digits=7)
     places = [1, *range(500, 100_001, 500)]
     line = Series("rate", places, [rate(step) for step in places], smooth=False)
-    sheet.show(Curves([Chart("Learning rate of the original Transformer", [line])], title=""))
+    record.show(Curves([Chart("Learning rate of the original Transformer", [line])], title=""))
     halved = rate(16_000) / rate(4000)
-    sheet.near("rate at four times the warm-up", 0.5, halved, 1e-6, digits=2)
-    sheet.answer(
+    record.near("rate at four times the warm-up", 0.5, halved, digits=2)
+    record.answer(
         f"It is half of the highest: {rate(16_000):.5f} after 16,000 steps, {rate(4000):.5f} at 4,000. The rate falls "
         "with the root of the step and never reaches 0, so nobody has to know the last step. The option is "
         "--schedule inverse_sqrt."
@@ -109,7 +116,7 @@ LESSONS = (
         "No token sees what follows it",
         "A decoder writes from the left, so in training, too, a token may see itself and what stands before it. Scores "
         "of later tokens are ruled out before the softmax.",
-        ("nn.attention:hide_later",),
+        ("nn.attention:apply_causal_mask",),
         "Could the next word leak through a second layer?",
         _mask,
     ),
@@ -133,7 +140,7 @@ LESSONS = (
         "A rate that rises and falls",
         "The original Transformer warms up for 4,000 steps and then lets the rate fall with the root of the step: "
         "d^−0.5 · min(step^−0.5, step · warm-up^−1.5).",
-        ("train.optimizer:learning_rate",),
+        ("train.schedules:learning_rate",),
         "What is the rate at four times the warm-up?",
         _schedule,
     ),

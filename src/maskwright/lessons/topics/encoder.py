@@ -5,64 +5,62 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
-from ..sheet import tiny
+from ..recorder import difference, tolerance
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Encoder and decoder"
 
 
-def _heads(sheet: Sheet) -> None:
+def _heads(record: LessonRecorder) -> None:
     import torch
 
     from ...models.presets import preset
     from ...nn.attention import attend
     from ...nn.runs import Run
-    from ...train.report import Grid
+    from ...report import Grid
 
     base = preset("transformer-base")
-    sheet.equal("heads and d_k", [8, 64], [base.num_attention_heads, base.head_dim])
-    sheet.equal("W_O: rows × columns", [512, 512], [base.num_attention_heads * base.head_dim, base.hidden_size])
+    record.equal("heads and d_k", [8, 64], [base.num_attention_heads, base.head_dim])
+    record.equal("W_O: rows × columns", [512, 512], [base.num_attention_heads * base.head_dim, base.hidden_size])
     draw = torch.Generator().manual_seed(0)
     qkv = torch.randn(6, 3 * 512, generator=draw)
     together, weights = attend(qkv, [Run(0, 1, 6)], 8, want_weights=True)
     assert weights is not None
     query, key, value = qkv.chunk(3, dim=1)
-    gaps = []
+    alone = []
     for head in range(8):
         own = slice(64 * head, 64 * (head + 1))
-        alone, _ = attend(torch.cat([query[:, own], key[:, own], value[:, own]], dim=1), [Run(0, 1, 6)], 1)
-        gaps.append(float((alone - together[:, own]).abs().max()))
-    sheet.holds(
-        "each head alone = its block of the whole",
-        "in parallel, concatenated",
-        f"differ by {tiny(max(gaps))}",
-        max(gaps) < 1e-5,
+        alone.append(attend(torch.cat([query[:, own], key[:, own], value[:, own]], dim=1), [Run(0, 1, 6)], 1)[0])
+    record.same(
+        "each head alone = its block of the whole", "in parallel, concatenated", torch.cat(alone, dim=1), together
     )
     ones, _ = attend(torch.cat([query, key, torch.ones(6, 512)], dim=1), [Run(0, 1, 6)], 8)
-    sheet.near("values of 1 under any weights", [1.0, 1.0], [float(ones.min()), float(ones.max())], 1e-5, digits=1)
+    record.near("values of 1 under any weights", [1.0, 1.0], [float(ones.min()), float(ones.max())], digits=1)
     names = [str(place + 1) for place in range(6)]
-    sheet.show(*(Grid(names, names, weights[0][head].tolist(), f"Head {head + 1}") for head in range(2)))
+    record.show(*(Grid(names, names, weights[0][head].tolist(), f"Head {head + 1}") for head in range(2)))
     one = attend(qkv, [Run(0, 1, 6)], 1)[0]
     apart = float((one - together).abs().mean())
-    sheet.holds("one head of 512 instead of eight of 64", "(asked)", f"differs by {apart:.2f} on average", apart > 0.05)
-    sheet.answer(
+    record.holds(
+        "one head of 512 instead of eight of 64", "(asked)", f"differs by {apart:.2f} on average", apart > 0.05
+    )
+    record.answer(
         f"The cost is the same, the result another (it differs by {apart:.2f} on average): one head has one set of "
         "weights for all 512 numbers, eight can look at eight places."
     )
 
 
-def _parts(sheet: Sheet) -> None:
+def _parts(record: LessonRecorder) -> None:
     import torch
 
     from ...models.presets import preset
     from ...nn.feed_forward import FeedForward
     from ...nn.linear import LayerNorm
-    from ...train.report import Chart, Curves, Series
+    from ...report import Chart, Curves, Series
 
     base = preset("transformer-base")
-    sheet.equal(
+    record.equal(
         "feed-forward network",
         "512 → 2,048 → 512, relu",
         f"{base.hidden_size} → {base.intermediate_size:,} → {base.hidden_size}, {base.hidden_act}",
@@ -73,15 +71,13 @@ def _parts(sheet: Sheet) -> None:
         torch.nn.init.normal_(parameter, generator=draw)
     tokens = torch.randn(5, 8, generator=draw)
     order = [4, 2, 0, 1, 3]
-    gap = float((network(tokens)[order] - network(tokens[order])).abs().max())
-    sheet.holds("the same network on every place", "position-wise", f"order changes nothing: {tiny(gap)}", gap < 1e-5)
+    record.same("the same network on every place", "position-wise", network(tokens)[order], network(tokens[order]))
     for parameter in network.parameters():
         torch.nn.init.constant_(parameter, 1.0)
-    sheet.near(
+    record.near(
         "all weights and biases 1, input 1: 32 · relu(8 + 1) + 1",
         289.0,
-        float(network(torch.ones(1, 8))[0, 0].detach()),
-        1e-3,
+        network(torch.ones(1, 8))[0, 0],
         digits=0,
     )
     norm = LayerNorm(8, 1e-12).requires_grad_(False)
@@ -89,51 +85,47 @@ def _parts(sheet: Sheet) -> None:
     assert norm.bias is not None
     torch.nn.init.zeros_(norm.bias)
     normed = norm(5 + 3 * tokens)
-    sheet.near("mean of each normed vector", [0.0] * 5, normed.mean(dim=1), 1e-5, digits=1)
-    sheet.near("its variance", [1.0] * 5, normed.var(dim=1, correction=0), 1e-4, digits=1)
-    alone = float((norm(tokens[:1]) - norm(tokens)[:1]).abs().max())
-    sheet.holds("a batch of 1 and of 5", "over one vector, not the batch", f"differ by {tiny(alone)}", alone < 1e-6)
+    record.near("mean of each normed vector", [0.0] * 5, normed.mean(dim=1), of=normed, digits=1)
+    record.near("its variance", [1.0] * 5, normed.var(dim=1, correction=0), of=normed, digits=1)
+    record.same("a batch of 1 and of 5", "over one vector, not the batch", norm(tokens[:1]), norm(tokens)[:1])
     x = torch.linspace(-3, 3, 61)
     from ...nn.activations import ACTIVATIONS
 
     lines = [Series(name, x.tolist(), ACTIVATIONS[name](x).tolist(), smooth=False) for name in ("relu", "gelu")]
-    sheet.show(Curves([Chart("What stands between the two layers", lines, x_label="x")], title=""))
+    record.show(Curves([Chart("What stands between the two layers", lines, x_label="x")], title=""))
     relu, gelu = (float(ACTIVATIONS[name](torch.tensor(-1.0))) for name in ("relu", "gelu"))
-    sheet.answer(
+    record.answer(
         f"relu gives {relu:.0f} at −1, gelu {gelu:.4f}".replace("-", "\N{MINUS SIGN}")
         + ". gelu is x times the share of a normal distribution below x, so small negative numbers keep a gradient."
     )
 
 
-def _stack(sheet: Sheet) -> None:
+def _stack(record: LessonRecorder) -> None:
     from itertools import islice
 
     from ...data.batch import Batch
     from ...models.presets import preset
-    from ...train.report import Chart, Curves, Series
+    from ...report import Chart, Curves, Series
     from ..small import small_network
 
     depths = [preset(name).num_hidden_layers for name in ("transformer-base", "bert-base", "bert-large")]
-    sheet.equal("layers of the Transformer, BERT-Base, BERT-Large", [6, 12, 24], depths)
+    record.equal("layers of the Transformer, BERT-Base, BERT-Large", [6, 12, 24], depths)
     model = small_network(40, num_hidden_layers=6, initializer_range=0.05)
     batch = Batch.from_sequences([[2, 9, 11, 17, 3]])
     states = model.encode(batch, hidden_states=True).hidden_states
     assert states is not None
-    sheet.equal("outputs of 6 layers", 7, len(states))
+    record.equal("outputs of 6 layers", 7, len(states))
     layer = next(islice(model.encoder.in_order, 1))
     attended, _ = layer.attention(states[0], batch.runs)
     assert layer.attention_norm is not None
     added = layer.attention_norm(states[0] + attended)
     whole = layer.ffn_norm(added + layer.ffn(added))
-    gap = float((whole - states[1]).abs().max())
     note = "one slide says the residual is concatenated; it is added, so the width stays"
-    sheet.off("width behind a residual connection", "concat: 64", 32, states[1].shape[1], note)
-    sheet.holds(
-        "layer = norm(x + attention), norm(x + feed-forward)", "add & norm", f"differs by {tiny(gap)}", gap < 1e-5
-    )
+    record.off("width behind a residual connection", "concat: 64", 32, states[1].shape[1], note)
+    record.same("layer = norm(x + attention), norm(x + feed-forward)", "add & norm", whole, states[1])
     first = states[0].detach()
     alike = [float((state.detach() * first).sum() / (state.norm() * first.norm()).detach()) for state in states]
-    sheet.show(
+    record.show(
         Curves(
             [
                 Chart(
@@ -143,21 +135,21 @@ def _stack(sheet: Sheet) -> None:
             title="",
         )
     )
-    sheet.answer(
+    record.answer(
         "Through the residual connections: even behind 6 untrained layers the vectors have a cosine of "
         f"{alike[-1]:.2f} with what came in. A layer adds to what is there."
     )
 
 
-def _five_steps(sheet: Sheet) -> None:
+def _five_steps(record: LessonRecorder) -> None:
     from itertools import islice
 
     import torch
 
     from ...data.batch import Batch
     from ...inspect.steps import layer_steps
-    from ...nn.scaling import attention_weights
-    from ...train.report import Arrow, Box, Flow, Grid, Table
+    from ...report import Arrow, Box, Flow, Grid, Table
+    from ..parts.scaling import attention_weights
     from ..small import small_network, word_tokenizer
 
     text = "thinking machines learn fast"
@@ -168,36 +160,35 @@ def _five_steps(sheet: Sheet) -> None:
     sizes = [" x ".join(map(str, step.values.shape)) for step in found.five]
     shapes = ("6 x 64", "3 x 8 x 6 x 8", "8 x 6 x 8", "6 x 64", "6 x 64")
     for number, (step, shape, size) in enumerate(zip(found.five, shapes, sizes, strict=True), 1):
-        sheet.equal(f"{number}. {step.name}", shape, size)
+        record.equal(f"{number}. {step.name}", shape, size)
     layer = next(islice(model.encoder.in_order, 1))
     ids = list(found.tokens.ids)
     attended, _ = layer.attention(torch.from_numpy(found.inputs), Batch.from_sequences([ids]).runs)
-    gap = float((attended - torch.from_numpy(found.output)).abs().max())
-    sheet.holds("the five steps = the layer's attention", "the same", f"differ by {tiny(gap)}", gap < 1e-5)
+    record.same("the five steps = the layer's attention", "the same", attended, found.output)
     query, key, weights = (torch.from_numpy(one) for one in (found.query, found.key, found.weights))
     scaled = attention_weights(query @ key.mT, 8)
-    gap = float((scaled - weights).abs().max())
-    sheet.off(
+    is_scaled = difference(scaled, weights) <= tolerance(scaled, weights)
+    record.off(
         "what goes into the softmax",
         "the unscaled scores",
-        True,
-        gap < 1e-5,
+        "the scaled scores",
+        "the scaled scores" if is_scaled else "something else",
         "one slide puts unscaled scores into the softmax in step 3; step 2 has divided them by √d already",
     )
     boxes = [
         Box(f"{step.name}: {size}", (n if n < 3 else 5 - n) * 1.5 + 0.2, n // 3, n == 2)  # back below the first row
         for n, (step, size) in enumerate(zip(found.five, sizes, strict=True))
     ]
-    sheet.show(Flow(boxes, [Arrow(number, number + 1) for number in range(4)], "Shapes from step to step"))
+    record.show(Flow(boxes, [Arrow(number, number + 1) for number in range(4)], "Shapes from step to step"))
     tokens = list(found.tokens.labels)
-    sheet.show(Grid(tokens, tokens, weights[0].tolist(), "Weights of the first of 8 heads"))
+    record.show(Grid(tokens, tokens, weights[0].tolist(), "Weights of the first of 8 heads"))
     rows = [(step.name, step.formula, size) for step, size in zip(found.five, sizes, strict=True)]
-    sheet.show(Table(["step", "how", "shape"], rows))
+    record.show(Table(["step", "how", "shape"], rows))
     blind = attention_weights(query @ key.mT)
     moved = float((blind - weights).abs().max())
-    sheet.holds("weights without the scale", "(asked)", f"differ by {moved:.2f}", moved > 0.05)
+    record.holds("weights without the scale", "(asked)", f"differ by {moved:.2f}", moved > 0.05)
     most = [float(one.max(dim=-1).values.mean()) for one in (weights, blind)]
-    sheet.answer(
+    record.answer(
         f"The largest weight of a token would be {most[1]:.2f} on average instead of {most[0]:.2f}, already with "
         f"heads of 8 numbers. All {len(ids)} tokens pass each step at once."
     )

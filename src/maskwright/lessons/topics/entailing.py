@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, FRONTIERS, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Tasks"
 PREMISE = "A man plays a guitar on the stage."
@@ -19,16 +19,16 @@ PAIRS = {
 HEADER = "index\tgenre\tsentence1\tsentence2\tgold_label"
 
 
-def _entailment(sheet: Sheet) -> None:
+def _entailment(record: LessonRecorder) -> None:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
     import torch
 
     from ...core import storage
-    from ...tasks.classification import Classification
-    from ...text.glue import glue_files, read_glue
-    from ...train.report import Kind, Table, Token, Tokens
+    from ...report import Kind, Table, Token, Tokens
+    from ...tasks.classification.task import Classification
+    from ...text.readers.glue import glue_files, read_glue
     from ..small import word_tokenizer
 
     lines = [f"{n}\tfiction\t{PREMISE}\t{text}\t{label}" for n, (label, text) in enumerate(PAIRS.items())]
@@ -41,36 +41,36 @@ def _entailment(sheet: Sheet) -> None:
             storage.write_text(place / f"{split}.tsv", "\n".join([HEADER, *rows]) + "\n")
         files = glue_files(folder, "MNLI")
         read = {split: read_glue(path, "MNLI") for split, path in files.items()}
-    sheet.equal("dev parts of MNLI", "dev_matched, dev_mismatched", ", ".join(one for one in read if "dev" in one))
+    record.equal("dev parts of MNLI", "dev_matched, dev_mismatched", ", ".join(one for one in read if "dev" in one))
     train = read["train"]
-    sheet.equal("rows, and those without a label that people agreed on", (3, 1), (len(train), train.num_without_gold))
-    sheet.equal("labels of the pairs", list(PAIRS), [row.label for row in train.rows])
+    record.equal("rows, and those without a label that people agreed on", (3, 1), (len(train), train.num_without_gold))
+    record.equal("labels of the pairs", list(PAIRS), [row.label for row in train.rows])
     task = Classification.from_rows(train.rows)
-    sheet.equal("classes, and numbers that the last layer gives", 3, len(task.labels))
+    record.equal("classes, and numbers that the last layer gives", 3, len(task.labels))
     tokenizer = word_tokenizer(PREMISE, *PAIRS.values())
     row = train.rows[0]
     encoding = tokenizer(row.text, row.text_pair)
-    sheet.equal("one pair", "[CLS] premise [SEP] hypothesis [SEP]", _shape(encoding.tokens, encoding.type_ids))
+    record.equal("one pair", "[CLS] premise [SEP] hypothesis [SEP]", _shape(encoding.tokens, encoding.type_ids))
     right = torch.tensor([task.labels.index(str(one.label)) for one in train.rows])
     guesses = {"dev_matched": right, "dev_mismatched": torch.tensor([right[0], right[1], right[1]])}
     scores = {}
     for split, guess in guesses.items():
         own = task.examples(read[split].rows, tokenizer)
         scores[split] = task.score(torch.eye(3)[guess], own).metrics["accuracy"]
-    sheet.near("answers all right, and two of three: accuracy", [1.0, 2 / 3], list(scores.values()), 1e-6)
+    record.near("answers all right, and two of three: accuracy", [1.0, 2 / 3], list(scores.values()))
     kinds: list[Kind] = [
         "special" if one.startswith("[") else "second" if kind else "first"
         for one, kind in zip(encoding.tokens, encoding.type_ids, strict=True)
     ]
-    sheet.show(Tokens([("entailment", [Token(one, kind) for one, kind in zip(encoding.tokens, kinds, strict=True)])]))
-    sheet.show(
+    record.show(Tokens([("entailment", [Token(one, kind) for one, kind in zip(encoding.tokens, kinds, strict=True)])]))
+    record.show(
         Table(
             ["premise", "hypothesis", "label"], [(row.text, str(row.text_pair), str(row.label)) for row in train.rows]
         )
     )
     turned = tokenizer(str(row.text_pair), row.text)
     changed = sum(a != b for a, b in zip(encoding.ids, turned.ids, strict=True))
-    sheet.answer(
+    record.answer(
         "It does. Who plays a guitar makes music, but who makes music need not play a guitar. The two orders are other "
         f"inputs: {changed} of {len(encoding.ids)} places have another token, and the types change at place "
         f"{turned.type_ids.index(1)} instead of {encoding.type_ids.index(1)}."
@@ -87,16 +87,16 @@ def _shape(tokens: list[str], types: list[int]) -> str:
     return " ".join(found)
 
 
-def _shared(sheet: Sheet) -> None:
+def _shared(record: LessonRecorder) -> None:
     import torch
 
     from ...core.randomness import generator
     from ...data.batch import Batch
-    from ...tasks.classification import Classification
-    from ...text.tables import Row
-    from ...train.finetune_job import MemoryKeeper
-    from ...train.multi_task_job import MultiTaskJob, Part, SharedEncoder
-    from ...train.report import Bar, Bars, Token, Tokens
+    from ...report import Bar, Bars, Token, Tokens
+    from ...tasks.classification.task import Classification
+    from ...text.readers.tables import Row
+    from ...train.finetuning.job import MemoryBestModelSaver
+    from ...train.finetuning.multi_task.job import MultiTaskJob, Part, SharedEncoder
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer("good bad film happy sad")
@@ -114,7 +114,7 @@ def _shared(sheet: Sheet) -> None:
     shared = SharedEncoder(models)
     together = sum(part.numel() for part in shared.parameters())
     heads = [sum(part.numel() for part in head.parameters()) for head in shared.heads]
-    sheet.equal(
+    record.equal(
         "weights of two models, and of one encoder with two heads",
         (sum(alone), alone[0] + heads[1]),
         (sum(alone), together),
@@ -124,25 +124,25 @@ def _shared(sheet: Sheet) -> None:
     torch.nn.functional.cross_entropy(models[0].logits(batch), torch.tensor([1])).backward()
     torch.optim.SGD(models[0].parameters(), lr=0.5).step()
     moved = float((models[1].logits(batch) - before).abs().max().detach())
-    sheet.holds(
+    record.holds(
         "a step of the first task moves the answers of the second", "one encoder", f"by {moved:.3f}", moved > 1e-3
     )
     untouched = all(part.grad is None for part in shared.heads[1].parameters())
-    sheet.equal("the head of the second has no gradient of it", True, untouched)
+    record.equal("the head of the second has no gradient of it", True, untouched)
     parts = [
         Part(name, task, task.examples(rows[name], tokenizer), task.examples(rows[name], tokenizer))
         for name, task in tasks.items()
     ]
-    job = MultiTaskJob(shared, parts, MemoryKeeper(), batch_size=4, seed=0, device=torch.device("cpu"))
+    job = MultiTaskJob(shared, parts, MemoryBestModelSaver(), batch_size=4, seed=0, device=torch.device("cpu"))
     plan = job.plan(0)
     turns = [part for part, _ in plan]
-    sheet.equal("steps of an epoch: 16 and 24 rows, 4 at a time", (4, 6), (turns.count(0), turns.count(1)))
+    record.equal("steps of an epoch: 16 and 24 rows, 4 at a time", (4, 6), (turns.count(0), turns.count(1)))
     for number, (name, count) in enumerate((("first", 16), ("second", 24))):
         seen = sorted(row for part, own in plan if part == number for row in own.tolist())
-        sheet.equal(f"every row of the {name} task once, in steps of its own", True, seen == list(range(count)))
+        record.equal(f"every row of the {name} task once, in steps of its own", True, seen == list(range(count)))
     names = list(tasks)
-    sheet.show(Tokens([("one epoch", [Token(names[part], "first" if part == 0 else "second") for part in turns])]))
-    sheet.show(
+    record.show(Tokens([("one epoch", [Token(names[part], "first" if part == 0 else "second") for part in turns])]))
+    record.show(
         Bars(
             [
                 Bar("two models", sum(alone), f"{sum(alone):,}"),
@@ -152,7 +152,7 @@ def _shared(sheet: Sheet) -> None:
         )
     )
     other = generator(1, "turns of the tasks", 0).permutation([0] * 4 + [1] * 6).tolist()
-    sheet.answer(
+    record.answer(
         f"As often as they have rows for: {turns.count(0)} and {turns.count(1)} steps, in an order drawn by the seed: "
         f"{''.join(map(str, turns))}, and with another seed {''.join(map(str, other))}. Two heads cost {sum(heads):,} "
         f"weights, the encoder {together - sum(heads):,}, once."
@@ -168,7 +168,7 @@ LESSONS = (
         "Does the premise say so?",
         "A pair of sentences gets one of three classes. MNLI has two dev parts, of the kinds of text that training has "
         "and of others, and each has its own score. Three pairs of our own, in a file like MNLI's.",
-        ("text.glue:read_glue", "tasks.classification:Classification.metrics"),
+        ("text.readers.glue:read_glue", "tasks.classification.task:Classification.metrics"),
         "Does it matter which of both sentences comes first?",
         _entailment,
     ),
@@ -178,9 +178,9 @@ LESSONS = (
         APPLICATIONS,
         "Assignment 2",
         "One BERT for several tasks",
-        "Models with heads of their own are given one encoder: what a task teaches it, all have learnt. Each step "
+        "Models with heads of their own are given one encoder: what a task teaches it, all have learned. Each step "
         "trains one task.",
-        ("train.multi_task_job:SharedEncoder.__init__", "train.multi_task_job:MultiTaskJob.plan"),
+        ("train.finetuning.multi_task.job:SharedEncoder.__init__", "train.finetuning.multi_task.job:MultiTaskJob.plan"),
         "How often does each task have its turn?",
         _shared,
     ),

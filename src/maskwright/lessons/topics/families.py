@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.errors import InputError
 from ..lesson import APPLICATIONS, Lesson
-from ..sheet import tiny
+from ..own import TEXT as OWN_TEXT
+from ..own import OwnInput
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Pre-training"
+QUESTION = "the dog sleeps at night"
+SENTENCES = (  # what follows 'the dog' is known only from the words after it
+    "the dog sleeps at night",
+    "the dog eats at noon",
+    "the dog runs in the park",
+    "the cat sleeps in the sun",
+    "the cat eats a fish",
+)
 TEXT = "the animal did not cross the street because it was too tired to go on walking that day"
 
 
-def _sides(sheet: Sheet) -> None:
+def _sides(record: LessonRecorder) -> None:
     from ...data.batch import Batch
-    from ...train.report import Grid
+    from ...report import Grid
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(TEXT)
     ids = tokenizer(TEXT).ids
     place = 8  # "it" would follow "because"; what is to be guessed there
-    moved: dict[str, tuple[float, float]] = {}
+    guesses: dict[str, tuple[Any, Any, Any]] = {}  # as the text stands, with an earlier word changed, with a later one
     causal: dict[str, Any] = {"attention": "causal", "type_vocab_size": 0, "pooler": False}
     for name, head, switches in (("BERT", "mlm", {}), ("GPT-2", "clm", causal)):
         model = small_network(tokenizer.vocab_size, head, **switches)
@@ -36,48 +46,115 @@ def _sides(sheet: Sheet) -> None:
         hidden_ids = masked if name == "BERT" else list(ids)
         earlier, later = list(hidden_ids), list(hidden_ids)
         earlier[place - 2], later[place + 2] = ids[2], ids[2]
-        before = guess(hidden_ids)
-        moved[name] = (float((guess(earlier) - before).abs().sum()), float((guess(later) - before).abs().sum()))
-    sheet.holds(
+        guesses[name] = (guess(hidden_ids), guess(earlier), guess(later))
+    moved = {
+        name: tuple(float((one - before).abs().sum()) for one in others) for name, (before, *others) in guesses.items()
+    }
+    record.holds(
         "BERT: P(x[MASK] | X), an earlier word changes",
         "both sides",
         f"the guess moves by {moved['BERT'][0]:.3f}",
         moved["BERT"][0] > 1e-4,
     )
-    sheet.holds("BERT: a later word changes", "both sides", f"moves by {moved['BERT'][1]:.3f}", moved["BERT"][1] > 1e-4)
-    sheet.holds(
+    record.holds(
+        "BERT: a later word changes", "both sides", f"moves by {moved['BERT'][1]:.3f}", moved["BERT"][1] > 1e-4
+    )
+    record.holds(
         "GPT-2: P(y_i | y_<i), an earlier word changes",
         "the left side",
         f"moves by {moved['GPT-2'][0]:.3f}",
         moved["GPT-2"][0] > 1e-4,
     )
-    sheet.holds(
-        "GPT-2: a later word changes", "nothing", f"moves by {tiny(moved['GPT-2'][1])}", moved["GPT-2"][1] < 1e-6
-    )
+    before, _, later = guesses["GPT-2"]
+    record.same("GPT-2: a later word changes", "nothing", before, later, said="moves by")
     words = [f"{n}" for n in range(1, 7)]
     for name, switches in (("BERT", {}), ("GPT-2", causal)):
         model = small_network(tokenizer.vocab_size, None, **switches)
         weights = model.encode(Batch.from_sequences([ids[:6]]), attentions=True).attentions
         assert weights is not None
         shown = [[one if one > 0 else None for one in row] for row in weights[0][0][0].tolist()]
-        sheet.show(Grid(words, words, shown, f"Who sees whom: {name}"))
-    sheet.answer(
+        record.show(Grid(words, words, shown, f"Who sees whom: {name}"))
+    record.answer(
         f"It would see the answer. A changed later word moves BERT's guess by {moved['BERT'][1]:.3f}, so the word "
         "itself must be hidden from its input; GPT-2 needs no mask token because a guess never sees what it is to "
         "say."
     )
 
 
-def _answers(sheet: Sheet) -> None:
+def _two_models(record: LessonRecorder) -> None:
+    _side_by_side(record, QUESTION)
+
+
+def _own_text(record: LessonRecorder, own: OwnInput) -> None:
+    words = [word.lower() for word in own.words()]
+    known = list(dict.fromkeys(" ".join(SENTENCES).split()))
+    new = [word for word in words if word not in known]
+    if new:
+        raise InputError(f"The models have not read {', '.join(new)}: pass words of these: {', '.join(known)}.")
+    _side_by_side(record, " ".join(words))
+
+
+def _side_by_side(record: LessonRecorder, text: str) -> None:
+    """Trains a masked and a causal model on the same sentences, and asks both for every word of the text."""
+    from ...inference.side_by_side import predict_side_by_side
+    from ...report import Table
+    from ...text.tokenizers.tokenizer import Tokenizer
+    from ...train.pretraining.in_memory import pretrain_small
+
+    tokenizer = Tokenizer.train_from_iterator(SENTENCES, "word", 100)
+    documents = [[sentence] for sentence in SENTENCES] * 8
+    sizes: dict[str, Any] = {"steps": 150, "max_length": 16}
+    masked = pretrain_small(documents, tokenizer, "mlm", mask_rate=0.25, **sizes)
+    causal = pretrain_small(documents, tokenizer, "clm", **sizes)
+    found = predict_side_by_side(masked, causal, text)
+    for name, distributions in (("P(x[MASK] | X)", found.masked), ("P(y_i | y_<i)", found.causal)):
+        sums = distributions.sum(dim=1)
+        record.same(f"{name}: each word's probabilities sum to", "1", sums, sums.new_ones(sums.shape), said="1 within")
+    record.equal("words that both models predict", len(found.words), len(found.masked))
+    if text == QUESTION:
+        place = found.words.index("sleeps")
+        both, left = (float(one[place, found.ids[place]]) for one in (found.masked, found.causal))
+        record.holds(
+            "'sleeps' in 'the dog sleeps at night'",
+            "right context helps",
+            f"bidirectional {both:.2f}, causal {left:.2f}",
+            both > 0.5 > left,
+        )
+        place = found.words.index("night")
+        both, left = (float(one[place, found.ids[place]]) for one in (found.masked, found.causal))
+        record.holds(
+            "'night', which has all words before it",
+            "both know",
+            f"bidirectional {both:.2f}, causal {left:.2f}",
+            min(both, left) > 0.5,
+        )
+    rows = []
+    for place, (word, token) in enumerate(zip(found.words, found.ids, strict=True)):
+        cells = []
+        for distributions in (found.masked, found.causal):
+            best = int(distributions[place].argmax())
+            cells += [f"{float(distributions[place, token]):.3f}", f"{tokenizer.tokens[best]}"]
+        rows.append((word, *cells))
+    columns = ["word", "bidirectional: P(word)", "its first guess", "causal: P(word)", "its guess"]
+    record.show(Table(columns, rows, title="The same text through both models"))
+    losses = [found.loss(one) for one in (found.masked, found.causal)]
+    record.answer(
+        f"Mean −log P of a word: {losses[0]:.2f} with both sides, {losses[1]:.2f} with the left side only. The masked "
+        "model reads the text once for each word, with that word masked; the causal one reads it once. Both read the "
+        f"same {len(SENTENCES)} sentences, 150 steps. predict_side_by_side does the same with two models of your own."
+    )
+
+
+def _answers(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...core.randomness import generator
     from ...data.in_memory import TextsInMemory
     from ...objectives.causal import NextTokenPrediction
     from ...objectives.masking import Masker
-    from ...objectives.pretraining import MaskedLanguageModelling, Recipe
+    from ...objectives.pretraining import MaskedLanguageModeling, Recipe
     from ...objectives.segments import Example
-    from ...train.report import Chart, Curves, Series
+    from ...report import Chart, Curves, Series
 
     rng = generator(0, "lesson text")
     texts = TextsInMemory([[rng.integers(5, 900, 126).tolist()] for _ in range(60)])
@@ -85,22 +162,22 @@ def _answers(sheet: Sheet) -> None:
     examples = [Example(number, 0, 126) for number in range(60)]
     share = {}
     for name, objective in (
-        ("masked", MaskedLanguageModelling(recipe)),
+        ("masked", MaskedLanguageModeling(recipe)),
         ("left to right", NextTokenPrediction(recipe)),
     ):
         batch = objective.batch(texts, examples, generator(0, "lesson masks"))
         share[name] = objective.counts(batch)[objective.words] / batch.num_tokens
-    sheet.near("words to guess of all that are read: masked", 0.15, share["masked"], 0.01, digits=3)
-    sheet.holds("left to right", "every word", f"{share['left to right']:.3f}", share["left to right"] > 0.98)
+    record.near("words to guess of all that are read: masked", 0.15, share["masked"], 0.01, digits=3)
+    record.holds("left to right", "every word", f"{share['left to right']:.3f}", share["left to right"] > 0.98)
     ratio = share["left to right"] / share["masked"]
-    sheet.near("answers in a step: left to right to masked", 1 / 0.15, ratio, 0.35, digits=1)
+    record.near("answers in a step: left to right to masked", 1 / 0.15, ratio, 0.35, digits=1)
     steps = np.arange(0, 5001, 500).tolist()
     lines = [
         Series(name, steps, [part * 16 * 128 * step / 1e6 for step in steps], smooth=False)
         for name, part in share.items()
     ]
-    sheet.show(Curves([Chart("Answers seen, millions, at 16 texts of 128 tokens a step", lines)], title=""))
-    sheet.answer(
+    record.show(Curves([Chart("Answers seen, millions, at 16 texts of 128 tokens a step", lines)], title=""))
+    record.answer(
         f"Because of the answers: a left-to-right model gets {ratio:.1f} times as many from the same text. With whole "
         "runs at equal tokens (docs/ablations.md, three seeds) it is ahead at every checkpoint up to 3,000 steps, "
         "and the masked model, which sees both sides, from 3,500 on."
@@ -116,9 +193,23 @@ LESSONS = (
         "One reads both sides, one only the left",
         "The same sentence through a masked and a left-to-right network. Which words may change a guess shows what "
         "each of them conditions on.",
-        ("nn.attention:hide_later",),
+        ("nn.attention:apply_causal_mask",),
         "What would happen if BERT's input were not masked?",
         _sides,
+    ),
+    Lesson(
+        "side-by-side",
+        PART,
+        APPLICATIONS,
+        "BERT vs. GPT-2: losses",
+        "One text through a bidirectional and a causal language model",
+        "Two networks of the same size learn from the same sentences for a few seconds: one predicts masked words from "
+        "both sides, one predicts each next word from the left. Then both are asked for every word of one text.",
+        ("inference.side_by_side:predict_side_by_side", "train.pretraining.in_memory:pretrain_small"),
+        "Which of both is surprised less by a text, and why?",
+        _two_models,
+        (OWN_TEXT,),
+        _own_text,
     ),
     Lesson(
         "slower-start",

@@ -8,34 +8,34 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, SESSION, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Generation"
 
 
-def _top_k(sheet: Sheet) -> None:
+def _top_k(record: LessonRecorder) -> None:
     import torch
 
     from ...core.randomness import generator
     from ...models.decoding.rules import Rules, choose, probabilities
-    from ...train.report import Bar, Bars
+    from ...report import Bar, Bars
 
     words = ("the", "a", "unicorn", "valley", "of", "zyzzyva")
     shares = torch.tensor([[0.4, 0.2, 0.2, 0.1, 0.08, 0.02]], dtype=torch.float64)
     kept, ids = probabilities(shares.log(), Rules(top_k=3))
     assert ids is not None
-    sheet.near("top 3 of 0.4, 0.2, 0.2, …, made to sum to 1", [0.5, 0.25, 0.25], kept[0], 1e-9, digits=2)
+    record.near("top 3 of 0.4, 0.2, 0.2, …, made to sum to 1", [0.5, 0.25, 0.25], kept[0], digits=2)
     one, _ = probabilities(shares.log(), Rules(top_k=1))
-    sheet.near("k = 1: the probability of the first", [1.0], one[0], 1e-9, digits=1)
+    record.near("k = 1: the probability of the first", [1.0], one[0], digits=1)
     rows = shares.log().expand(3000, -1)
     uniforms = torch.from_numpy(generator(0, "lesson draws").random(3000))
     drawn = choose(rows, Rules(top_k=3), uniforms, None)
-    sheet.equal("words drawn of 3,000 that are not in the top 3", 0, int((drawn > 2).sum()))
-    sheet.near("share of 'the' among them", 0.5, float((drawn == 0).double().mean()), 0.03, digits=2)
+    record.equal("words drawn of 3,000 that are not in the top 3", 0, int((drawn > 2).sum()))
+    record.near("share of 'the' among them", 0.5, float((drawn == 0).double().mean()), 0.03, digits=2)
     again = choose(rows, Rules(top_k=3), uniforms, None)
-    sheet.equal("the same draws again", True, bool((again == drawn).all()))
-    sheet.equal("greedy", "the", words[int(choose(rows[:1], Rules(greedy=True), None, None))])
-    sheet.show(
+    record.equal("the same draws again", True, bool((again == drawn).all()))
+    record.equal("greedy", "the", words[int(choose(rows[:1], Rules(greedy=True), None, None))])
+    record.show(
         Bars(
             [
                 Bar(words[int(word)], share, f"{share:.2f}")
@@ -45,30 +45,30 @@ def _top_k(sheet: Sheet) -> None:
         )
     )
     cold, _ = probabilities(shares.log(), Rules(temperature=0.5))
-    sheet.answer(
+    record.answer(
         f"A temperature changes all odds and rules nothing out: at 0.5 'the' has {float(cold[0, 0]):.2f} and zyzzyva "
         f"still {float(cold[0, 5]):.4f}. Top-k cuts the tail, where most of the nonsense is. They can be used "
         "together."
     )
 
 
-def _formats(sheet: Sheet) -> None:
-    from ...tasks.frames import DELIM, EXTRACT, START
-    from ...text.language_tags import language_of, tag
-    from ...text.tokenizer import Tokenizer
-    from ...train.report import Token, Tokens
+def _formats(record: LessonRecorder) -> None:
+    from ...report import Token, Tokens
+    from ...tasks.rows.special_tokens import DELIM, EXTRACT, START
+    from ...text.formats.language_tags import language_of, tag
+    from ...text.tokenizers.tokenizer import Tokenizer
 
     plain = Tokenizer.train_from_iterator(["a premise and its hypothesis"], "byte-bpe", 280)
-    framed = plain.with_frame(START, DELIM, EXTRACT)
+    framed = plain.with_template(START, DELIM, EXTRACT)
     inside = [token for token in framed("premise", "hypothesis").tokens if token in (START, DELIM, EXTRACT)]
-    sheet.equal("a pair of texts", "[START] … [DELIM] … [EXTRACT]", " … ".join(inside))
+    record.equal("a pair of texts", "[START] … [DELIM] … [EXTRACT]", " … ".join(inside))
     alone = [token for token in framed("premise").tokens if token in (START, DELIM, EXTRACT)]
-    sheet.equal("one text", "[START] … [EXTRACT]", " … ".join(alone))
+    record.equal("one text", "[START] … [EXTRACT]", " … ".join(alone))
     last = framed("premise", "hypothesis").tokens[-1]
-    sheet.equal("what the classifier looks at", "[EXTRACT]", last)
-    sheet.equal("the tag for French", "<to-fr>", tag("fr"))
+    record.equal("what the classifier looks at", "[EXTRACT]", last)
+    record.equal("the tag for French", "<to-fr>", tag("fr"))
     line = "I am a student <to-fr> je suis étudiant"
-    sheet.equal("the language of a tagged source", "fr", language_of(tag("fr") + " I am a student"))
+    record.equal("the language of a tagged source", "fr", language_of(tag("fr") + " I am a student"))
     rows = [
         (
             "entailment",
@@ -86,36 +86,36 @@ def _formats(sheet: Sheet) -> None:
         ),
         ("summary", [Token("article", "first"), Token("<summarize>", "special"), Token("its lead", "second")]),
     ]
-    sheet.show(Tokens(rows))
+    record.show(Tokens(rows))
     ids = framed.encode_plain([line])[0]
-    sheet.answer(
+    record.answer(
         f"A left-to-right network has read everything only at the last token, so {last} is the one that is judged. "
         f"Without a frame the {len(ids)} tokens of a text would end with whatever its last piece is."
     )
 
 
-def _perplexity(sheet: Sheet) -> None:
+def _perplexity(record: LessonRecorder) -> None:
     import torch
 
     from ...models.losses import cross_entropy
-    from ...train.report import Table
+    from ...report import Table
 
     even = torch.zeros(5, 8, dtype=torch.float64)
     right = torch.tensor([0, 3, 7, 1, 2])
     loss = float(cross_entropy(even, right, "labels"))
-    sheet.near("cross-entropy of 8 equal guesses: log 8", math.log(8), loss, 1e-9)
-    sheet.near("perplexity", 8.0, math.exp(loss), 1e-9, digits=1)
+    record.near("cross-entropy of 8 equal guesses: log 8", math.log(8), loss)
+    record.near("perplexity", 8.0, math.exp(loss), digits=1)
     given = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], dtype=torch.float64)
     found = float(cross_entropy(given.log(), torch.tensor([0, 1]), "labels"))
-    sheet.near("−Σ y log ŷ of 0.5 and 0.8, the mean", -(math.log(0.5) + math.log(0.8)) / 2, found, 1e-9)
-    sheet.near("its perplexity: 1 / √(0.5 · 0.8)", (0.5 * 0.8) ** -0.5, math.exp(found), 1e-9)
-    sheet.show(
+    record.near("−Σ y log ŷ of 0.5 and 0.8, the mean", -(math.log(0.5) + math.log(0.8)) / 2, found)
+    record.near("its perplexity: 1 / √(0.5 · 0.8)", (0.5 * 0.8) ** -0.5, math.exp(found))
+    record.show(
         Table(
             ["guesses", "loss", "perplexity"], [("8 words alike", loss, 8.0), ("0.5 and 0.8", found, math.exp(found))]
         )
     )
     wrong = float(cross_entropy(torch.tensor([[0.999, 0.001]]).log(), torch.tensor([1]), "labels"))
-    sheet.answer(
+    record.answer(
         f"Sure and wrong is dear: a right word that was given 0.001 costs {wrong:.1f} nats, as much as "
         f"{wrong / found:.0f} words of the example above. A perplexity of 8 means: as unsure as between eight words "
         "that are equally likely."
@@ -143,7 +143,7 @@ LESSONS = (
         "Tasks as texts",
         "A left-to-right model does other tasks when they are written as one row: a start, a delimiter between two "
         "texts, and a token at which the answer is read off.",
-        ("text.tokenizer:Tokenizer.with_frame", "text.language_tags:tag"),
+        ("text.tokenizers.tokenizer:Tokenizer.with_template", "text.formats.language_tags:tag"),
         "Why is [EXTRACT] the last token, when [CLS] is the first?",
         _formats,
     ),

@@ -1,4 +1,4 @@
-"""The loss of a guess, the whole vocabulary as an answer, and a fact that is learnt."""
+"""The loss of a guess, the whole vocabulary as an answer, and a fact that is learned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..lesson import APPLICATIONS, AUTOENCODER, Lesson
 
 if TYPE_CHECKING:
     from ...models.model import Model
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Pre-training"
 GUESS, TARGET = (0.6, 0.12, 0.18, 0.1), (0, 0, 1, 0)
@@ -25,15 +25,15 @@ FACTS = (
 ROME = "rome is the [MASK] of italy"
 
 
-def _loss(sheet: Sheet) -> None:
-    from ...objectives.loss_explainer import explain_loss
-    from ...train.report import Table
+def _loss(record: LessonRecorder) -> None:
+    from ...report import Table
+    from ..parts.loss_explainer import explain_loss
 
     found = explain_loss(GUESS, TARGET)
     by_hand = -(math.log(0.4) + math.log(0.88) + math.log(0.18) + math.log(0.9)) / 4
-    sheet.near("the slide's formula, by hand", by_hand, found.binary, 1e-9)
-    sheet.near("the slide's formula on its P and T", 0.7161, found.binary, 5e-5)
-    sheet.off(
+    record.near("the slide's formula, by hand", by_hand, found.binary)
+    record.near("the slide's formula on its P and T", 0.7161, found.binary, 5e-5)
+    record.off(
         "the loss that BERT is trained with",
         "the formula above",
         1.7148,
@@ -43,25 +43,25 @@ def _loss(sheet: Sheet) -> None:
     )
     words = [f"word {number}" for number in range(1, 5)]
     rows = [(word, p, t, round(one, 4)) for word, p, t, one in zip(words, GUESS, TARGET, found.terms, strict=True)]
-    sheet.show(Table(["", "P", "T", "binary term"], rows, note="The categorical loss looks at the third row alone."))
+    record.show(Table(["", "P", "T", "binary term"], rows, note="The categorical loss looks at the third row alone."))
     sure = explain_loss((0.01, 0.01, 0.97, 0.01), TARGET)
-    sheet.holds(
+    record.holds(
         "a guess that is nearly right",
         "(asked)",
         f"{sure.binary:.4f} and {sure.categorical:.4f}",
         sure.categorical < 0.04 and sure.binary < sure.categorical,
     )
     even = explain_loss((0.25,) * 4, TARGET)
-    sheet.near("all words alike: log 4", math.log(4), even.categorical, 1e-9)
-    sheet.answer(
+    record.near("all words alike: log 4", math.log(4), even.categorical)
+    record.answer(
         f"A guess that gives each of 4 words the same costs log 4 = {even.categorical:.4f}; over BERT's 30,522 words "
         f"{math.log(30_522):.2f}. That is where the curve of a new model begins."
     )
 
 
-def _vocabulary(sheet: Sheet) -> None:
+def _vocabulary(record: LessonRecorder) -> None:
     from ...inference.fill_mask import MaskFiller
-    from ...train.report import Table
+    from ...report import Table
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(SKIT, "Aardvark Improvisation Zyzzyva and other words of a vocabulary")
@@ -70,55 +70,55 @@ def _vocabulary(sheet: Sheet) -> None:
     filler = MaskFiller(model)
     text = "Let's stick to [MASK] in this skit"
     probabilities = filler.probabilities(text)
-    sheet.equal("numbers for one mask: the vocabulary", tokenizer.vocab_size, probabilities.shape[1])
-    sheet.near("they sum to", 1.0, float(probabilities.sum()), 1e-6, digits=2)
+    record.equal("numbers for one mask: the vocabulary", tokenizer.vocab_size, probabilities.shape[1])
+    record.near("they sum to", 1.0, float(probabilities.sum()), digits=2)
     listed = filler.fill([text], top_k=None)[0].masks[0].candidates
-    sheet.equal("words that are listed", tokenizer.vocab_size, len(listed))
+    record.equal("words that are listed", tokenizer.vocab_size, len(listed))
     scores = [one.score for one in listed]
-    sheet.near("the listed ones sum to", 1.0, sum(scores), 1e-6, digits=2)
-    sheet.holds(
+    record.near("the listed ones sum to", 1.0, sum(scores), digits=2)
+    record.holds(
         "the most probable first", "ranked", f"{scores[0]:.3f} to {scores[-1]:.4f}", scores == sorted(scores)[::-1]
     )
-    sheet.show(
+    record.show(
         Table(
             ["rank", "word", "probability"],
             [(one.rank, one.token_str, round(one.score, 4)) for one in listed[:8]],
-            note="Of a network that has learnt nothing yet.",
+            note="Of a network that has learned nothing yet.",
         )
     )
     three = filler.fill([text], top_k=None, words=["aardvark", "improvisation", "zyzzyva"])[0].masks[0].candidates
-    sheet.answer(
+    record.answer(
         "Yes, with its rank: "
         + ", ".join(f"{one.token_str} {one.score:.2%} (rank {one.rank})" for one in three)
         + ". maskwright fill-mask MODEL TEXT --words asks for chosen ones."
     )
 
 
-def _rome(sheet: Sheet) -> None:
+def _rome(record: LessonRecorder) -> None:
     from ...inference.fill_mask import MaskFiller
-    from ...text.tokenizer import Tokenizer
-    from ...train.pretrain_small import pretrain_small
-    from ...train.report import Bar, Bars
+    from ...report import Bar, Bars
+    from ...text.tokenizers.tokenizer import Tokenizer
+    from ...train.pretraining.in_memory import pretrain_small
 
     tokenizer = Tokenizer.train_from_iterator(FACTS, "word", 100)
     model = pretrain_small([[fact] for fact in FACTS] * 8, tokenizer, steps=120, max_length=16, mask_rate=0.25)
     filler = MaskFiller(model)
     guesses = filler.fill([ROME], top_k=5)[0].masks[0].candidates
-    sheet.equal("the first guess for [MASK]", "capital", guesses[0].token_str)
+    record.equal("the first guess for [MASK]", "capital", guesses[0].token_str)
     zebra = filler.fill([ROME], top_k=None, words=["zebra"])[0].masks[0].candidates[0]
-    sheet.holds("zebra in its place", "(a random token)", f"{zebra.score:.2%}", zebra.score < guesses[0].score / 10)
+    record.holds("zebra in its place", "(a random token)", f"{zebra.score:.2%}", zebra.score < guesses[0].score / 10)
     variants = {"[MASK]": ROME, "zebra": ROME.replace("[MASK]", "zebra"), "capital": ROME.replace("[MASK]", "capital")}
     found = {}
     place = ROME.split().index("[MASK]") + 1
     for shown, text in variants.items():
         ids = tokenizer(text).ids
         found[shown] = tokenizer.tokens[_guess(model, ids, place)]
-    sheet.equal(
+    record.equal(
         "the target, when [MASK], zebra or capital is shown", "capital, capital, capital", ", ".join(found.values())
     )
-    sheet.show(Bars([Bar(one.token_str, one.score, f"{one.score:.1%}") for one in guesses], title=ROME))
+    record.show(Bars([Bar(one.token_str, one.score, f"{one.score:.1%}") for one in guesses], title=ROME))
     other = filler.fill(["the [MASK] is an animal of africa"], top_k=2)[0].masks[0].candidates
-    sheet.answer(
+    record.answer(
         f"No, it was never told that one may be right: it gives {other[0].token_str} {other[0].score:.0%} and "
         f"{other[1].token_str} {other[1].score:.0%}, because both stand there in the text. A masked language model "
         "learns how often a word stands in a place."
@@ -142,7 +142,7 @@ LESSONS = (
         "The slide prints a binary cross-entropy over the vocabulary, divided by N. BERT is trained with the "
         "categorical one: minus the logarithm of the right word's probability. On the slide's own numbers they "
         "differ.",
-        ("objectives.loss_explainer:explain_loss",),
+        ("lessons.parts.loss_explainer:explain_loss",),
         "What is the loss of a model that knows nothing?",
         _loss,
     ),
@@ -166,7 +166,7 @@ LESSONS = (
         "Rome is the [MASK] of Italy",
         "A network of two layers reads six sentences for a few seconds. It then guesses the word of the slide, whether "
         "[MASK], a random word or the word itself is shown.",
-        ("train.pretrain_small:pretrain_small",),
+        ("train.pretraining.in_memory:pretrain_small",),
         "The text says the same of zebras and lions. Does the model decide for one?",
         _rome,
     ),

@@ -6,10 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from ..lesson import SESSION, Lesson
-from ..sheet import show
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Generation"
 WANTED = ("the cat sat on the mat and slept", "it was not tired at all")
@@ -17,27 +16,27 @@ WRITTEN = ("the cat sat on a mat", "it was not tired")
 LENGTHS = ("one word", "two in a row", "three", "four")
 
 
-def _bleu(sheet: Sheet) -> None:
+def _bleu(record: LessonRecorder) -> None:
     from ...core.errors import MissingExtraError
-    from ...tasks.bleu_explainer import explain_bleu
-    from ...tasks.translation_scores import corpus_scores
-    from ...train.report import Bar, Bars, Table
+    from ...report import Bar, Bars, Table
+    from ...tasks.translation.scores import corpus_scores
+    from ..parts.bleu_explainer import explain_bleu
 
     found = explain_bleu(WRITTEN, WANTED)
-    sheet.equal("rows of 1, 2, 3, 4 words that were written", "10, 8, 6, 4", ", ".join(map(str, found.rows)))
-    sheet.equal("of these in the reference", "9, 6, 4, 2", ", ".join(map(str, found.matches)))
-    sheet.near("precisions", [9 / 10, 6 / 8, 4 / 6, 2 / 4], found.precisions, 1e-9)
-    sheet.near("10 words for 14: penalty exp(1 − 14/10)", math.exp(-0.4), found.penalty, 1e-9)
+    record.equal("rows of 1, 2, 3, 4 words that were written", "10, 8, 6, 4", ", ".join(map(str, found.rows)))
+    record.equal("of these in the reference", "9, 6, 4, 2", ", ".join(map(str, found.matches)))
+    record.near("precisions", [9 / 10, 6 / 8, 4 / 6, 2 / 4], found.precisions)
+    record.near("10 words for 14: penalty exp(1 − 14/10)", math.exp(-0.4), found.penalty)
     by_hand = 100 * math.exp(-0.4) * (9 / 10 * 6 / 8 * 4 / 6 * 2 / 4) ** 0.25
-    sheet.near("BLEU: penalty times the fourth root of their product", by_hand, found.score, 1e-9, digits=2)
+    record.near("BLEU: penalty times the fourth root of their product", by_hand, found.score, digits=2)
+    compared = True
     try:
-        standard = corpus_scores(WRITTEN, WANTED)[0]["bleu"]
-        sheet.near("BLEU of the standard scorer", by_hand, standard, 0.01, digits=2)
+        record.near("BLEU of sacrebleu", by_hand, corpus_scores(WRITTEN, WANTED)[0]["bleu"], 0.01, digits=2)
     except MissingExtraError:
-        sheet.holds("BLEU of the standard scorer", show(by_hand, 2), "not compared: sacrebleu is not installed", True)
+        compared = False
     again = explain_bleu(["the the the the the the the"], ["the cat is on the mat"])
-    sheet.equal("'the' seven times, where the reference has two", "2 of 7", f"{again.matches[0]} of {again.rows[0]}")
-    sheet.show(
+    record.equal("'the' seven times, where the reference has two", "2 of 7", f"{again.matches[0]} of {again.rows[0]}")
+    record.show(
         Bars(
             [
                 Bar(name, share, f"{hits} of {rows}")
@@ -48,17 +47,18 @@ def _bleu(sheet: Sheet) -> None:
     )
     lines = [explain_bleu([text], [reference]).score for text, reference in zip(WRITTEN, WANTED, strict=True)]
     rows = [(a, b, f"{score:.2f}") for a, b, score in zip(WRITTEN, WANTED, lines, strict=True)]
-    sheet.show(
+    record.show(
         Table(
             ["written", "wanted", "BLEU of the line"],
             [*rows, ("both", "", f"{found.score:.2f}")],
             right=["BLEU of the line"],
         )
     )
-    sheet.answer(
+    record.answer(
         f"No: the lines score {lines[0]:.2f} and {lines[1]:.2f}, {sum(lines) / 2:.2f} on average, and both together "
         f"{found.score:.2f}. Matches, rows and words are summed first, so a long line counts for more, and a line "
         "without four right words in a row does not make everything 0."
+        + ("" if compared else " (Not compared with sacrebleu: it is not installed.)")
     )
 
 
@@ -71,7 +71,7 @@ LESSONS = (
         "What a BLEU of 46 counts",
         "How many rows of one, two, three and four words of a translation stand in the reference too, and a penalty "
         "where it is too short. Two lines are counted by hand, beside sacrebleu, the scorer of published numbers.",
-        ("tasks.bleu_explainer:explain_bleu", "tasks.translation_scores:corpus_scores"),
+        ("lessons.parts.bleu_explainer:explain_bleu", "tasks.translation.scores:corpus_scores"),
         "Is the BLEU of a file the mean of its lines?",
         _bleu,
     ),

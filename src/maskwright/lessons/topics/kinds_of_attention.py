@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
-from ..sheet import tiny
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Encoder and decoder"
 SLIDE = {  # kind: query, key, value, whether later tokens are hidden
@@ -18,18 +17,18 @@ SLIDE = {  # kind: query, key, value, whether later tokens are hidden
 }
 
 
-def _sources(sheet: Sheet) -> None:
-    from ...models.sources import attention_sources
-    from ...train.report import Arrow, Box, Flow, Table
+def _sources(record: LessonRecorder) -> None:
+    from ...report import Arrow, Box, Flow, Table
+    from ..parts.sources import attention_sources
     from ..small import small_translator
 
     found = attention_sources(small_translator(), [5, 6, 7, 8], [1, 9, 10])
     for one in found:
         query, key, value, hides = SLIDE[one.kind]
-        sheet.equal(f"{one.kind}: Q, K, V", f"{query}, {key}, {value}", f"{one.query}, {one.key}, {one.value}")
-        sheet.equal(f"{one.kind}: hides later tokens", hides, one.hides_later)
+        record.equal(f"{one.kind}: Q, K, V", f"{query}, {key}, {value}", f"{one.query}, {one.key}, {one.value}")
+        record.equal(f"{one.kind}: hides later tokens", hides, one.hides_later)
     across = found[-1]
-    sheet.off(
+    record.off(
         "what the encoder gives the decoder",
         "query and value",
         "key and value",
@@ -45,22 +44,22 @@ def _sources(sheet: Sheet) -> None:
         Box("next token", 4.2, 1),
     ]
     arrows = [Arrow(0, 1, "Q K V"), Arrow(2, 3, "Q K V"), Arrow(3, 4, "Q"), Arrow(1, 4, "K V"), Arrow(4, 5)]
-    sheet.show(Flow(boxes, arrows, "Where queries, keys and values come from"))
-    sheet.show(
+    record.show(Flow(boxes, arrows, "Where queries, keys and values come from"))
+    record.show(
         Table(
             ["attention", "Q", "K", "V", "hides later"],
             [(one.kind, one.query, one.key, one.value, one.hides_later) for one in found],
         )
     )
-    sheet.answer(
+    record.answer(
         f"Only {across.query}: with another target the keys and values of the cross-attention stay the same to the "
         "bit. So a translator computes them once for each source, and not again for each word that it writes."
     )
 
 
-def _cross(sheet: Sheet) -> None:
+def _cross(record: LessonRecorder) -> None:
     from ...data.batch import Batch
-    from ...train.report import Grid
+    from ...report import Grid
     from ..small import small_translator
 
     model = small_translator()
@@ -70,10 +69,10 @@ def _cross(sheet: Sheet) -> None:
     decoded = model.decode(Batch.from_sequences([target]), encoded.hidden, read, attentions=True)
     assert decoded.cross_attentions is not None
     weights = decoded.cross_attentions[0][0].detach()
-    sheet.equal("table of one head: target × source", [3, 4], list(weights.shape[1:]))
-    off = float((weights.sum(dim=-1) - 1).abs().max())
-    sheet.holds("each row sums to", "1", f"1 within {tiny(off)}", off < 1e-5)
-    sheet.equal(
+    record.equal("table of one head: target × source", [3, 4], list(weights.shape[1:]))
+    sums = weights.sum(dim=-1)
+    record.same("each row sums to", "1", sums, sums.new_ones(sums.shape), said="1 within")
+    record.equal(
         "parts of a decoder layer",
         "self-attention, cross-attention, feed-forward",
         ", ".join(
@@ -82,7 +81,7 @@ def _cross(sheet: Sheet) -> None:
             if hasattr(model.decoder.depths[0], name)
         ),
     )
-    sheet.show(
+    record.show(
         Grid(
             ["start", "word 1", "word 2"],
             [f"source {n}" for n in range(1, 5)],
@@ -93,8 +92,8 @@ def _cross(sheet: Sheet) -> None:
     swapped = Batch.from_sequences([[8, 7, 6, 5]])
     other = model.decode(Batch.from_sequences([target]), model.encode(swapped).hidden, swapped).hidden
     moved = float((other - decoded.hidden).abs().max().detach())
-    sheet.holds("another order of the source", "another result", f"moves by {moved:.2f}", moved > 1e-3)
-    sheet.answer(
+    record.holds("another order of the source", "another result", f"moves by {moved:.2f}", moved > 1e-3)
+    record.answer(
         f"All of them: every source token is there before the first word is written (each row has {weights.shape[2]} "
         "weights and none is 0), and all of its layers have read it from both sides."
     )
@@ -109,7 +108,7 @@ LESSONS = (
         "Three kinds of attention, one formula",
         "In a translator the formula of attention is used three times. Which text Q, K and V come from is found by "
         "changing each text and looking at what changes with it.",
-        ("models.sources:attention_sources",),
+        ("lessons.parts.sources:attention_sources",),
         "Which of the two texts must be known before the keys of the cross-attention can be computed?",
         _sources,
     ),
@@ -121,7 +120,7 @@ LESSONS = (
         "The decoder looks at what was read",
         "Between its masked self-attention and its feed-forward network each decoder layer looks across, with "
         "queries of its own, at the keys and values that the encoder made.",
-        ("nn.cross:attend_across",),
+        ("nn.cross:cross_attend",),
         "Which source tokens may the first written word see?",
         _cross,
     ),

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from ..lesson import SESSION, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Sizes and costs"
 LENGTHS = (128, 512, 1024, 2048, 4096)
 
 
-def _complexity(sheet: Sheet) -> None:
+def _complexity(record: LessonRecorder) -> None:
+    from ...report import Chart, Curves, Series, Table
     from ...speed.complexity import KINDS, measure, power
-    from ...train.report import Chart, Curves, Series, Table
 
     slides = {
         "self-attention": ("n^2 d", "1", "1"),
@@ -25,18 +25,18 @@ def _complexity(sheet: Sheet) -> None:
     }
     rows = []
     for kind in KINDS:
-        sheet.equal(
+        record.equal(
             f"{kind.name}: cost, steps, longest way",
             ", ".join(slides[kind.name]),
             f"{kind.cost}, {kind.sequential}, {kind.path}",
         )
         fitted = power(LENGTHS, [kind.flops(n, 64, 3, 64) for n in LENGTHS])
-        sheet.near(f"{kind.name}: power of n in its operations", float(kind.power), fitted, 1e-9, digits=2)
+        record.near(f"{kind.name}: power of n in its operations", float(kind.power), fitted, digits=2)
         rows.append((kind.name, f"O({kind.cost})", f"O({kind.sequential})", f"O({kind.path})"))
-    sheet.show(Table(["layer", "cost", "steps in a row", "longest way"], rows))
+    record.show(Table(["layer", "cost", "steps in a row", "longest way"], rows))
     found = {one.kind.name: one for one in measure(LENGTHS, width=32, window=64)}
     attention, window = found["self-attention"], found["restricted attention"]
-    sheet.holds(
+    record.holds(
         "time measured here: power of n",
         "attention 2, in windows 1",
         f"{attention.fitted:.2f}, {window.fitted:.2f}",
@@ -45,9 +45,9 @@ def _complexity(sheet: Sheet) -> None:
     lines = [
         Series(name, list(LENGTHS), [1000 * one for one in own.seconds], smooth=False) for name, own in found.items()
     ]
-    sheet.show(Curves([Chart("Milliseconds for one layer, width 32", lines, x_label="tokens", log_y=True)], title=""))
+    record.show(Curves([Chart("Milliseconds for one layer, width 32", lines, x_label="tokens", log_y=True)], title=""))
     cross = next((n for n in LENGTHS if KINDS[0].flops(n, 768, 3, 64) > KINDS[1].flops(n, 768, 3, 64)), None)
-    sheet.answer(
+    record.answer(
         f"Once the text is longer than a vector: with d = 768, a length of {cross:,} is the first of these at which "
         f"n² d is more than n d². But the recurrent layer has to take {LENGTHS[-1]:,} steps one after the other, "
         "attention takes one."
@@ -62,7 +62,7 @@ LESSONS = (
         "Complexity",
         "What a layer costs as texts grow",
         "Attention compares every token with every other; a recurrent layer takes one step for each; a convolution "
-        "and a window look at neighbours. The table of the paper, its operations, and the time they take here.",
+        "and a window look at neighbors. The table of the paper, its operations, and the time they take here.",
         ("speed.complexity:measure", "speed.complexity:power"),
         "When is self-attention dearer than a recurrent layer?",
         _complexity,

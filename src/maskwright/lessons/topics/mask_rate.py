@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...objectives.masking import Masked
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Pre-training"
 RATES = (0.05, 0.15, 0.4, 0.8)
@@ -18,12 +18,12 @@ VOCAB = 45  # ids 0 to 4 are special, 4 is [MASK]
 MASK_SHARE = 0.8  # of the selected words are hidden
 
 
-def _rate(sheet: Sheet) -> None:
+def _rate(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...core.randomness import generator
     from ...objectives.masking import Masker
-    from ...train.report import Chart, Curves, Series
+    from ...report import Chart, Curves, Series
 
     texts = _walks(60)
     lengths = np.full(len(texts), texts.shape[1])
@@ -35,32 +35,32 @@ def _rate(sheet: Sheet) -> None:
         known = _told(masked, len(ids))
         usable.append(len(known) / len(ids))
         right.append(_learnt(masked, known, unseen))
-    sheet.near("words to guess per word read: 5, 15, 40, 80 %", list(RATES), answers, 0.01, digits=2)
+    record.near("words to guess per word read: 5, 15, 40, 80 %", list(RATES), answers, 0.01, digits=2)
     wanted = [rate * (1 - MASK_SHARE * rate) ** 2 for rate in RATES]
-    sheet.near("of these with both neighbours not hidden: rate · (1 − 0.8 rate)²", wanted, usable, 0.015, digits=3)
+    record.near("of these with both neighbors not hidden: rate · (1 − 0.8 rate)²", wanted, usable, 0.015, digits=3)
     share = [one / two for one, two in zip(usable, answers, strict=True)]
-    sheet.holds(
+    record.holds(
         "too much: no context",
         "share with both",
         ", ".join(f"{one:.0%}" for one in share),
         share == sorted(share)[::-1],
     )
     best = RATES[int(np.argmax(right))]
-    sheet.holds(
+    record.holds(
         "a reader that counts what stands between two words: right after 7,680 words",
         "a trade",
         ", ".join(f"{one:.0%}" for one in right),
         best in RATES[1:3] and right[0] < right[1] and right[3] < max(right) - 0.1,
     )
     x = [100 * rate for rate in RATES]
-    sheet.show(
+    record.show(
         Curves(
             [
                 Chart(
                     "In 100 words read",
                     [
                         Series("words to guess", x, [100 * one for one in answers], smooth=False),
-                        Series("with both neighbours", x, [100 * one for one in usable], smooth=False),
+                        Series("with both neighbors", x, [100 * one for one in usable], smooth=False),
                     ],
                     x_label="masked, %",
                 ),
@@ -73,10 +73,10 @@ def _rate(sheet: Sheet) -> None:
             title="",
         )
     )
-    sheet.answer(
-        f"Not for everyone: this reader, which looks at two neighbours, gets {right[1]:.0%} right with 15 % and "
+    record.answer(
+        f"Not for everyone: this reader, which looks at two neighbors, gets {right[1]:.0%} right with 15 % and "
         f"{right[2]:.0%} with 40 %. Networks were measured with whole runs at equal tokens (docs/ablations.md, three "
-        "seeds): 5 % had hardly learnt anything, 15 % gave 71.9 points, 40 % 72.9."
+        "seeds): 5 % had hardly learned anything, 15 % gave 71.9 points, 40 % 72.9."
     )
 
 
@@ -95,7 +95,7 @@ def _walks(count: int, seed: int = 0) -> np.ndarray:
 
 
 def _told(masked: Masked, tokens: int) -> np.ndarray:
-    """The places to guess whose neighbours are shown, [MASK] being no word."""
+    """The places to guess whose neighbors are shown, [MASK] being no word."""
     inner = masked.positions[(masked.positions > 0) & (masked.positions < tokens - 1)]
     return inner[(masked.input_ids[inner - 1] != 4) & (masked.input_ids[inner + 1] != 4)]
 

@@ -8,7 +8,7 @@ from ..lesson import APPLICATIONS, Lesson
 
 if TYPE_CHECKING:
     from ...objectives.audit import AuditedSequence
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Pre-training"
 MILK = "the man went to the store to buy a gallon of milk"
@@ -16,12 +16,12 @@ OTHERS = ("apple", "river", "green", "seven")
 MASKED, RANDOM, KEPT = 8, 5632, 164  # seeds whose draws are the slide's three variants
 
 
-def _shares(sheet: Sheet) -> None:
+def _shares(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...core.randomness import generator
     from ...objectives.masking import Masker
-    from ...train.report import Bar, Bars
+    from ...report import Bar, Bars
 
     length, count, vocab = 128, 5_400, 30_000
     masker = Masker(4, frozenset(range(5)), vocab)
@@ -34,16 +34,18 @@ def _shares(sheet: Sheet) -> None:
     is_mask, is_same = shown == 4, shown == masked.labels
     fates = [float(is_mask.mean()), float((~is_mask & ~is_same).mean()), float(is_same.mean())]
     share = selected / (count * (length - 2))
-    sheet.near(f"share selected of {count * (length - 2):,} tokens", 0.15, share, 0.003)
-    sheet.near(f"[MASK], random, unchanged of {selected:,}", [0.8, 0.1, 0.1], fates, 0.01)
+    record.near(f"share selected of {count * (length - 2):,} tokens", 0.15, share, 0.003)
+    record.near(f"[MASK], random, unchanged of {selected:,}", [0.8, 0.1, 0.1], fates, 0.01)
     special = int((flat[masked.positions] < 5).sum())
-    sheet.equal("special tokens selected", 0, special)
+    record.equal("special tokens selected", 0, special)
     fewest = int(np.bincount(masked.positions // length, minlength=count).min())
-    sheet.holds("labels in every sequence", "(at least one)", f"{fewest} or more", fewest >= 1)
+    record.holds("labels in every sequence", "(at least one)", f"{fewest} or more", fewest >= 1)
     untouched = np.delete(masked.input_ids, masked.positions)
-    sheet.equal("tokens that are not selected stay", True, bool((untouched == np.delete(flat, masked.positions)).all()))
+    record.equal(
+        "tokens that are not selected stay", True, bool((untouched == np.delete(flat, masked.positions)).all())
+    )
     names = ("[MASK]", "random token", "unchanged")
-    sheet.show(
+    record.show(
         Bars(
             [Bar(name, one, f"{one:.1%}") for name, one in zip(names, fates, strict=True)],
             title="What is shown in place of a selected token",
@@ -51,15 +53,15 @@ def _shares(sheet: Sheet) -> None:
     )
     short = masker(np.array([2, 77, 78, 3] * 20_000), np.full(20_000, 4), generator(1, "lesson masks"))
     rate = len(short.positions) / 40_000
-    sheet.answer(
+    record.answer(
         f"Then the promise of one label each wins: of texts with two words {rate:.0%} of the words are selected. "
         "Longer texts round up or down at random, so that the share stays 15 %."
     )
 
 
-def _milk(sheet: Sheet) -> None:
-    from ...objectives.mask_demo import mask_words
-    from ...train.report import Kind, Token, Tokens
+def _milk(record: LessonRecorder) -> None:
+    from ...report import Kind, Token, Tokens
+    from ..parts.mask_demo import mask_words
 
     words = MILK.split()
     variants = {
@@ -67,10 +69,10 @@ def _milk(sheet: Sheet) -> None:
         for name, seed in (("80 %: [MASK]", MASKED), ("10 %: a random word", RANDOM), ("10 %: unchanged", KEPT))
     }
     masked, random, kept = variants.values()
-    sheet.equal("masked", "the man went to the [MASK] to buy a [MASK] of milk", _text(masked))
-    sheet.equal("the words to guess", "store, gallon", ", ".join(one.original for one in masked.tokens if one.fate))
-    sheet.equal("random: store becomes", "apple", _fate(random, "store", "random"))
-    sheet.equal("unchanged: store stays", "store", _fate(kept, "store", "kept"))
+    record.equal("masked", "the man went to the [MASK] to buy a [MASK] of milk", _text(masked))
+    record.equal("the words to guess", "store, gallon", ", ".join(one.original for one in masked.tokens if one.fate))
+    record.equal("random: store becomes", "apple", _fate(random, "store", "random"))
+    record.equal("unchanged: store stays", "store", _fate(kept, "store", "kept"))
     rows = []
     for name, sequence in variants.items():
         kinds: list[Kind] = [one.fate if one.fate in ("masked", "random", "kept") else "" for one in sequence.tokens]
@@ -83,11 +85,11 @@ def _milk(sheet: Sheet) -> None:
                 ],
             )
         )
-    sheet.show(Tokens(rows, note="Below a word: what is to be guessed there."))
+    record.show(Tokens(rows, note="Below a word: what is to be guessed there."))
     again = mask_words(words, OTHERS, MASKED)
-    sheet.equal("the same seed again", "the same masks", "the same masks" if again == masked else "others")
+    record.equal("the same seed again", "the same masks", "the same masks" if again == masked else "others")
     fates = [one.fate for seed in range(400) for one in mask_words(words, OTHERS, seed).tokens if one.fate]
-    sheet.answer(
+    record.answer(
         f"Because [MASK] never stands in a text that is used. Of {len(fates):,} words selected with 400 seeds "
         f"{fates.count('masked') / len(fates):.0%} became [MASK]; the others keep BERT from trusting any word "
         "blindly, so that every token's vector has to hold its context."
@@ -125,7 +127,7 @@ LESSONS = (
         "The man, the store and the gallon of milk",
         "The slides' sentence, masked by the masker of training. A seed names the draw, so each of the three "
         "variants can be shown again.",
-        ("objectives.mask_demo:mask_words",),
+        ("lessons.parts.mask_demo:mask_words",),
         "Why is not every selected word shown as [MASK]?",
         _milk,
     ),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, Lesson
 
 if TYPE_CHECKING:
-    from ...text.explain import Explanation
-    from ...train.report import Table
-    from ..sheet import Sheet
+    from ...report import Table
+    from ...text.tokenizers.explain import Explanation
+    from ..recorder import LessonRecorder
 
 PART = "Words and pieces"
 CORPUS = {"old": 7, "older": 3, "finest": 9, "lowest": 4}
@@ -24,31 +24,31 @@ STEPS = (  # each: what is merged, and the counts before and after that the slid
 TIE = "es, st and t</w> tie at 13, ol and ld at 10: only 'the pair seen first wins' gives the slide's order"
 
 
-def _merges(sheet: Sheet) -> None:
-    from ...text.explain import explain
+def _merges(record: LessonRecorder) -> None:
+    from ...text.tokenizers.explain import explain
 
     found = explain(CORPUS, num_merges=5)
-    sheet.equal("symbols at the start", START, found.start)
+    record.equal("symbols at the start", START, found.start)
     for step, (merged, counts) in zip(found.steps, STEPS, strict=True):
-        sheet.equal(f"merge {step.number}", merged, step.merged)
+        record.equal(f"merge {step.number}", merged, step.merged)
         changes = {symbol: (before, after) for symbol, before, after in step.changes}
-        sheet.equal(f"counts after {merged}", _spelt(counts), _spelt(changes))
-    sheet.holds(
+        record.equal(f"counts after {merged}", _spelt(counts), _spelt(changes))
+    record.holds(
         "ties at merge 1",
         "(not said)",
         ", ".join(f"{one.left}{one.right}" for one in found.steps[0].tied),
         {(one.left, one.right) for one in found.steps[0].tied} == {("s", "t"), ("t", "</w>")},
         TIE,
     )
-    sheet.show(_table(found))
+    record.show(_table(found))
 
     others = {
         rule: [step.merged for step in explain(CORPUS, num_merges=5, tie_break=rule).steps]
         for rule in ("last", "lexicographic")
     }
-    sheet.equal("merges if the pair seen last wins", "t</w>, st</w>, est</w>, ld, old", ", ".join(others["last"]))
-    sheet.equal("merges in the order of the alphabet", "es, est, est</w>, ld, old", ", ".join(others["lexicographic"]))
-    sheet.answer(
+    record.equal("merges if the pair seen last wins", "t</w>, st</w>, est</w>, ld, old", ", ".join(others["last"]))
+    record.equal("merges in the order of the alphabet", "es, est, est</w>, ld, old", ", ".join(others["lexicographic"]))
+    record.answer(
         f"The order changes, the words hardly do. Last seen: {', '.join(others['last'])}. By the alphabet: "
         f"{', '.join(others['lexicographic'])}. All three know est</w> and old after five merges. The option is "
         "--tie-break."
@@ -60,7 +60,7 @@ def _spelt(counts: dict[str, tuple[int, int]]) -> str:
 
 
 def _table(found: Explanation) -> Table:
-    from ...train.report import Table
+    from ...report import Table
 
     states = [dict(found.start)]
     for step in found.steps:
@@ -70,27 +70,27 @@ def _table(found: Explanation) -> Table:
     return Table(columns, rows, title="Counts after each merge", right=columns[1:])
 
 
-def _encoding(sheet: Sheet) -> None:
-    from ...text.explain import encode_steps, explain
-    from ...train.report import Token, Tokens
+def _encoding(record: LessonRecorder) -> None:
+    from ...report import Token, Tokens
+    from ...text.tokenizers.explain import encode_steps, explain
 
-    learnt = explain(CORPUS, num_merges=5)
-    states = encode_steps("oldest", learnt.merges)
-    sheet.equal("oldest", "old est</w>", " ".join(states[-1]))
-    estimate = encode_steps("estimate", learnt.merges)[-1]
-    sheet.holds(
+    learned = explain(CORPUS, num_merges=5)
+    states = encode_steps("oldest", learned.merges)
+    record.equal("oldest", "old est</w>", " ".join(states[-1]))
+    estimate = encode_steps("estimate", learned.merges)[-1]
+    record.holds(
         "estimate does not use est</w>",
         "est</w> ≠ est",
         " ".join(estimate),
         "est</w>" not in estimate and estimate[0] == "est",
     )
     for word in ("old", "lowest", "estimate", "finer"):
-        pieces = encode_steps(word, learnt.merges)[-1]
-        sheet.equal(f"pieces of {word} joined", word, "".join(pieces).removesuffix("</w>"))
+        pieces = encode_steps(word, learned.merges)[-1]
+        record.equal(f"pieces of {word} joined", word, "".join(pieces).removesuffix("</w>"))
     three, fifteen = explain(CORPUS, num_merges=3), explain(CORPUS, vocab_size=15)
-    sheet.equal("limit of 3 iterations: merges", 3, len(three.steps))
-    sheet.equal("limit of 15 symbols: 12 and merges", 15, len(fifteen.start) + len(fifteen.steps))
-    sheet.show(
+    record.equal("limit of 3 iterations: merges", 3, len(three.steps))
+    record.equal("limit of 15 symbols: 12 and merges", 15, len(fifteen.start) + len(fifteen.steps))
+    record.show(
         Tokens(
             [
                 (f"after {number} merges" if number else "characters", [Token(piece) for piece in state])
@@ -99,31 +99,31 @@ def _encoding(sheet: Sheet) -> None:
             note="oldest, merge by merge",
         )
     )
-    sheet.answer(
-        f"In the order in which they were learnt: {' → '.join(' '.join(state) for state in states)}. So a new word is "
+    record.answer(
+        f"In the order in which they were learned: {' → '.join(' '.join(state) for state in states)}. So a new word is "
         f"cut as the corpus was; {len(states[0])} characters become {len(states[-1])} tokens."
     )
 
 
-def _scores(sheet: Sheet) -> None:
-    from ...text.explain import explain
-    from ...train.report import Table
+def _scores(record: LessonRecorder) -> None:
+    from ...report import Table
+    from ...text.tokenizers.explain import explain
 
     pairs, scores = explain(CORPUS, num_merges=1), explain(CORPUS, "wordpiece-score", num_merges=1)
     first, best = pairs.steps[0].winner, scores.steps[0].winner
-    sheet.equal("first merge of BPE", "e + s, 13 times", f"{first.left} + {first.right}, {first.count} times")
-    sheet.equal("first merge of WordPiece", "l + ##o", f"{best.left} + {best.right}")
-    sheet.near("its score: 4 / (4 · 4)", 0.25, float(best.score or 0), 1e-12, digits=2)
+    record.equal("first merge of BPE", "e + s, 13 times", f"{first.left} + {first.right}, {first.count} times")
+    record.equal("first merge of WordPiece", "l + ##o", f"{best.left} + {best.right}")
+    record.near("its score: 4 / (4 · 4)", 0.25, float(best.score or 0), digits=2)
     tied = ", ".join(f"{one.left} + {one.right}" for one in scores.steps[0].tied)
-    sheet.holds("ties", "(not said)", tied, tied == "##o + ##w", "l + ##o and ##o + ##w tie; the pair seen first wins")
+    record.holds("ties", "(not said)", tied, tied == "##o + ##w", "l + ##o and ##o + ##w tie; the pair seen first wins")
     rows = [
         (f"{one.left} + {one.right}", one.count, one.left_count, one.right_count, round(float(one.score or 0), 4))
         for one in scores.steps[0].candidates[:6]
     ]
     columns = ["pair", "together", "left", "right", "score"]
-    sheet.show(Table(columns, rows, title="The best six pairs by score", right=columns[1:]))
+    record.show(Table(columns, rows, title="The best six pairs by score", right=columns[1:]))
     frequent = next(one for one in scores.steps[0].candidates if (one.left, one.right) == ("##e", "##s"))
-    sheet.answer(
+    record.answer(
         f"##e + ##s is seen {frequent.count} times but scores {float(frequent.score or 0):.4f}, because ##e is also "
         "seen without ##s. A score asks how much a pair belongs together, a count how often it is seen."
     )
@@ -136,9 +136,9 @@ LESSONS = (
         APPLICATIONS,
         "BPE: Byte-Pair Encoding",
         "Byte-pair encoding, merge by merge",
-        "Words begin as characters and an end mark. The pair of neighbours that is seen most often becomes one symbol, "
+        "Words begin as characters and an end mark. The pair of neighbors that is seen most often becomes one symbol, "
         "again and again. Each merge takes its count away from the two symbols that it joins.",
-        ("text.explain:explain",),
+        ("text.tokenizers.explain:explain",),
         "Three pairs are seen equally often at the first merge. What if another of them wins?",
         _merges,
     ),
@@ -147,10 +147,10 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BPE: steps 4 and 5",
-        "Cutting a new word with learnt merges",
+        "Cutting a new word with learned merges",
         "Training stops at a number of merges or of symbols. A new word then starts as characters, and the merges "
         "apply to it. The end mark keeps the ending of oldest apart from the beginning of estimate.",
-        ("text.explain:encode_steps", "text.explain:explain"),
+        ("text.tokenizers.explain:encode_steps", "text.tokenizers.explain:explain"),
         "In which order do the merges apply?",
         _encoding,
     ),
@@ -162,7 +162,7 @@ LESSONS = (
         "WordPiece asks for the best pair, not the most frequent one",
         "WordPiece divides the count of a pair by the counts of its parts, which is the pair that raises the "
         "likelihood of the text most. On the same four words it starts elsewhere than BPE.",
-        ("text.explain:explain",),
+        ("text.tokenizers.explain:explain",),
         "Why does the pair that BPE takes first come so late here?",
         _scores,
     ),

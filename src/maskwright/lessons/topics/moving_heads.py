@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 from ..lesson import FRONTIERS, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Attention"
 TIRED = "The animal didn't cross the street because it was too tired"
 WIDE = TIRED.replace("tired", "wide")
 
 
-def _tired(sheet: Sheet) -> None:
+def _tired(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...inspect.attention import attention
     from ...inspect.moves import head_moves
-    from ...train.report import Bar, Bars, Grid
+    from ...report import Bar, Bars, Grid
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(TIRED, WIDE)
@@ -29,26 +29,25 @@ def _tired(sheet: Sheet) -> None:
     first, second = (attention(model, text).main for text in (TIRED, WIDE))
     moves = head_moves(first, second, "it")
     best = moves.moves[0]
-    sheet.equal("layers and heads", (6, 8), tuple(first.weights.shape[:2]))
-    off = float(np.abs(first.weights.sum(axis=-1) - 1).max())
-    sheet.near("every row of attention sums to 1, but for", 0.0, off, 1e-5)
+    record.equal("layers and heads", (6, 8), tuple(first.weights.shape[:2]))
+    sums = first.weights.sum(axis=-1)
+    record.same("every row of attention sums to", "1", sums, np.ones_like(sums), said="1 within")
     place = list(first.queries.labels).index("it")
     rows = [one.of(best.layer, best.head)[place].astype(float) for one in (first, second)]
-    sheet.near(
+    record.near(
         "what went elsewhere, by hand: half of all differences",
         float(np.abs(rows[0] - rows[1]).sum() / 2),
         best.distance,
-        1e-6,
     )
-    sheet.equal("of 48 heads, those that move more", 0, int((moves.distances > best.distance).sum()))
+    record.equal("of 48 heads, those that move more", 0, int((moves.distances > best.distance).sum()))
     same = head_moves(first, attention(model, TIRED).main, "it")
-    sheet.near("the same sentence twice", 0.0, float(same.distances.max()), 1e-9)
+    record.near("the same sentence twice", 0.0, float(same.distances.max()), of=first.weights)
     causal = small_network(tokenizer.vocab_size, attention="causal", type_vocab_size=0, pooler=False, **sizes)
     causal.tokenizer = tokenizer
     left = head_moves(attention(causal, TIRED).main, attention(causal, WIDE).main, "it")
-    sheet.near("a network that reads from the left", 0.0, float(left.distances.max()), 1e-6)
+    record.near("a network that reads from the left", 0.0, float(left.distances.max()), of=first.weights)
     heads = [f"head {number}" for number in first.heads]
-    sheet.show(
+    record.show(
         Grid(
             [f"layer {number}" for number in first.layers],
             heads,
@@ -61,8 +60,8 @@ def _tired(sheet: Sheet) -> None:
         for one in best.shifts[:3]
         for name, value in (("tired", one.before), ("wide", one.after))
     ]
-    sheet.show(Bars(bars, title=f"Layer {best.layer}, head {best.head}: what 'it' gives to"))
-    sheet.answer(
+    record.show(Bars(bars, title=f"Layer {best.layer}, head {best.head}: what 'it' gives to"))
+    record.answer(
         "No: 'tired' comes after 'it', so a network that reads from the left has the same rows for both (they differ "
         f"by {float(left.distances.max()):.0f}). These weights are drawn and say nothing of English: head {best.head} "
         f"of layer {best.layer} moves most, by {best.distance:.3f}. In a trained one it is telling: docs/inspect.md "

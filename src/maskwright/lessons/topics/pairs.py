@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..lesson import APPLICATIONS, Lesson
-from ..sheet import tiny
 
 if TYPE_CHECKING:
-    from ...train.report import Token
-    from ..sheet import Sheet
+    from ...report import Token
+    from ..recorder import LessonRecorder
 
 PART = "Pre-training"
 STORY = (
     ("The man went to the store.", "He bought a gallon of milk.", "Then he went home."),
-    ("Penguins are flightless.", "They swim very well.", "Some live on ice."),
+    ("Many birds fly.", "Penguins are flightless.", "They swim very well."),
 )
 ROWS = {
     "IsNext": "[CLS] The man went to the store . [SEP] He bought a gallon of milk . [SEP]",
@@ -22,21 +21,21 @@ ROWS = {
 }
 
 
-def _pairs(sheet: Sheet) -> None:
+def _pairs(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...core.randomness import generator
     from ...objectives.segments import plan_pairs, sentence_bounds
-    from ...train.report import Tokens
+    from ...report import Tokens
 
     rng = generator(0, "lesson sentences")
     bounds = {number: sentence_bounds(rng.integers(5, 15, 400)) for number in range(60)}
     examples = plan_pairs(bounds, 60, 0.0, generator(0, "lesson pairs"))
     pairs = [one for one in examples if one.b_stop > one.b_start]
     true = [one for one in pairs if not one.is_random]
-    sheet.near(f"share of IsNext in {len(pairs):,} pairs", 0.5, len(true) / len(pairs), 0.01, digits=3)
+    record.near(f"share of IsNext in {len(pairs):,} pairs", 0.5, len(true) / len(pairs), 0.01, digits=3)
     follows = all(one.b_document == one.a_document and one.b_start == one.a_stop for one in true)
-    sheet.off(
+    record.off(
         "IsNext: where B stands",
         "B precedes A",
         "B follows A",
@@ -44,7 +43,7 @@ def _pairs(sheet: Sheet) -> None:
         "one slide says that B precedes A; its own example, and the other lectures, have B after A",
     )
     others = all(one.b_document != one.a_document for one in pairs if one.is_random)
-    sheet.equal("NotNext: B is from another document", True, others)
+    record.equal("NotNext: B is from another document", True, others)
 
     story = {number: [0, 1, 2, 3] for number in range(2)}  # each sentence as one token, to read the plan off
     drawn = [one for seed in range(30) for one in plan_pairs(story, 2, 0.0, generator(seed, "story"))]
@@ -54,33 +53,33 @@ def _pairs(sheet: Sheet) -> None:
         if one.b_stop > one.b_start and one.a_stop - one.a_start == 1
     }
     first = STORY[0][0]
-    sheet.equal("The man went to the store. / He bought a gallon of milk.", False, found.get((first, STORY[0][1])))
-    sheet.equal("The man went to the store. / Penguins are flightless.", True, found.get((first, STORY[1][0])))
-    sheet.show(Tokens(_written(sheet)))
+    record.equal("The man went to the store. / He bought a gallon of milk.", False, found.get((first, STORY[0][1])))
+    record.equal("The man went to the store. / Penguins are flightless.", True, found.get((first, STORY[1][1])))
+    record.show(Tokens(_written(record)))
     lengths = [
         np.mean([one.b_stop - one.b_start for one in part]) for part in (true, [p for p in pairs if p.is_random])
     ]
-    sheet.holds(
+    record.holds(
         "length of B: IsNext and NotNext",
         "(asked)",
         f"{lengths[0]:.1f} and {lengths[1]:.1f} tokens",
         bool(abs(lengths[0] - lengths[1]) < 1.5),
     )
-    sheet.answer(
+    record.answer(
         "It would, if it could, so the builder takes care: both kinds of B have the same length on average "
         f"({lengths[0]:.1f} and {lengths[1]:.1f} tokens). What it can use is the topic, which is why later work "
         "doubted the task."
     )
 
 
-def _written(sheet: Sheet) -> list[tuple[str, list[Token]]]:
+def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """The slides' two pairs as the batches of pre-training have them, with the masked words put back."""
     from ...core.randomness import generator
     from ...data.in_memory import TextsInMemory
-    from ...objectives.pretraining import MaskedLanguageModellingAndNextSentence
+    from ...objectives.pretraining import MaskedLanguageModelingAndNextSentence
     from ...objectives.segments import Example, sentence_bounds
-    from ...train.pretrain_small import recipe_of
-    from ...train.report import Kind, Token
+    from ...report import Kind, Token
+    from ...train.pretraining.in_memory import recipe_of
     from ..small import word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document), lowercase=False)
@@ -88,9 +87,9 @@ def _written(sheet: Sheet) -> list[tuple[str, list[Token]]]:
     first, second = (sentence_bounds(texts.sentence_lengths_of(number)) for number in range(2))
     examples = [
         Example(0, first[0], first[1], 0, first[1], first[2]),
-        Example(0, first[0], first[1], 1, second[0], second[1], is_random=True),
+        Example(0, first[0], first[1], 1, second[1], second[2], is_random=True),
     ]
-    batch = MaskedLanguageModellingAndNextSentence(recipe_of(tokenizer, 20)).batch(
+    batch = MaskedLanguageModelingAndNextSentence(recipe_of(tokenizer, 20)).batch(
         texts, examples, generator(0, "lesson masks")
     )
     ids = batch.input_ids.clone()
@@ -108,8 +107,8 @@ def _written(sheet: Sheet) -> list[tuple[str, list[Token]]]:
         name = tuple(ROWS)[int(batch.labels["nsp"][number])]
         rows.append((name, tokens))
         length = first[1] + 2
-        sheet.equal(f"{name}: the row", ROWS[name], " ".join(words))
-        sheet.equal(
+        record.equal(f"{name}: the row", ROWS[name], " ".join(words))
+        record.equal(
             f"{name}: 0 up to the first [SEP], 1 behind it",
             f"{length}, {len(words) - length}",
             f"{types.count(0)}, {types.count(1)}",
@@ -117,26 +116,26 @@ def _written(sheet: Sheet) -> list[tuple[str, list[Token]]]:
     return rows
 
 
-def _total(sheet: Sheet) -> None:
+def _total(record: LessonRecorder) -> None:
     import torch
 
     from ...data.in_memory import TextsInMemory
-    from ...objectives.pretraining import MaskedLanguageModellingAndNextSentence
+    from ...objectives.pretraining import MaskedLanguageModelingAndNextSentence
+    from ...report import Bar, Bars
     from ...train.loop import Window
-    from ...train.pretrain_small import recipe_of
-    from ...train.report import Bar, Bars
+    from ...train.pretraining.in_memory import recipe_of
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document))
     texts = TextsInMemory.encode(STORY, tokenizer)
-    objective = MaskedLanguageModellingAndNextSentence(recipe_of(tokenizer, 20))
+    objective = MaskedLanguageModelingAndNextSentence(recipe_of(tokenizer, 20))
     batch = _batch(objective, texts)
     model = small_network(tokenizer.vocab_size, "pretraining").requires_grad_(True)
     outcome = objective.outcome(model, batch)
     window = Window()
     window.add(outcome)
     means = window.means()
-    sheet.near("total = masked words + next sentence", means["mlm_loss"] + means["nsp_loss"], means["loss"], 1e-5)
+    record.near("total = masked words + next sentence", means["mlm_loss"] + means["nsp_loss"], means["loss"])
     weight = next(model.encoder.in_order).attention.qkv.weight
 
     def gradient(*parts: str) -> torch.Tensor:
@@ -146,21 +145,20 @@ def _total(sheet: Sheet) -> None:
         return torch.autograd.grad(total, weight)[0]
 
     each, whole = [gradient("mlm"), gradient("nsp")], gradient("mlm", "nsp")
-    gap = float((each[0] + each[1] - whole).abs().max() / whole.abs().max())
-    sheet.holds("gradient of the total", "sum of both", f"differs by {tiny(gap)}", gap < 1e-5)
+    record.same("gradient of the total", "sum of both", each[0] + each[1], whole, said="differs by")
     follows = batch.labels["nsp"]
     scores = model.nsp_logits(model.pool(model.encode(batch).hidden, batch))
     by_hand = -torch.log_softmax(scores, dim=-1)[torch.arange(len(follows)), follows].mean()
-    sheet.near("next sentence: cross-entropy of [CLS]", float(by_hand.detach()), means["nsp_loss"], 1e-5)
+    record.near("next sentence: cross-entropy of [CLS]", float(by_hand.detach()), means["nsp_loss"])
     names = {"masked words": "mlm_loss", "next sentence": "nsp_loss"}
-    sheet.show(
+    record.show(
         Bars(
             [Bar(name, means[key], f"{means[key]:.3f}") for name, key in names.items()],
             title="Losses of an untrained network",
         )
     )
     norms = [float(one.norm()) for one in each]
-    sheet.answer(
+    record.answer(
         f"Not for these weights: the words' gradient has the norm {norms[0]:.2f}, that of the pairs {norms[1]:.2f}. A "
         "pair is one yes or no for a whole row, the words are several answers out of thousands."
     )
@@ -188,7 +186,7 @@ LESSONS = (
         "Does B follow A?",
         "Half of the pairs are text and what follows it, half have a B from another document. The builder is the one "
         "of pre-training, on sixty documents and on the slides' own sentences, and so are the rows below.",
-        ("objectives.segments:plan_pairs", "objectives.pretraining:MaskedLanguageModelling.batch"),
+        ("objectives.segments:plan_pairs", "objectives.pretraining:MaskedLanguageModeling.batch"),
         "Could a model tell the two kinds apart by their length?",
         _pairs,
     ),
@@ -200,7 +198,7 @@ LESSONS = (
         "Two losses, one sum",
         "Pre-training adds the mean loss of the masked words to the mean loss of the pairs, and follows the gradient "
         "of the sum.",
-        ("train.loop:Window.means", "objectives.pretraining:MaskedLanguageModelling.outcome"),
+        ("train.loop:Window.means", "objectives.pretraining:MaskedLanguageModeling.outcome"),
         "Do both tasks pull equally hard?",
         _total,
     ),

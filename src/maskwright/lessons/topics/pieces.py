@@ -7,47 +7,47 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Words and pieces"
 SPLIT = (("taa", "aaa", "sty"), ("la", "ern"), ("Transformer", "ify"))
 
 
-def _notations(sheet: Sheet) -> None:
-    from ...text.notation import join_pieces
-    from ...train.report import Token, Tokens
+def _notations(record: LessonRecorder) -> None:
+    from ...report import Token, Tokens
+    from ...text.tokenizers.notation import join_subwords
 
     for pieces, slide in zip(SPLIT, ("taa## aaa## sty", "la## ern", "Transformer## ify"), strict=True):
-        sheet.equal("mark on the left piece", slide, join_pieces(pieces, "left"))
-    sheet.off(
+        record.equal("mark on the left piece", slide, join_subwords(pieces, "left"))
+    record.off(
         "the same in BERT",
         "taa## aaa## sty",
         "taa ##aaa ##sty",
-        join_pieces(SPLIT[0]),
+        join_subwords(SPLIT[0]),
         "one slide marks the left piece, another the right one; BERT's vocabularies mark the right one",
     )
     rows = [
-        (notation, [Token(one) for pieces in SPLIT for one in join_pieces(pieces, notation).split()])
+        (notation, [Token(one) for pieces in SPLIT for one in join_subwords(pieces, notation).split()])
         for notation in ("left", "right")
     ]
-    sheet.show(Tokens(rows))
+    record.show(Tokens(rows))
     same = all(
-        join_pieces(pieces, side).replace("##", "").replace(" ", "") == "".join(pieces)
+        join_subwords(pieces, side).replace("##", "").replace(" ", "") == "".join(pieces)
         for pieces in SPLIT
         for side in ("left", "right")
     )
-    sheet.holds("both spell the same word", "the word", "yes" if same else "no", same)
-    sheet.answer(
+    record.holds("both spell the same word", "the word", "yes" if same else "no", same)
+    record.answer(
         "Neither for the network, which sees ids. But with the mark on the right, 'ern' at the start of a word and "
         "'##ern' inside one are two entries with vectors of their own. maskwright tokenizer encode --marks left shows "
         "either."
     )
 
 
-def _longest_match(sheet: Sheet) -> None:
-    from ...text.tokenizer import Tokenizer
-    from ...text.trainers import pipelines
-    from ...train.report import Token, Tokens
+def _longest_match(record: LessonRecorder) -> None:
+    from ...report import Token, Tokens
+    from ...text.tokenizers.tokenizer import Tokenizer
+    from ...text.tokenizers.trainers import pipelines
 
     vocabulary = [*pipelines.SPECIAL_TOKENS, "un", "##aff", "##able", "##a", "##f", "a", "ab", "##bc"]
     trained = pipelines.wordpiece(vocabulary, "wordpiece", True, {})
@@ -56,20 +56,20 @@ def _longest_match(sheet: Sheet) -> None:
     rows = []
     for word, slide in words.items():
         tokens = [tokenizer.tokens[one] for one in tokenizer.encode_plain([word])[0]]
-        sheet.equal(word, slide, " ".join(tokens))
+        record.equal(word, slide, " ".join(tokens))
         rows.append((word, [Token(one, "wrong" if one == "[UNK]" else "") for one in tokens]))
     greedy = [tokenizer.tokens[one] for one in tokenizer.encode_plain(["abc"])[0]]
-    sheet.equal("abc, of a, ab and ##bc", "[UNK]", " ".join(greedy))
-    sheet.show(Tokens(rows, note="Vocabulary: " + " ".join(vocabulary[5:])))
-    sheet.answer(
+    record.equal("abc, of a, ab and ##bc", "[UNK]", " ".join(greedy))
+    record.show(Tokens(rows, note="Vocabulary: " + " ".join(vocabulary[5:])))
+    record.answer(
         f"No: abc could be a ##bc, but the longest match takes ab first, finds no ##c, and gives {greedy[0]}. Real "
         "vocabularies hold every letter both at the start and inside a word, so it does not happen with known letters."
     )
 
 
-def _bytes(sheet: Sheet) -> None:
-    from ...text.tokenizer import Tokenizer
-    from ...train.report import Table
+def _bytes(record: LessonRecorder) -> None:
+    from ...report import Table
+    from ...text.tokenizers.tokenizer import Tokenizer
 
     texts = ("Transformerify", "naïve façade", "深度学习", "🙂 ok", "a\tb  c")
     tokenizer = Tokenizer.train_from_iterator(["plain English text, and no other letters"], "byte-bpe", 280)
@@ -77,16 +77,16 @@ def _bytes(sheet: Sheet) -> None:
     for text in texts:
         (ids,) = tokenizer.encode_plain([text])
         back = tokenizer.decode(ids)
-        sheet.equal(f"{text!r} and back", text, back)
+        record.equal(f"{text!r} and back", text, back)
         rows.append(
             (text, len(text), len(text.encode()), len(ids), [tokenizer.tokens[one] for one in ids].count("[UNK]"))
         )
-    sheet.equal("UNK in all of them", 0, sum(row[-1] for row in rows))
+    record.equal("UNK in all of them", 0, sum(row[-1] for row in rows))
     columns = ["text", "characters", "bytes", "tokens", "unknown"]
-    sheet.show(Table(columns, rows, right=columns[1:]))
-    sheet.answer(
+    record.show(Table(columns, rows, right=columns[1:]))
+    record.answer(
         f"Length: 深度学习 has {rows[2][1]} characters and becomes {rows[2][3]} tokens, one for each byte, because no "
-        "merge was learnt for it. Nothing is ever unknown, but what training did not see is long."
+        "merge was learned for it. Nothing is ever unknown, but what training did not see is long."
     )
 
 
@@ -99,7 +99,7 @@ LESSONS = (
         "Two ways to mark a piece",
         "A word that is cut needs a mark, so that the pieces can be joined again. The slides put ## on the left "
         "piece in one place and on the right piece in another.",
-        ("text.notation:join_pieces",),
+        ("text.tokenizers.notation:join_subwords",),
         "Does it matter which side the mark is on?",
         _notations,
     ),
@@ -111,7 +111,7 @@ LESSONS = (
         "WordPiece takes the longest piece first",
         "To cut a word, WordPiece takes the longest entry that begins it, then the longest that goes on. A word that "
         "cannot be finished so is one UNK as a whole.",
-        ("text.trainers.pipelines:wordpiece",),
+        ("text.tokenizers.trainers.pipelines:wordpiece",),
         "Does the longest match always find a way if there is one?",
         _longest_match,
     ),
@@ -121,9 +121,9 @@ LESSONS = (
         APPLICATIONS,
         "Take-away: parts of words, characters, bytes",
         "Bytes know every text",
-        "If the alphabet is the 256 bytes, no text can be unknown, whatever its writing. Merges are learnt on top of "
+        "If the alphabet is the 256 bytes, no text can be unknown, whatever its writing. Merges are learned on top of "
         "them as on top of letters.",
-        ("text.trainers.byte_bpe:train_byte_bpe",),
+        ("text.tokenizers.trainers.byte_bpe:train_byte_bpe",),
         "What is the price?",
         _bytes,
     ),

@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from ..lesson import FRONTIERS, NEUROCOMPUTING, SESSION, Lesson
-from ..sheet import tiny
+from ..own import MATRIX, TEXT, weighted_sum
+from ..recorder import difference, tiny
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Attention"
 SHARES = ((3, 1, 1, 1), (1, 1, 1, 1), (1, 2, 1, 4), (5, 1, 1, 1))  # weights of the hand example, before the sum
@@ -17,134 +18,133 @@ VALUES = ((4.0, 0.0, 0.0, 8.0), (0.0, 4.0, 0.0, 8.0), (0.0, 0.0, 4.0, 8.0), (8.0
 BY_HAND = ((20 / 6, 2.0, 2.0, 8.0), (3.0, 3.0, 3.0, 8.0), (4.5, 5.0, 4.5, 8.0), (3.5, 1.5, 1.5, 8.0))
 
 
-def _basic(sheet: Sheet) -> None:
+def _basic(record: LessonRecorder) -> None:
     import torch
 
     from ...nn.attention import self_attention
-    from ...train.report import Grid
+    from ...report import Grid
 
     x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     first = self_attention(x)[0]
     a = math.e / (2 * math.e + 1)  # x_1 scores 1, 0, 1 against the three tokens
-    sheet.near("z_1 of three tokens, by hand", [2 * a, (1 + math.e) / (2 * math.e + 1)], first, 1e-6)
+    record.near("z_1 of three tokens, by hand", [2 * a, (1 + math.e) / (2 * math.e + 1)], first)
     words = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
     order = [3, 0, 5, 1, 4, 2]
-    gap = float((self_attention(words[order]) - self_attention(words)[order]).abs().max())
-    sheet.holds("other order of the tokens", "the same vectors in that order", f"differ by {tiny(gap)}", gap < 1e-6)
-    sheet.show(
+    turned, plain = self_attention(words[order]), self_attention(words)
+    gap = difference(turned, plain[order])
+    record.same("other order of the tokens", "the same vectors in that order", turned, plain[order])
+    record.show(
         Grid(
             ["x₁", "x₂", "x₃"], ["1", "2"], self_attention(x).tolist(), "z = softmax(x xᵀ) x of three tokens", digits=3
         )
     )
     twice = self_attention(torch.cat([words, words]))[:6]
-    same = float((twice - self_attention(words)).abs().max())
-    sheet.holds("the text said twice", "(asked)", f"vectors differ by {tiny(same)}", same < 1e-6)
-    sheet.answer(
+    same = difference(twice, plain)
+    record.same("the text said twice", "(asked)", twice, plain, said="vectors differ by")
+    record.answer(
         f"No. Other order, or the whole text twice, changes no token's vector (by {tiny(max(gap, same))} at most): "
         "order is unknown to attention, which is why positions are added."
     )
 
 
-def _by_hand(sheet: Sheet) -> None:
+def _by_hand(record: LessonRecorder) -> None:
     import torch
 
     from ...nn.attention import fused_scaled_dot_product, scaled_dot_product
-    from ...train.report import Grid
+    from ...report import Grid
 
     shares = torch.tensor(SHARES, dtype=torch.float64)
     query, values = torch.eye(4, dtype=torch.float64), torch.tensor(VALUES, dtype=torch.float64)
     key = 2 * shares.log().T  # so that q · k / √4 is the logarithm of a share
     context, weights = scaled_dot_product(query, key, values)
     for row in range(4):
-        sheet.near(f"z_{row + 1}", BY_HAND[row], context[row], 1e-6, digits=3)
-    sheet.near("weights of the first token: 3/6, 1/6, 1/6, 1/6", [1 / 2, 1 / 6, 1 / 6, 1 / 6], weights[0], 1e-6)
+        record.near(f"z_{row + 1}", BY_HAND[row], context[row], digits=3)
+    record.near("weights of the first token: 3/6, 1/6, 1/6, 1/6", [1 / 2, 1 / 6, 1 / 6, 1 / 6], weights[0])
     loops = torch.stack([scaled_dot_product(query[i : i + 1], key, values)[0][0] for i in range(4)])
-    gap = float((loops - context).abs().max())
-    sheet.holds("all tokens at once, and one by one", "equal", f"differ by {tiny(gap)}", gap < 1e-12)
+    record.same("all tokens at once, and one by one", "equal", loops, context)
     fused = fused_scaled_dot_product(query[None, None], key[None, None], values[None, None])[0, 0]
-    gap = float((fused - context).abs().max())
-    sheet.holds("the fast kernel and the formula", "equal", f"differ by {tiny(gap)}", gap < 1e-5)
+    record.same("the fast kernel and the formula", "equal", fused, context)
     names = [f"token {row + 1}" for row in range(4)]
-    sheet.show(Grid(names, [str(row + 1) for row in range(4)], weights.tolist(), "Who looks at whom", digits=3))
-    sheet.answer(
+    record.show(Grid(names, [str(row + 1) for row in range(4)], weights.tolist(), "Who looks at whom", digits=3))
+    record.answer(
         f"8 in every row: {', '.join(f'{float(row[3]):.0f}' for row in context)}. Weights sum to 1, so where all "
         "values agree, the mean is that value whatever the weights are."
     )
 
 
-def _weighted_sum(sheet: Sheet) -> None:
+def _weighted_sum(record: LessonRecorder) -> None:
     import torch
 
     from ...nn.attention import scaled_dot_product
-    from ...train.report import Token, Tokens
+    from ...report import Token, Tokens
 
     characters = list("深度学习")
     vectors = torch.eye(4, dtype=torch.float64)
     query = 80 * (vectors[0] + vectors[1])[None]  # asks for 深 and 度 alike
     deep, weights = scaled_dot_product(query, vectors, vectors)
-    sheet.near("weights of 深 度 学 习", [0.5, 0.5, 0.0, 0.0], weights[0], 1e-6, digits=1)
-    sheet.near("Vec(deep) = 0.5·深 + 0.5·度", (0.5 * vectors[0] + 0.5 * vectors[1]).tolist(), deep[0], 1e-6, digits=1)
+    record.near("weights of 深 度 学 习", [0.5, 0.5, 0.0, 0.0], weights[0], digits=1)
+    record.near("Vec(deep) = 0.5·深 + 0.5·度", (0.5 * vectors[0] + 0.5 * vectors[1]).tolist(), deep[0], digits=1)
     row = [
         Token(one, "right" if weight > 0.1 else "", f"{weight:.2f}")
         for one, weight in zip(characters, weights[0].tolist(), strict=True)
     ]
-    sheet.show(Tokens([("deep", row)]))
+    record.show(Tokens([("deep", row)]))
     mild = scaled_dot_product(query / 80, vectors, vectors)[1][0]
-    sheet.answer(
+    record.answer(
         f"The weights become {', '.join(f'{one:.2f}' for one in mild.tolist())}: a softmax never gives exactly 0. Only "
         "scores that lie far above the others make a weight vanish."
     )
 
 
-def _dictionary(sheet: Sheet) -> None:
-    from ...inference.lookup import soft_lookup
-    from ...train.report import Bar, Bars
+def _dictionary(record: LessonRecorder) -> None:
+    from ...report import Bar, Bars
+    from ..parts.lookup import soft_lookup
 
     telephone = {"jack": 4098, "sape": 4139}
     found = soft_lookup(telephone, "jacky")
-    sheet.equal("tel['jacky']", 4098, round(found.value))
-    sheet.equal("tel['jack']", 4098, round(soft_lookup(telephone, "jack").value))
-    sheet.equal("tel['sap']", 4139, round(soft_lookup(telephone, "sap").value))
-    sheet.near("weights sum to", 1.0, sum(found.weights.values()), 1e-9, digits=2)
+    record.equal("tel['jacky']", 4098, round(found.value))
+    record.equal("tel['jack']", 4098, round(soft_lookup(telephone, "jack").value))
+    record.equal("tel['sap']", 4139, round(soft_lookup(telephone, "sap").value))
+    record.near("weights sum to", 1.0, sum(found.weights.values()), digits=2)
     soft = soft_lookup(telephone, "jacky", sharpness=2)
-    sheet.show(
+    record.show(
         Bars(
             [Bar(name, weight, f"{weight:.2f}") for name, weight in soft.weights.items()],
             title="Weights for 'jacky', not sharpened",
         )
     )
     mean = soft_lookup(telephone, "jacky", sharpness=0).value
-    sheet.near("without any preference: the mean of the values", 4118.5, mean, 1e-6, digits=1)
-    sheet.answer(
+    record.near("without any preference: the mean of the values", 4118.5, mean, digits=1)
+    record.answer(
         f"Then every key counts the same and the value is {mean:,.1f}, nobody's number. With sharpness 2 it is "
         f"{soft.value:,.1f}; the sharper the softmax, the nearer attention is to a dictionary."
     )
 
 
-def _kernel(sheet: Sheet) -> None:
+def _kernel(record: LessonRecorder) -> None:
     import torch
 
-    from ...nn.kernel import kernel_regression
-    from ...train.report import Chart, Curves, Series
+    from ...report import Chart, Curves, Series
+    from ..parts.kernel import kernel_regression
 
     two = torch.tensor([0.0, 1.0], dtype=torch.float64)
     values, weights = kernel_regression(two[:1], two, torch.tensor([10.0, 20.0], dtype=torch.float64), 1.0)
     near = 1 / (1 + math.exp(-0.5))
-    sheet.near("weights at distance 0 and 1, width 1", [near, 1 - near], weights[0], 1e-9, digits=6)
-    sheet.near("the weighted mean of 10 and 20", 10 * near + 20 * (1 - near), float(values[0]), 1e-9)
+    record.near("weights at distance 0 and 1, width 1", [near, 1 - near], weights[0], digits=6)
+    record.near("the weighted mean of 10 and 20", 10 * near + 20 * (1 - near), float(values[0]))
     known = torch.linspace(0, 6, 13, dtype=torch.float64)
     x = torch.linspace(0, 6, 61, dtype=torch.float64)
     lines = {width: kernel_regression(x, known, known.sin(), width)[0] for width in (0.1, 0.5, 3.0)}
     series = [Series(f"width {width}", x.tolist(), line.tolist(), smooth=False) for width, line in lines.items()]
-    sheet.show(Curves([Chart("A sine from 13 of its points", series, x_label="x")], title=""))
+    record.show(Curves([Chart("A sine from 13 of its points", series, x_label="x")], title=""))
     flat, stairs = (
         float(lines[3.0].std()),
         float((lines[0.1] - known.sin()[((x + 0.2499) / 0.5).long()]).abs().median()),
     )
-    sheet.holds(
-        "a narrow kernel gives the nearest value", "nearest neighbour", f"differs by {stairs:.3f}", stairs < 0.05
+    record.holds(
+        "a narrow kernel gives the nearest value", "nearest neighbor", f"differs by {stairs:.3f}", stairs < 0.05
     )
-    sheet.answer(
+    record.answer(
         f"Wide, it gives the mean of everything (the line hardly moves, deviation {flat:.2f}); narrow, the nearest "
         f"known value (differs by {stairs:.3f}). The width does what the scale does in attention."
     )
@@ -158,7 +158,7 @@ LESSONS = (
         "Basic Self-Attention",
         "Self-attention without a single parameter",
         "Each token becomes the mean of all tokens, weighted by how alike they are: z = softmax(x xᵀ) x. Nothing is "
-        "learnt, and nothing knows which token came first.",
+        "learned, and nothing knows which token came first.",
         ("nn.attention:self_attention",),
         "Does a token's vector change when the others change places?",
         _basic,
@@ -186,6 +186,8 @@ LESSONS = (
         ("nn.attention:scaled_dot_product",),
         "What if the query asks for the two only mildly?",
         _weighted_sum,
+        (MATRIX, TEXT),
+        weighted_sum,
     ),
     Lesson(
         "soft-dictionary",
@@ -195,7 +197,7 @@ LESSONS = (
         "A dictionary that forgives spelling",
         "A dictionary finds a key or fails. Attention compares the query with every key and returns the mean of the "
         "values, weighted by likeness; a key that is nearly right gets nearly all of the weight.",
-        ("inference.lookup:soft_lookup",),
+        ("lessons.parts.lookup:soft_lookup",),
         "What if likeness counts for nothing?",
         _dictionary,
     ),
@@ -207,7 +209,7 @@ LESSONS = (
         "Attention is older than neural networks",
         "In 1964 Nadaraya and Watson estimated a curve as the mean of known values, weighted by nearness. That is "
         "attention: the place is the query, known places are the keys.",
-        ("nn.kernel:kernel_regression",),
+        ("lessons.parts.kernel:kernel_regression",),
         "What does the width of the kernel do?",
         _kernel,
     ),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..lesson import APPLICATIONS, NEUROCOMPUTING, Lesson
-from ..sheet import show, tiny
+from ..recorder import difference, show, tiny
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Positions and input"
 WIDTH, LENGTH = 512, 512
@@ -18,24 +18,24 @@ PARSED = ("the", "animal", "that", "crossed", "the", "street", "was", "tired")
 HEADS = (2, 8, 4, 2, 6, 4, 8, 0)  # the number of each word's head, from 1; 0 is the root's
 
 
-def _sinusoids(sheet: Sheet) -> None:
+def _sinusoids(record: LessonRecorder) -> None:
     import torch
 
     from ...nn.positions import sinusoidal_positions
-    from ...train.report import Chart, Curves, Grid, Series
+    from ...report import Chart, Curves, Grid, Series
 
     table = sinusoidal_positions(LENGTH, WIDTH)  # [positions, width]
     for place, index in ((1, 0), (10, 4), (100, 200)):
         angle = place / 10_000 ** (index / WIDTH)
-        sheet.near(f"PE({place}, {index}) = sin", math.sin(angle), float(table[place, index]), 1e-6, digits=6)
-        sheet.near(f"PE({place}, {index + 1}) = cos", math.cos(angle), float(table[place, index + 1]), 1e-6, digits=6)
+        record.near(f"PE({place}, {index}) = sin", math.sin(angle), float(table[place, index]), digits=6)
+        record.near(f"PE({place}, {index + 1}) = cos", math.cos(angle), float(table[place, index + 1]), digits=6)
     apart = torch.pdist(table).min()
-    sheet.holds("every row is unique", "unique", f"the nearest two are {float(apart):.2f} apart", float(apart) > 0.1)
+    record.holds("every row is unique", "unique", f"the nearest two are {float(apart):.2f} apart", float(apart) > 0.1)
     added = (torch.ones(LENGTH, WIDTH) + table).shape[1]
-    sheet.equal("width of token + position", WIDTH, added)
+    record.equal("width of token + position", WIDTH, added)
     rows = [str(place) for place in range(16)]
     columns = [str(index) for index in range(0, 52, 2)]
-    sheet.show(
+    record.show(
         Grid(
             rows,
             columns,
@@ -45,81 +45,77 @@ def _sinusoids(sheet: Sheet) -> None:
         )
     )
     products = table @ table.T  # [positions, positions]
-    spread = max(float(products.diagonal(k).max() - products.diagonal(k).min()) for k in (1, 10, 100))
-    sheet.holds(
-        "PE(p) · PE(p + k) is the same for all p", "(asked)", f"differs by {tiny(spread)} at most", spread < 1e-2
-    )
+    lines = [products.diagonal(k) for k in (1, 10, 100)]
+    spread = max(float(line.max() - line.min()) for line in lines)
+    first = [line[:1].expand(len(line)) for line in lines]
+    record.same("PE(p) · PE(p + k) is the same for all p", "(asked)", lines, first, said="differs by")
     line = Series("PE(p) · PE(p + k)", list(range(60)), products[0, :60].tolist())
-    sheet.answer(
+    record.answer(
         f"Yes: the product of two rows depends on their distance alone (it differs by {tiny(spread)} at most over 500 "
         "places), so a head can learn to look k tokens back wherever it stands.",
         Curves([Chart("Product of two rows by distance", [line], x_label="distance k")], title=""),
     )
 
 
-def _ideas(sheet: Sheet) -> None:
+def _ideas(record: LessonRecorder) -> None:
     from ...models.config import CHOICES
-    from ...nn.positions import binary_positions, integer_positions, normalised_positions, sinusoidal_positions
-    from ...train.report import Grid
+    from ...nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
+    from ...report import Grid
 
     binary = binary_positions(16)
     for place, slide in ((0, "0 0 0 0"), (5, "0 1 0 1"), (10, "1 0 1 0"), (15, "1 1 1 1")):
-        sheet.equal(f"{place} in binary", slide, " ".join(str(int(bit)) for bit in binary[place]))
+        record.equal(f"{place} in binary", slide, " ".join(str(int(bit)) for bit in binary[place]))
     flips = binary.diff(dim=0).abs().sum(dim=0).int().tolist()
-    sheet.equal("changes of each digit from 0 to 15", [1, 3, 7, 15], flips)
+    record.equal("changes of each digit from 0 to 15", [1, 3, 7, 15], flips)
     whole = integer_positions(1000)
-    sheet.holds(
+    record.holds(
         "an integer index grows without bound",
         "large values",
         f"{float(whole.max()):.0f} at place 999",
         float(whole.max()) == 999.0,
     )
-    short, long = float(normalised_positions(5)[2, 0]), float(normalised_positions(9)[2, 0])
-    sheet.near("place 2 of 5, and of 9, normalised", [0.5, 0.25], [short, long], 1e-6, digits=2)
+    short, long = float(normalized_positions(5)[2, 0]), float(normalized_positions(9)[2, 0])
+    record.near("place 2 of 5, and of 9, normalized", [0.5, 0.25], [short, long], digits=2)
     waves = sinusoidal_positions(16, 8)
-    sheet.holds(
+    record.holds(
         "sines and cosines are bounded",
         "−1 to 1",
         f"{show(float(waves.min()), 2)} to {show(float(waves.max()), 2)}",
         float(waves.abs().max()) <= 1,
     )
     schemes = [name for name in CHOICES["positions"] if name != "none"]
-    sheet.holds("schemes to choose from", "(several)", ", ".join(schemes), len(schemes) >= 4)
+    record.holds("schemes to choose from", "(several)", ", ".join(schemes), len(schemes) >= 4)
     places = [str(place) for place in range(16)]
-    sheet.show(
+    record.show(
         Grid(places, ["8", "4", "2", "1"], binary.tolist(), "The numbers 0 to 15 in binary", digits=0),
         Grid(places, [str(index) for index in range(8)], waves.tolist(), "Sines and cosines, width 8"),
     )
     fast, slow = waves[:, 0].diff().abs().sum(), waves[:, 6].diff().abs().sum()
-    sheet.answer(
+    record.answer(
         f"As the digits do, but without jumps: over 16 places the first sine moves {float(fast):.1f} in all, the last "
-        f"one {float(slow):.2f}. Neighbouring places stay near each other in every dimension, which 7 = 0111 and "
+        f"one {float(slow):.2f}. Neighboring places stay near each other in every dimension, which 7 = 0111 and "
         "8 = 1000 do not."
     )
 
 
-def _relative(sheet: Sheet) -> None:
+def _relative(record: LessonRecorder) -> None:
     from ...data.batch import Batch
-    from ...train.report import Table
+    from ...report import Table
     from ..small import small_network
 
-    moved = {}
+    moved, pairs = {}, {}
     for scheme in ("relative_key", "rotary", "absolute"):
         model = small_network(50, positions=scheme)
         batch = Batch.from_sequences([[7, 3, 21, 9, 14]])
         later = replace(batch, position_ids=batch.position_ids + 20)
         first, second = (model.encode(one, attentions=True).attentions for one in (batch, later))
         assert first is not None and second is not None
-        moved[scheme] = float((first[0][0] - second[0][0]).abs().max())
-    sheet.holds(
-        "relative: weights after a shift by 20",
-        "unchanged",
-        f"differ by {tiny(moved['relative_key'])}",
-        moved["relative_key"] < 1e-6,
-    )
-    sheet.holds("rotary: the same", "(not shown)", f"differ by {tiny(moved['rotary'])}", moved["rotary"] < 1e-5)
-    sheet.holds("absolute: the same", "changed", f"differ by {moved['absolute']:.2f}", moved["absolute"] > 0.01)
-    sheet.show(
+        pairs[scheme] = (first[0][0], second[0][0])
+        moved[scheme] = difference(*pairs[scheme])
+    record.same("relative: weights after a shift by 20", "unchanged", *pairs["relative_key"])
+    record.same("rotary: the same", "(not shown)", *pairs["rotary"])
+    record.holds("absolute: the same", "changed", f"differ by {moved['absolute']:.2f}", moved["absolute"] > 0.01)
+    record.show(
         Table(
             ["positions", "largest change of a weight"],
             [(k, f"{v:.1e}") for k, v in moved.items()],
@@ -131,42 +127,42 @@ def _relative(sheet: Sheet) -> None:
     found = model.encode(Batch.from_sequences([ids]), attentions=True).attentions
     assert found is not None
     far = found[0][0][:, 0, 3:5]
-    same = float((far[:, 0] - far[:, 1]).abs().max())
+    same = difference(far[:, 0], far[:, 1])
     near = float((found[0][0][:, 0, 1] - found[0][0][:, 0, 2]).abs().max())
-    sheet.holds("the same word at distance 1 and 2", "told apart", f"differ by {near:.3f}", near > 1e-3)
-    sheet.holds("distances beyond the limit share a vector", "clipped", f"differ by {tiny(same)}", same < 1e-6)
-    sheet.answer(
+    record.holds("the same word at distance 1 and 2", "told apart", f"differ by {near:.3f}", near > 1e-3)
+    record.same("distances beyond the limit share a vector", "clipped", far[:, 0], far[:, 1])
+    record.answer(
         f"They share one vector: with a limit of 2 the first token gives equal words 3 and 4 places on the same weight "
         f"(they differ by {tiny(same)}). Direction and 'near' are known exactly, far distances are only far."
     )
 
 
-def _tree(sheet: Sheet) -> None:
+def _tree(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...data.parses import tree_distances
-    from ...train.report import Grid, Table
+    from ...report import Grid, Table
 
     arcs = tree_distances(HEADS)  # [words, words], negative to the left
     places = np.arange(len(PARSED))
     steps = places[None, :] - places[:, None]
     subject, street, verb = PARSED.index("animal"), PARSED.index("street"), PARSED.index("tired")
-    sheet.equal(
+    record.equal(
         "animal and tired: words between places, arcs", (6, 1), (int(steps[subject, verb]), int(arcs[subject, verb]))
     )
-    sheet.equal("street and was: words between places, arcs", (1, 4), (int(steps[street, 6]), int(arcs[street, 6])))
-    neighbours = int((np.abs(arcs) == 1).sum()) // 2
-    sheet.equal("pairs that are one arc apart: one less than words", len(PARSED) - 1, neighbours)
-    sheet.equal("there and back: the same number, the other sign", True, bool((arcs == -arcs.T).all()))
+    record.equal("street and was: words between places, arcs", (1, 4), (int(steps[street, 6]), int(arcs[street, 6])))
+    neighbors = int((np.abs(arcs) == 1).sum()) // 2
+    record.equal("pairs that are one arc apart: one less than words", len(PARSED) - 1, neighbors)
+    record.equal("there and back: the same number, the other sign", True, bool((arcs == -arcs.T).all()))
     chain = tree_distances([*range(2, len(PARSED) + 1), 0])  # each word hangs on the next
-    sheet.equal("a tree that is a row: distances are those of the text", True, bool((chain == steps).all()))
-    sheet.show(Grid(list(PARSED), list(PARSED), np.abs(arcs).tolist(), "Arcs between words", digits=0))
+    record.equal("a tree that is a row: distances are those of the text", True, bool((chain == steps).all()))
+    record.show(Grid(list(PARSED), list(PARSED), np.abs(arcs).tolist(), "Arcs between words", digits=0))
     rows = [
         (f"{PARSED[a]} – {PARSED[b]}", abs(int(steps[a, b])), abs(int(arcs[a, b])))
         for a, b in ((subject, verb), (subject, 3), (street, 6), (0, 4))
     ]
-    sheet.show(Table(["words", "apart in the text", "apart in the tree"], rows))
-    sheet.answer(
+    record.show(Table(["words", "apart in the text", "apart in the tree"], rows))
+    record.answer(
         f"By {int(np.abs(arcs).max())} arcs at most here, by {len(PARSED) - 1} places in the text: trees are wide. "
         "What is said of the animal is one arc away, however long the clause between them becomes. In the batches of a "
         "network with relative positions these distances take the place of linear ones (parsed_batch)."
@@ -197,7 +193,7 @@ LESSONS = (
         (
             "nn.positions:binary_positions",
             "nn.positions:integer_positions",
-            "nn.positions:normalised_positions",
+            "nn.positions:normalized_positions",
             "nn.positions:sinusoidal_positions",
         ),
         "What do sines and cosines have in common with binary digits?",
@@ -209,7 +205,7 @@ LESSONS = (
         APPLICATIONS,
         "What would we like to fix",
         "Distances instead of places",
-        "Shaw et al. add a learnt vector of the distance between query and key. A sentence then looks the same "
+        "Shaw et al. add a learned vector of the distance between query and key. A sentence then looks the same "
         "wherever it stands in the text.",
         ("nn.relative:RelativeVectors.score_terms", "nn.rotary:rotate_query_key"),
         "What happens to distances that are larger than any in training?",

@@ -7,56 +7,62 @@ from typing import TYPE_CHECKING
 from ..lesson import AUTOENCODER, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Tasks"
 
 
-def _imbalance(sheet: Sheet) -> None:
+def _imbalance(record: LessonRecorder) -> None:
     import numpy as np
 
     from ...core.randomness import generator
-    from ...tasks.metrics import accuracy, f1, pr_auc
-    from ...tasks.rare import choose_threshold
-    from ...train.report import Bar, Bars, Table
+    from ...report import Bar, Bars, Table
+    from ...tasks.evaluation.metrics import accuracy, f1, pr_auc
+    from ...tasks.evaluation.rare import choose_threshold
 
     rng = generator(0, "lesson rare")
     rows = []
-    for share in (0.05, 0.10):
+    always = 0.0
+    for share in (0.10, 0.05):
         gold = (np.arange(2000) < 2000 * share).astype(int)
         never = np.zeros(2000, dtype=int)
-        sheet.near(f"accuracy of 'never', {share:.0%} rare", 1 - share, accuracy(gold, never), 1e-9, digits=2)
-        sheet.near(f"its F1, {share:.0%} rare", 0.0, f1(gold, never), 1e-9, digits=1)
-        sheet.near(f"PR-AUC of drawing lots, {share:.0%} rare", share, pr_auc(gold, np.ones(2000)), 1e-9, digits=2)
+        always = accuracy(gold, never)
+        record.near(f"accuracy of 'never', {share:.0%} rare", 1 - share, always, digits=2)
+        record.near(f"its F1, {share:.0%} rare", 0.0, f1(gold, never), digits=1)
+        record.near(f"PR-AUC of drawing lots, {share:.0%} rare", share, pr_auc(gold, np.ones(2000)), digits=2)
         scores = rng.normal(gold * 1.5, 1.0)
         cut = choose_threshold(scores, gold.astype(bool), [str(row) for row in range(2000)]).value
         given, half = (scores > cut).astype(int), (scores > 1.5).astype(int)
         rows.append((f"{share:.0%}", accuracy(gold, given), f1(gold, given), f1(gold, half), pr_auc(gold, scores)))
-        sheet.holds(
+        record.holds(
             f"a chosen threshold, {share:.0%} rare",
             "not 0.5",
             f"F1 {f1(gold, given):.3f}, at the middle {f1(gold, half):.3f}",
             f1(gold, given) >= f1(gold, half),
         )
-    sheet.show(Table(["rare", "accuracy", "F1", "F1 at the middle", "PR-AUC"], rows))
-    sheet.show(
+    record.show(Table(["rare", "accuracy", "F1", "F1 at the middle", "PR-AUC"], rows))
+    record.show(
         Bars(
-            [Bar("always the common class", 0.95, "95 %"), Bar("the model", rows[0][1], f"{rows[0][1]:.1%}")],
+            [
+                Bar("always the common class", always, f"{always:.1%}"),
+                Bar("the model", rows[-1][1], f"{rows[-1][1]:.1%}"),
+            ],
             title="Accuracy at 5 %: the better answer looks no better",
         )
     )
-    sheet.answer(
-        f"Hardly: a model that finds the rare rows has an accuracy of {rows[0][1]:.1%}, one that never does 95 %. "
-        f"Their F1 are {rows[0][2]:.2f} and 0."
+    record.answer(
+        f"Hardly: a model that finds the rare rows has an accuracy of {rows[-1][1]:.1%}, one that never does "
+        f"{always:.1%}. "
+        f"Their F1 are {rows[-1][2]:.2f} and 0."
     )
 
 
-def _reconstruction(sheet: Sheet) -> None:
+def _reconstruction(record: LessonRecorder) -> None:
     import torch
 
     from ...models.autoencoder import AutoencoderHead
     from ...models.config import ModelConfig
-    from ...train.report import Bar, Bars
+    from ...report import Bar, Bars
 
     head = AutoencoderHead(
         ModelConfig(vocab_size=10, hidden_size=8, num_attention_heads=2, intermediate_size=16)
@@ -74,23 +80,21 @@ def _reconstruction(sheet: Sheet) -> None:
     unlike = torch.zeros(1, 8)
     unlike[0, 5] = 6.0
     errors = [float(head(one).detach()) for one in (like, unlike)]
-    sheet.equal("width in the middle: a quarter", 2, head.down.weight.shape[0])
-    sheet.near("error of what fits through", 0.0, errors[0], 1e-5)
-    sheet.near("error of what does not: 6² / 8", 4.5, errors[1], 1e-5, digits=2)
+    record.equal("width in the middle: a quarter", 2, head.down.weight.shape[0])
+    record.near("error of what fits through", 0.0, errors[0], of=errors)
+    record.near("error of what does not: 6² / 8", 4.5, errors[1], digits=2)
     head.fit_scale(torch.tensor([[1.0] * 8, [3.0] * 8]))
-    sheet.near(
-        "center and scale of 1 and 3", [2.0, 0.0], [float(head.center[0]), float(head.log_scale[0])], 1e-6, digits=1
-    )
-    sheet.show(
+    record.near("center and scale of 1 and 3", [2.0, 0.0], [float(head.center[0]), float(head.log_scale[0])], digits=1)
+    record.show(
         Bars(
             [
-                Bar("like what it learnt", errors[0] + 1e-9, f"{errors[0]:.2f}"),
+                Bar("like what it learned", errors[0] + 1e-9, f"{errors[0]:.2f}"),
                 Bar("unlike it", errors[1], f"{errors[1]:.2f}"),
             ],
             title="Error of what is given back",
         )
     )
-    sheet.answer(
+    record.answer(
         f"It needs none: it learns from the common class alone, and what it gives back badly ({errors[1]:.1f} against "
         f"{errors[0]:.1f} here) is called rare. On real rows it is compared with weighted fine-tuning in "
         "docs/rare-classes.md; maskwright finetune anomaly trains it."
@@ -106,10 +110,10 @@ LESSONS = (
         "95 % right, and useless",
         "Hate speech is 5 to 10 % of real data. An answer that never says so is right for all other rows.",
         (
-            "tasks.metrics:f1",
-            "tasks.metrics:pr_auc",
-            "tasks.metrics:accuracy",
-            "tasks.rare:choose_threshold",
+            "tasks.evaluation.metrics:f1",
+            "tasks.evaluation.metrics:pr_auc",
+            "tasks.evaluation.metrics:accuracy",
+            "tasks.evaluation.rare:choose_threshold",
         ),
         "Would accuracy tell a good model from one that never finds a rare row?",
         _imbalance,

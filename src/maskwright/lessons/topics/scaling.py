@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from ..lesson import APPLICATIONS, Lesson
+from ..own import MATRIX, TEXT, inspect_scores
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Attention"
 HI = ((27.0, 89.0, 31.0, 67.0), (10.0, 31.0, 91.0, 54.0), (12.0, 67.0, 54.0, 92.0))  # "how", "are", "you"
@@ -17,16 +18,16 @@ HEAD_DIM = 64
 BY_HAND = (-1.0, 4.25, -2.0, 17.25, 36.0)  # for means 1 and -2, variances 4 and 0.25, c = 3
 
 
-def _why(sheet: Sheet) -> None:
-    from ...nn.scaling import identities, moments, sampled_scores
-    from ...train.report import Table
+def _why(record: LessonRecorder) -> None:
+    from ...report import Table
+    from ..parts.scaling import identities, moments, sampled_scores
 
     rows = []
     for head_dim in (3, 16, 64, 256):
         scores = sampled_scores(head_dim)
         found = moments(scores)
         sure = abs(found.mean) <= 3 * found.standard_error and abs(found.variance / head_dim - 1) <= 0.02
-        sheet.holds(
+        record.holds(
             f"E(z), Var(z) for d = {head_dim}",
             f"0, {head_dim}",
             f"{found.mean:.3f}, {found.variance:.2f}".replace("-", "\N{MINUS SIGN}"),
@@ -34,51 +35,53 @@ def _why(sheet: Sheet) -> None:
         )
         scaled = moments(scores / math.sqrt(head_dim))
         rows.append((head_dim, round(found.mean, 3), round(found.variance, 2), round(scaled.variance, 3)))
-    sheet.near("Var(z / √d), d = 256", 1.0, rows[-1][3], 0.02, digits=2)
+    record.near("Var(z / √d), d = 256", 1.0, rows[-1][3], 0.02, digits=2)
     for rule, by_hand in zip(identities(), BY_HAND, strict=True):
-        sheet.near(rule.rule, by_hand, rule.sampled, 0.03 * max(abs(by_hand), 1.0), digits=2)
-        sheet.near("by the formula", by_hand, rule.formula, 1e-9, digits=2)
+        record.near(rule.rule, by_hand, rule.sampled, 0.03 * max(abs(by_hand), 1.0), digits=2)
+        record.near("by the formula", by_hand, rule.formula, digits=2)
     columns = ["d", "mean of z", "variance of z", "variance of z / √d"]
-    sheet.show(Table(columns, rows, title="100,000 random queries and keys", right=columns))
-    sheet.answer(
+    record.show(Table(columns, rows, title="100,000 random queries and keys", right=columns))
+    record.answer(
         f"Dividing by d would make the variance 1 / d: {rows[-1][2] / 256**2:.4f} for d = 256, and all weights nearly "
         "equal. The variance of cX is c² times that of X, so the root is what brings d down to 1."
     )
 
 
-def _saturation(sheet: Sheet) -> None:
+def _saturation(record: LessonRecorder) -> None:
     import torch
 
-    from ...nn.scaling import attention_weights, saturation
-    from ...train.report import Chart, Curves, Grid, Series
+    from ...report import Chart, Curves, Grid, Series
+    from ..parts.scaling import attention_weights, saturation
 
     scores = torch.tensor(HI)
     plain, scaled = attention_weights(scores), attention_weights(scores, HEAD_DIM)
-    sheet.holds(
+    record.holds(
         "rows of 'Hi how are you' unscaled",
         "one-hot",
         ", ".join(f"{row.max():.4f}" for row in plain),
         bool((plain.max(dim=1).values > 0.9999).all()),
         "the first row is left out: the slide's text has a z in the place of its first score",
     )
-    sheet.near("'how', scaled by √64: 27 89 31 67", [0.0004, 0.9388, 0.0007, 0.0600], scaled[0], 5e-4)
-    sheet.show(
+    shares = [math.exp(score / math.sqrt(HEAD_DIM)) for score in HI[0]]
+    by_hand = [share / sum(shares) for share in shares]
+    record.near("'how': exp(z / √64) of 27 89 31 67, divided by their sum", by_hand, scaled[0])
+    record.show(
         Grid(WORDS[1:], WORDS, plain.tolist(), "Weights without the scale"),
         Grid(WORDS[1:], WORDS, scaled.tolist(), "Weights after division by √64"),
     )
     sizes = (4, 16, 64, 256)
     found = [saturation(size) for size in sizes]
     falls = all(a.slope > b.slope and a.entropy > b.entropy for a, b in zip(found, found[1:], strict=False))
-    sheet.holds(
+    record.holds(
         "entropy and gradient without the scale",
         "saturates, vanishing gradient",
         f"gradient {found[0].slope:.2f} at d = 4, {found[-1].slope:.2f} at d = 256",
         falls,
     )
     most = max(one.scaled_entropy for one in found)
-    sheet.holds("the highest entropy, of all", "at most log 16 = 2.77", f"{most:.2f}", 0 < most <= math.log(16))
+    record.holds("the highest entropy, of all", "at most log 16 = 2.77", f"{most:.2f}", 0 < most <= math.log(16))
     spread = max(one.scaled_entropy for one in found) - min(one.scaled_entropy for one in found)
-    sheet.holds("entropy with the scale", "the same for every d", f"differs by {spread:.3f}", spread < 0.05)
+    record.holds("entropy with the scale", "the same for every d", f"differs by {spread:.3f}", spread < 0.05)
     x = [float(size) for size in sizes]
     charts = [
         Chart(
@@ -99,8 +102,8 @@ def _saturation(sheet: Sheet) -> None:
             x_label="d",
         ),
     ]
-    sheet.show(Curves(charts, title=""))
-    sheet.answer(
+    record.show(Curves(charts, title=""))
+    record.answer(
         "Hardly: at d = 256 the gradient that passes the unscaled softmax is "
         f"{found[-1].slope / found[-1].scaled_slope:.0%} of the scaled one's. A head that is too sure too soon cannot "
         "be corrected."
@@ -116,7 +119,7 @@ LESSONS = (
         "The spread of a score grows with the width",
         "A score is a sum of d products. If the numbers of q and k are independent, of mean 0 and variance 1, its "
         "mean is 0 and its variance d. Divided by √d, the variance is 1 whatever the width.",
-        ("nn.scaling:sampled_scores", "nn.scaling:moments", "nn.scaling:identities"),
+        ("lessons.parts.scaling:sampled_scores", "lessons.parts.scaling:moments", "lessons.parts.scaling:identities"),
         "Why √d and not d?",
         _why,
     ),
@@ -128,8 +131,10 @@ LESSONS = (
         "A softmax of large scores stops learning",
         "Scores that lie far apart make a softmax one-hot. There it is flat: whatever the scores do, the weights stay, "
         "and no gradient comes back.",
-        ("nn.scaling:attention_weights", "nn.scaling:saturation"),
+        ("lessons.parts.scaling:attention_weights", "lessons.parts.scaling:saturation"),
         "Can a saturated head still learn?",
         _saturation,
+        (MATRIX, TEXT),
+        inspect_scores,
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..lesson import FRONTIERS, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Features and meaning"
 QUERY = "Can you get medicine for someone pharmacy"
@@ -21,7 +21,7 @@ FILES = {
 }
 
 
-def _medicine(sheet: Sheet) -> None:
+def _medicine(record: LessonRecorder) -> None:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
@@ -30,8 +30,8 @@ def _medicine(sheet: Sheet) -> None:
     from ...core import storage
     from ...inference.embed import TextEncoder
     from ...inference.search import Searcher
+    from ...report import Bar, Bars, Table
     from ...text.words import split_words
-    from ...train.report import Bar, Bars, Table
     from ..small import small_network, word_tokenizer
 
     def words(text: str) -> set[str]:
@@ -40,8 +40,8 @@ def _medicine(sheet: Sheet) -> None:
     passages = [passage for file in FILES.values() for passage in file]
     shared = {passage: sorted(words(passage) & words(QUERY)) for passage in passages}
     answer, *others = passages
-    sheet.equal("words of the question in the passage that answers it", 0, len(shared[answer]))
-    sheet.equal("in two others", "pharmacy; for medicine you", "; ".join(" ".join(shared[one]) for one in others[:2]))
+    record.equal("words of the question in the passage that answers it", 0, len(shared[answer]))
+    record.equal("in two others", "pharmacy; for medicine you", "; ".join(" ".join(shared[one]) for one in others[:2]))
     tokenizer = word_tokenizer(QUERY, *passages)
     model = small_network(tokenizer.vocab_size)
     model.tokenizer = tokenizer
@@ -55,24 +55,24 @@ def _medicine(sheet: Sheet) -> None:
     vectors = encoder.vectors([QUERY, *passages]).astype(float)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = dict(zip(passages, (unit[1:] @ unit[0]).tolist(), strict=True))
-    sheet.equal("passages that are compared: all", len(passages), len(hits))
-    sheet.near(
-        "scores: cosines, by hand", [cosines[one.passage.text] for one in hits], [one.score for one in hits], 1e-5
-    )
+    record.equal("passages that are compared: all", len(passages), len(hits))
+    record.near("scores: cosines, by hand", [cosines[one.passage.text] for one in hits], [one.score for one in hits])
     ranked = [one.score for one in hits]
-    sheet.equal("the nearest first", True, ranked == sorted(ranked, reverse=True))
-    sheet.equal("asked with a passage itself, what is found", answer, same[0].passage.text)
-    sheet.near("its score", 1.0, same[0].score, 1e-5)
+    record.equal("the nearest first", True, ranked == sorted(ranked, reverse=True))
+    record.equal("asked with a passage itself, what is found", answer, same[0].passage.text)
+    record.near("its score", 1.0, same[0].score)
     found = [read[Path(one.file).name][one.passage.start : one.passage.end] for one in hits]
-    sheet.equal("each passage stands in its file where the hit says", True, found == [one.passage.text for one in hits])
+    record.equal(
+        "each passage stands in its file where the hit says", True, found == [one.passage.text for one in hits]
+    )
     rows = [(one.passage.text, Path(one.file).name, ", ".join(shared[one.passage.text]) or "none") for one in hits]
-    sheet.show(Table(["passage", "file", "words of the question"], rows))
+    record.show(Table(["passage", "file", "words of the question"], rows))
     bars = [Bar(one.passage.text, max(one.score, 0.0), f"{one.score:.3f}") for one in hits]
-    sheet.show(Bars(bars, title="Cosines with the question, of a network that has learnt nothing"))
+    record.show(Bars(bars, title="Cosines with the question, of a network that has learned nothing"))
     place = [one.passage.text for one in hits].index(answer) + 1
-    sheet.answer(
+    record.answer(
         f"No: the passage that answers shares {len(shared[answer])} words with the question. Here, with drawn weights, "
-        f"its place is {place} of {len(hits)}; what brings it to the first is what a network has learnt. With MiniLM "
+        f"its place is {place} of {len(hits)}; what brings it to the first is what a network has learned. With MiniLM "
         "it has 0.581, and the two that share words with the question 0.420 and 0.388 (docs/meaning.md)."
     )
 

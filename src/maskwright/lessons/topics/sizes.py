@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, FRONTIERS, NEUROCOMPUTING, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Sizes and costs"
 BERT = {"bert-base": ("110 M", 109_482_240), "bert-large": ("340 M, 345 M", 335_141_888)}
@@ -19,25 +19,25 @@ GPT2 = {
 }
 
 
-def _bert(sheet: Sheet) -> None:
+def _bert(record: LessonRecorder) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
-    from ...train.report import Bar, Bars, Table
+    from ...report import Bar, Bars, Table
 
     rows = []
     for name, (slide, exact) in BERT.items():
         config = preset(name)
         found = parameter_count(config)
         note = "rounded on the slides" if name == "bert-base" else "the slides differ among themselves"
-        sheet.off(name, slide, exact, found, f"{note}; exact with 30,522 words and the pooler")
+        record.off(name, slide, exact, found, f"{note}; exact with 30,522 words and the pooler")
         rows.append((name, config.num_hidden_layers, config.hidden_size, config.num_attention_heads, found))
     base = preset("bert-base")
     width, inner = base.hidden_size, base.intermediate_size
     tables = (base.vocab_size + base.max_position_embeddings + base.type_vocab_size + 2) * width
     layer = 4 * (width + 1) * width + (width + 1) * inner + (inner + 1) * width + 4 * width
     pooler = (width + 1) * width
-    sheet.equal("tables + 12 layers + pooler, by hand", tables + 12 * layer + pooler, parameter_count(base))
-    sheet.show(
+    record.equal("tables + 12 layers + pooler, by hand", tables + 12 * layer + pooler, parameter_count(base))
+    record.show(
         Table(
             ["preset", "layers", "width", "heads", "parameters"], rows, right=["layers", "width", "heads", "parameters"]
         ),
@@ -51,85 +51,85 @@ def _bert(sheet: Sheet) -> None:
         ),
     )
     deeper = parameter_count(preset("bert-base", num_hidden_layers=24))
-    sheet.equal("12 more layers add", 12 * layer, deeper - parameter_count(base))
-    sheet.answer(
+    record.equal("12 more layers add", 12 * layer, deeper - parameter_count(base))
+    record.answer(
         f"Depth alone gives {deeper / 1e6:.0f} M; BERT-Large is also a third wider, and a layer grows with the square "
         f"of its width. One layer of BERT-Base has {layer:,} parameters."
     )
 
 
-def _gpt2(sheet: Sheet) -> None:
+def _gpt2(record: LessonRecorder) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
-    from ...train.report import Table
+    from ...report import Table
 
     rows = []
     for name, (slide, exact) in GPT2.items():
         config = preset(name)
         found = parameter_count(config)
-        sheet.off(
+        record.off(
             name, slide, exact, found, "the published names keep older, wrong counts; this is what the files hold"
         )
         rows.append((name, config.num_hidden_layers, config.hidden_size, slide, found))
-    sheet.equal("widths", [768, 1024, 1280, 1600], [row[2] for row in rows])
-    sheet.show(
+    record.equal("widths", [768, 1024, 1280, 1600], [row[2] for row in rows])
+    record.show(
         Table(["preset", "layers", "width", "called", "parameters"], rows, right=["layers", "width", "parameters"])
     )
     small = preset("gpt2")
     words = small.vocab_size * small.hidden_size
     share = words / parameter_count(small)
-    sheet.near("share of the word table in the small one", 0.31, share, 0.005, digits=2)
-    sheet.answer(
+    record.near("share of the word table in the small one", 0.31, share, 0.005, digits=2)
+    record.answer(
         f"The word table: {words / 1e6:.1f} M of {parameter_count(small) / 1e6:.1f} M, {share:.0%}. In the largest it "
         f"is {small.vocab_size * 1600 / GPT2['gpt2-xl'][1]:.0%}: tables grow with the width, layers with its square."
     )
 
 
-def _transformer(sheet: Sheet) -> None:
+def _transformer(record: LessonRecorder) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
-    from ...train.report import Bar, Bars
+    from ...report import Bar, Bars
 
     sizes = (25_000, 32_000, 37_000)
     found = {size: parameter_count(preset("transformer-base", vocab_size=size), "seq2seq") for size in sizes}
-    sheet.equal("rows of the output layer", sizes[2] - sizes[1], (found[37_000] - found[32_000]) // 513)
-    sheet.equal("a word costs: 512 numbers and a bias", 513, (found[37_000] - found[32_000]) / 5_000)
-    sheet.holds(
+    record.equal("rows of the output layer", sizes[2] - sizes[1], (found[37_000] - found[32_000]) // 513)
+    record.equal("a word costs: 512 numbers and a bias", 513, (found[37_000] - found[32_000]) / 5_000)
+    record.holds(
         "vocabulary",
         "25000, 32000, 37000",
         "an option",
         len(set(found.values())) == 3,
         "the output slide has 25,000, the data slide 32,000 (en-fr) and 37,000 (en-de): all are options",
     )
-    sheet.show(Bars([Bar(f"{size:,} words", count, f"{count / 1e6:.1f} M") for size, count in found.items()]))
+    record.show(Bars([Bar(f"{size:,} words", count, f"{count / 1e6:.1f} M") for size, count in found.items()]))
     apart = parameter_count(preset("transformer-base", vocab_size=37_000, decoder_vocab_size=37_000), "seq2seq")
-    sheet.holds(
+    record.holds(
         "a vocabulary for each language",
         "(shared)",
         f"{apart / 1e6:.1f} M instead of {found[37_000] / 1e6:.1f} M",
         apart == found[37_000] + 37_000 * 512,
     )
-    sheet.answer(
+    record.answer(
         f"One table of 37,000 rows of 512, which is {37_000 * 512 / 1e6:.1f} M parameters: source, target and output "
         "share it, so names and numbers that both languages write alike are one entry."
     )
 
 
-def _smaller(sheet: Sheet) -> None:
+def _smaller(record: LessonRecorder) -> None:
     from ...models.describe import parameter_count
     from ...models.presets import preset
-    from ...train.report import Bar, Bars
+    from ...report import Bar, Bars
 
     base, distil = parameter_count(preset("bert-base")), parameter_count(preset("distilbert-base"))
-    sheet.near("DistilBERT: smaller by 40 %", 0.4, 1 - distil / base, 0.01, digits=3)
+    record.near("DistilBERT: smaller by 40 %", 0.4, 1 - distil / base, 0.01, digits=3)
     albert = parameter_count(preset("albert-base"))
-    sheet.equal("ALBERT: 12 M", 12, round(albert / 1e6))
+    record.equal("ALBERT: 12 M", 12, round(albert / 1e6))
     deep = {layers: parameter_count(preset("albert-base", num_hidden_layers=layers)) for layers in (6, 12, 24)}
-    sheet.equal("ALBERT with 6, 12, 24 layers", [albert] * 3, list(deep.values()))
+    record.equal("ALBERT with 6, 12, 24 layers", [albert] * 3, list(deep.values()))
     words = preset("albert-base")
-    factorised = words.vocab_size * (words.embedding_size or 0) + (words.embedding_size or 0) * words.hidden_size
-    sheet.holds("word table: V × 128 + 128 × 768", "V × 768 is 23.0 M", f"{factorised / 1e6:.1f} M", factorised < 4e6)
-    sheet.show(
+    factorized = words.vocab_size * (words.embedding_size or 0) + (words.embedding_size or 0) * words.hidden_size
+    record.holds("word table: V × 128 + 128 × 768", "V × 768 is 23.0 M", f"{factorized / 1e6:.1f} M", factorized < 4e6)
+    record.show(
         Bars(
             [
                 Bar(name, count, f"{count / 1e6:.1f} M")
@@ -137,7 +137,7 @@ def _smaller(sheet: Sheet) -> None:
             ]
         )
     )
-    sheet.answer(
+    record.answer(
         f"No. Shared layers save memory and files ({albert / 1e6:.1f} M), not work: twelve layers are twelve layers of "
         "products. DistilBERT has six layers and takes half the time."
     )

@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING
 from ..lesson import FRONTIERS, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Smaller and longer"
 
 
-def _distil(sheet: Sheet) -> None:
+def _distil(record: LessonRecorder) -> None:
     import torch
 
-    from ...nn.scaling import attention_weights
     from ...objectives.distillation import hidden_cosine_loss, soft_target_loss
-    from ...train.report import Chart, Curves, Series
+    from ...report import Chart, Curves, Series
+    from ..parts.scaling import attention_weights
 
     teacher = torch.tensor([[math.log(8.0), math.log(2.0), 0.0]])
     student = torch.zeros(1, 3)
-    sheet.near("teacher at temperature 1", [8 / 11, 2 / 11, 1 / 11], attention_weights(teacher)[0], 1e-6)
+    record.near("teacher at temperature 1", [8 / 11, 2 / 11, 1 / 11], attention_weights(teacher)[0])
     by_hand = sum(p * math.log(3 * p) for p in (8 / 11, 2 / 11, 1 / 11))
-    sheet.near(
-        "loss of a student that knows nothing, T = 1", by_hand, float(soft_target_loss(student, teacher, 1.0)), 1e-5
-    )
-    sheet.near("loss of one that answers alike", 0.0, float(soft_target_loss(teacher, teacher, 2.0)), 1e-6)
+    record.near("loss of a student that knows nothing, T = 1", by_hand, float(soft_target_loss(student, teacher, 1.0)))
+    record.near("loss of one that answers alike", 0.0, float(soft_target_loss(teacher, teacher, 2.0)), of=teacher)
     norms = []
     for heat in (1.0, 2.0, 4.0, 8.0):
         own = torch.zeros(1, 3, requires_grad=True)
@@ -35,17 +33,17 @@ def _distil(sheet: Sheet) -> None:
         assert own.grad is not None
         norms.append(float(own.grad.norm()))
     flat = max(norms) / min(norms)
-    sheet.holds("gradient from T = 1 to 8", "T² keeps it as large", f"{min(norms):.2f} to {max(norms):.2f}", flat < 2)
+    record.holds("gradient from T = 1 to 8", "T² keeps it as large", f"{min(norms):.2f} to {max(norms):.2f}", flat < 2)
     turned = hidden_cosine_loss(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[2.0, 0.0], [1.0, 0.0]]))
-    sheet.near("1 − cos: same direction 0, right angle 1; the sum", 1.0, float(turned), 1e-6, digits=1)
+    record.near("1 − cos: same direction 0, right angle 1; the sum", 1.0, float(turned), digits=1)
     heats = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0]
     lines = [
         Series(f"word {word + 1}", heats, [float(attention_weights(teacher / heat)[0, word]) for heat in heats])
         for word in range(3)
     ]
-    sheet.show(Curves([Chart("What the teacher says, by temperature", lines, x_label="temperature")], title=""))
+    record.show(Curves([Chart("What the teacher says, by temperature", lines, x_label="temperature")], title=""))
     second = float(attention_weights(teacher / 4)[0, 1])
-    sheet.answer(
+    record.answer(
         f"Which wrong words are nearly right: at temperature 4 the second word has {second:.2f} instead of "
         f"{2 / 11:.2f}. A label says one word; a teacher says how near the others are."
     )

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..lesson import APPLICATIONS, SESSION, Lesson
-from ..sheet import tiny
+from ..recorder import tolerance
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Smaller and longer"
 LENGTHS = (512, 1024, 2048, 4096)
 
 
-def _big_bird(sheet: Sheet) -> None:
+def _big_bird(record: LessonRecorder) -> None:
     from ...models.flops import keys_seen
     from ...models.presets import preset
     from ...nn.sparse_rules import big_bird, global_only, random_only, window_only
-    from ...train.report import Chart, Curves, SeenBlocks, Series
+    from ...report import Chart, Curves, SeenBlocks, Series
 
     drawn = {
         "(a) random": random_only(1, 2).pattern(12, 1).draw(),
@@ -26,24 +26,24 @@ def _big_bird(sheet: Sheet) -> None:
         "(c) global": global_only(1).pattern(12, 1).draw(),
         "(d) together": big_bird(1, 2).pattern(12, 1).draw(),
     }
-    sheet.show(SeenBlocks(drawn, title=""))
-    sheet.equal("(b) row 6 of the window", "....###.....", drawn["(b) window"].split("\n")[5])
-    sheet.equal("(c) the first row sees all", "#" * 12, drawn["(c) global"].split("\n")[0])
-    sheet.equal("(c) row 6 sees the ends", "#..........#", drawn["(c) global"].split("\n")[5])
+    record.show(SeenBlocks(drawn, title=""))
+    record.equal("(b) row 6 of the window", "....###.....", drawn["(b) window"].split("\n")[5])
+    record.equal("(c) the first row sees all", "#" * 12, drawn["(c) global"].split("\n")[0])
+    record.equal("(c) row 6 sees the ends", "#..........#", drawn["(c) global"].split("\n")[5])
     rows = drawn["(d) together"].split("\n")
-    sheet.equal("(d) blocks that a middle row sees: 3 + 2 + 2", 7, rows[5].count("#"))
+    record.equal("(d) blocks that a middle row sees: 3 + 2 + 2", 7, rows[5].count("#"))
     sparse, full = preset("bigbird-base", attention="big_bird"), preset("bigbird-base", attention="full")
     seen = {length: keys_seen(sparse, length) for length in LENGTHS}
     grows = seen[4096] / seen[1024]
-    sheet.holds(
+    record.holds(
         "keys a token sees at 1,024 and 4,096",
         "the same: linear cost",
         f"{seen[1024]:.0f} and {seen[4096]:.0f}",
         grows < 1.15,
     )
-    sheet.near("with full attention", [1024.0, 4096.0], [keys_seen(full, 1024), keys_seen(full, 4096)], 1e-6, digits=0)
+    record.near("with full attention", [1024.0, 4096.0], [keys_seen(full, 1024), keys_seen(full, 4096)], digits=0)
     x = [float(length) for length in LENGTHS]
-    sheet.show(
+    record.show(
         Curves(
             [
                 Chart(
@@ -59,17 +59,17 @@ def _big_bird(sheet: Sheet) -> None:
         )
     )
     share = seen[4096] / 4096
-    sheet.answer(
+    record.answer(
         f"At 4,096 tokens each sees {seen[4096]:.0f} others, {share:.0%} of them. Through the global blocks any two "
         "tokens are two layers apart, which a window alone would need many layers for."
     )
 
 
-def _window(sheet: Sheet) -> None:
+def _window(record: LessonRecorder) -> None:
     import torch
 
     from ...data.batch import Batch
-    from ...train.report import Grid
+    from ...report import Grid
     from ..small import small_network
 
     ids = [5, 9, 13, 17, 21, 25, 29, 33]
@@ -78,29 +78,25 @@ def _window(sheet: Sheet) -> None:
     assert found.attentions is not None and found.hidden_states is not None
     weights = found.attentions[0][0][0].detach()
     far = (torch.arange(8)[:, None] - torch.arange(8)).abs() > 1
-    sheet.equal("weights beyond the window", 0.0, float(weights[far].abs().max()))
-    off = float((weights.sum(dim=1) - 1).abs().max())
-    sheet.holds("each row sums to", "1", f"1 within {tiny(off)}", off < 1e-6)
+    record.equal("weights beyond the window", 0.0, float(weights[far].abs().max()))
+    record.same("each row sums to", "1", weights.sum(dim=1), torch.ones(8), said="1 within")
     changed = model.encode(Batch.from_sequences([[39, *ids[1:]]]), hidden_states=True).hidden_states
     assert changed is not None
     reach = [
-        int(((a - b).abs().amax(dim=1) > 1e-6).nonzero().max())
+        int(((a - b).abs().amax(dim=1) > tolerance(a)).nonzero().max())
         for a, b in zip(found.hidden_states, changed, strict=True)
     ]
-    sheet.equal("how far the first token is seen after 0, 1, 2, 3 layers", [0, 1, 2, 3], reach)
+    record.equal("how far the first token is seen after 0, 1, 2, 3 layers", [0, 1, 2, 3], reach)
     wide = small_network(40, attention="window", window_size=64)
     full = small_network(40)
-    same = float(
-        (wide.encode(Batch.from_sequences([ids])).hidden - full.encode(Batch.from_sequences([ids])).hidden)
-        .abs()
-        .max()
-        .detach()
+    batch = Batch.from_sequences([ids])
+    record.same(
+        "a window over everything = full attention", "equal", wide.encode(batch).hidden, full.encode(batch).hidden
     )
-    sheet.holds("a window over everything = full attention", "equal", f"differ by {tiny(same)}", same < 1e-5)
     shown = [[None if bool(far[a, b]) else float(weights[a, b]) for b in range(8)] for a in range(8)]
     names = [str(place + 1) for place in range(8)]
-    sheet.show(Grid(names, names, shown, "A window of one token to each side: dashed is not computed"))
-    sheet.answer(
+    record.show(Grid(names, names, shown, "A window of one token to each side: dashed is not computed"))
+    record.answer(
         f"One token further with each layer: {', '.join(map(str, reach))}. That is the n / r of the slide's table: "
         "with a window of r, two tokens n apart meet after n / r layers."
     )
@@ -130,7 +126,7 @@ LESSONS = (
         SESSION,
         "Complexity: restricted attention",
         "A window, and how far one sees through several",
-        "Each token sees its neighbours only. Through the layers above each other it still hears from far away, a "
+        "Each token sees its neighbors only. Through the layers above each other it still hears from far away, a "
         "little further with each.",
         ("nn.sparse:attend_sparse",),
         "How many layers until the first token is heard at the third place behind it?",

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, SESSION, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Sizes and costs"
 
 
-def _transformer(sheet: Sheet) -> None:
+def _transformer(record: LessonRecorder) -> None:
+    from ...report import Table
     from ...speed.published import DAY, P100_SUSTAINED, budget, transformer_count
-    from ...train.report import Table
 
     base, big = budget(8, P100_SUSTAINED, DAY / 2), budget(8, P100_SUSTAINED, 3.5 * DAY)
-    sheet.near("Transformer (base), 1e18 operations", 3.3, base / 1e18, 0.05, digits=2)
-    sheet.near("Transformer (big), 1e19 operations", 2.3, big / 1e19, 0.05, digits=2)
+    record.near("Transformer (base), 1e18 operations", 3.3, base / 1e18, 0.05, digits=2)
+    record.near("Transformer (big), 1e19 operations", 2.3, big / 1e19, 0.05, digits=2)
     four = budget(8, P100_SUSTAINED, 4 * DAY)
-    sheet.off(
+    record.off(
         "days of the big one on 8 GPUs",
         "~4 days; 3.5 days on 8 P100",
         2.3,
@@ -31,39 +31,39 @@ def _transformer(sheet: Sheet) -> None:
     )
     counted = transformer_count(512, 2048, 1e5)
     token = 6 * (2 * (3_145_728 + 4_194_304) + 4 * 512 * 63) + 2 * 512 * 37_000  # matrices, attention, words
-    sheet.near(
+    record.near(
         "operations of the base run by hand, 1e17", 3 * 1e5 * 25_000 * token / 1e17, counted / 1e17, 0.01, digits=2
     )
-    sheet.holds("our count and the printed cost", "the order of 3.3e18", f"{counted:.1e}", 5e17 < counted < base)
+    record.holds("our count and the printed cost", "the order of 3.3e18", f"{counted:.1e}", 5e17 < counted < base)
     rows = [
         ("base", "8 P100, 12 hours", f"{base:.2e}", f"{counted:.2e}"),
         ("big", "8 P100, 3.5 days", f"{big:.2e}", f"{transformer_count(1024, 4096, 3e5):.2e}"),
     ]
-    sheet.show(Table(["Transformer", "ran on", "hardware could do", "the work needs"], rows, right=()))
-    sheet.answer(
+    record.show(Table(["Transformer", "ran on", "hardware could do", "the work needs"], rows, right=()))
+    record.answer(
         f"{counted / base:.0%} of what its hardware could do in that time went into the products of the network. "
         "Printed costs are hardware times time, an upper end."
     )
 
 
-def _bert(sheet: Sheet) -> None:
+def _bert(record: LessonRecorder) -> None:
+    from ...report import Bar, Bars
     from ...speed.published import DAY, TPU_V3, bert_work, budget
-    from ...train.report import Bar, Bars
 
     found = {}
     for name, tpus, chips in (("bert-base", 4, 16), ("bert-large", 16, 64)):
-        sheet.equal(f"{name}: {tpus} Cloud TPUs are chips", chips, 4 * tpus)
+        record.equal(f"{name}: {tpus} Cloud TPUs are chips", chips, 4 * tpus)
         found[name] = bert_work(name) / budget(chips, TPU_V3, 4 * DAY)
-        sheet.holds(
+        record.holds(
             f"{name}: 4 days on {chips} chips",
             "enough for its run",
             f"{found[name]:.0%} of the peak",
             0.01 < found[name] < 0.6,
         )
-    sheet.near("16 chips for 4 days, at their peak, 1e20", 6.80, budget(16, TPU_V3, 4 * DAY) / 1e20, 0.01, digits=2)
+    record.near("16 chips for 4 days, at their peak, 1e20", 6.80, budget(16, TPU_V3, 4 * DAY) / 1e20, 0.01, digits=2)
     ratio = bert_work("bert-large") / bert_work("bert-base")
-    sheet.holds("work of Large to Base", "4 times the chips", f"{ratio:.2f} times the work", 3 < ratio < 4)
-    sheet.show(
+    record.holds("work of Large to Base", "4 times the chips", f"{ratio:.2f} times the work", 3 < ratio < 4)
+    record.show(
         Bars(
             [Bar(name, share, f"{share:.0%}") for name, share in found.items()],
             title="Share of the chips' peak that four days used",
@@ -71,14 +71,14 @@ def _bert(sheet: Sheet) -> None:
     )
     tokens, entries = 256 * (9e5 * 128 + 1e5 * 512), 12 * 12 * 768**2
     least = bert_work("bert-base") / (6 * entries * tokens)
-    sheet.holds(
+    record.holds(
         "6 operations × 85 M entries × 43 G tokens",
         "and attention, and words",
         f"{least:.2f} times that",
         1 < least < 1.3,
     )
     one = bert_work("bert-base") / 100e9 / DAY / 365
-    sheet.answer(
+    record.answer(
         f"At 100 GFLOP/s, a good processor core, {one:.0f} years. maskwright plan says it for your machine before "
         "anything runs, and which smaller network fits into a night."
     )

@@ -7,66 +7,66 @@ from typing import TYPE_CHECKING
 from ..lesson import APPLICATIONS, Lesson
 
 if TYPE_CHECKING:
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Words and pieces"
 WORDS = ("hat", "learn", "taaaaasty", "laern", "Transformerify")
 LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 
 
-def _vocabulary(sheet: Sheet) -> None:
-    from ...text.tokenizer import Tokenizer
-    from ...train.report import Token, Tokens
+def _vocabulary(record: LessonRecorder) -> None:
+    from ...report import Token, Tokens
+    from ...text.tokenizers.tokenizer import Tokenizer
 
     words = Tokenizer.train_from_iterator(["hat learn"], "word", 7)
     ids = [one for (one,) in words.encode_plain(WORDS)]
     is_unknown = [one == words.unk_id for one in ids]
     for word, slide, found in zip(WORDS, ("known", "known", "UNK", "UNK", "UNK"), is_unknown, strict=True):
-        sheet.equal(word, slide, "UNK" if found else "known")
-    sheet.near("share of UNK", 3 / 5, sum(is_unknown) / len(ids), 1e-12, digits=2)
+        record.equal(word, slide, "UNK" if found else "known")
+    record.near("share of UNK", 3 / 5, sum(is_unknown) / len(ids), digits=2)
     shown = [
         Token(word, "wrong" if lost else "right", words.tokens[one])
         for word, lost, one in zip(WORDS, is_unknown, ids, strict=True)
     ]
-    sheet.show(Tokens([("a vocabulary of two words", shown)]))
+    record.show(Tokens([("a vocabulary of two words", shown)]))
 
     characters = Tokenizer.train_from_iterator([LETTERS], "char", 40)
-    spelt = characters.encode_plain(WORDS)
-    unknown = sum(characters.tokens[one] == "[UNK]" for own in spelt for one in own)
-    sheet.equal("UNK among the characters of the same words", 0, unknown)
-    lengths = {word: len(own) for word, own in zip(WORDS, spelt, strict=True)}
-    sheet.answer(
+    spelled = characters.encode_plain(WORDS)
+    unknown = sum(characters.tokens[one] == "[UNK]" for own in spelled for one in own)
+    record.equal("UNK among the characters of the same words", 0, unknown)
+    lengths = {word: len(own) for word, own in zip(WORDS, spelled, strict=True)}
+    record.answer(
         f"Characters lose none of the five words, but {lengths['Transformerify']} tokens stand for one word, and no "
         "token means anything. Pieces of words lie between the two."
     )
 
 
-def _issues(sheet: Sheet) -> None:
-    from ...text.compare import measure
-    from ...text.tokenizer import Tokenizer
-    from ...train.report import Table
+def _issues(record: LessonRecorder) -> None:
+    from ...report import Table
+    from ...text.tokenizers.compare import measure
+    from ...text.tokenizers.tokenizer import Tokenizer
 
-    learnt = ["old older oldest", "fast faster fastest", "smart kind kinder", "tall taller tallest old fast"] * 8
+    learned = ["old older oldest", "fast faster fastest", "smart kind kinder", "tall taller tallest old fast"] * 8
     new = {"smarter": 1, "smartest": 1, "kindest": 1, "older": 1}
     measures = {}
     for kind, size in (("word", 60), ("char", 60), ("bpe", 60), ("wordpiece", 60)):
-        tokenizer = Tokenizer.train_from_iterator(learnt, kind, size)
+        tokenizer = Tokenizer.train_from_iterator(learned, kind, size)
         measures[kind] = measure(tokenizer, kind, list(new), new)
     word, char, bpe, piece = measures.values()
-    sheet.holds(
+    record.holds(
         "1. many words are unknown", "many UNK", f"{word.unk_words:.0%} of the new words", word.unk_words == 0.75
     )
-    sheet.equal("pieces leave none unknown", 0.0, max(bpe.unk_words, piece.unk_words))
-    sheet.holds(
+    record.equal("pieces leave none unknown", 0.0, max(bpe.unk_words, piece.unk_words))
+    record.holds(
         "2. 3. affixes are not shared by whole words",
         "older, smarter have nothing in common",
         f"pieces of words: {word.affix_pieces}",
         word.affix_pieces == 0,
     )
     shared = [text for text, of in bpe.examples.items() if len(of) > 1]
-    sheet.holds("pieces share them", "old + er, smart + er", f"shared: {', '.join(shared)}", bool(shared))
+    record.holds("pieces share them", "old + er, smart + er", f"shared: {', '.join(shared)}", bool(shared))
     finer = char.tokens_per_word > max(bpe.tokens_per_word, piece.tokens_per_word) > word.tokens_per_word
-    sheet.holds(
+    record.holds(
         "4. characters are too fine",
         "long sequences",
         f"{char.tokens_per_word:.2f} tokens a word, BPE {bpe.tokens_per_word:.2f}",
@@ -81,8 +81,8 @@ def _issues(sheet: Sheet) -> None:
         )
         for one in measures.values()
     ]
-    sheet.show(Table(["kind", "unknown words", "tokens a word", "pieces that words share"], rows))
-    sheet.answer(
+    record.show(Table(["kind", "unknown words", "tokens a word", "pieces that words share"], rows))
+    record.answer(
         f"No: BPE cuts the four new words into {bpe.tokens_per_word:.2f} tokens each and shares "
         f"{', '.join(shared)} between them; nothing is unknown. Compare all kinds on your own text with "
         "maskwright tokenizer compare corpus.txt."
@@ -98,7 +98,7 @@ LESSONS = (
         "A vocabulary of words knows no new word",
         "A tokenizer that knows whole words gives each its id, and gives every other word the same one, UNK. A "
         "misspelling, a playful spelling and a new word are all alike to the network that follows.",
-        ("text.trainers.whole:train_word", "text.trainers.whole:train_char"),
+        ("text.tokenizers.trainers.whole:train_word", "text.tokenizers.trainers.whole:train_char"),
         "Would single characters solve it?",
         _vocabulary,
     ),
@@ -110,7 +110,7 @@ LESSONS = (
         "Four troubles with words, measured",
         "Unknown words, rare words that are hardly trained, affixes that related words do not share, and characters "
         "that are too fine: each is a number that can be measured on held-out words.",
-        ("text.compare:measure",),
+        ("text.tokenizers.compare:measure",),
         "Are smarter and smartest new words if old, older, oldest and smart were in the text?",
         _issues,
     ),

@@ -9,7 +9,7 @@ from ..lesson import APPLICATIONS, NEUROCOMPUTING, SESSION, Lesson
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..sheet import Sheet
+    from ..recorder import LessonRecorder
 
 PART = "Generation"
 END, WORDS = 0, ("<eos>", "the", "a", "dog", "cat", "sleeps")
@@ -59,23 +59,23 @@ class _Table:
         return torch.tensor(shares).log()
 
 
-def _ending(sheet: Sheet) -> None:
+def _ending(record: LessonRecorder) -> None:
     import math
 
     from ...data.batch import Batch
     from ...models.decoding.beam import Beams, search_beams
     from ...models.decoding.rules import Rules
-    from ...models.decoding.search import Grown, grow
-    from ...models.decoding.translating import writing
-    from ...train.report import Table
+    from ...models.decoding.search import GeneratedText, grow
+    from ...models.decoding.translation import target_decoder
+    from ...report import Table
     from ..small import small_translator
 
-    def said(one: Grown) -> str:
+    def said(one: GeneratedText) -> str:
         return " ".join(WORDS[token] for token in one.ids)
 
-    untrained = writing(small_translator(), Batch.from_sequences([[5, 6, 7]]), 4)
+    untrained = target_decoder(small_translator(), Batch.from_sequences([[5, 6, 7]]), 4)
     first = untrained.start()
-    sheet.equal(
+    record.equal(
         "start symbol, and numbers for the word behind it: the vocabulary",
         (0, 30),
         (untrained.start_id, first.shape[1]),
@@ -83,22 +83,22 @@ def _ending(sheet: Sheet) -> None:
     decoder = _Table()
     limits: dict[str, Any] = {"max_new_tokens": 8, "end_ids": {END}}
     greedy = grow(decoder, [[END]], Rules(greedy=True), **limits)[0]
-    sheet.equal("greedy: the most probable word each time", "the dog", said(greedy))
-    sheet.equal("it has ended, and the network was asked no more", (True, 2), (greedy.is_ended, decoder.steps))
-    sheet.near("its probability, <eos> too", 0.55 * 0.4 * 0.9, math.exp(greedy.score), 1e-6)
+    record.equal("greedy: the most probable word each time", "the dog", said(greedy))
+    record.equal("it has ended, and the network was asked no more", (True, 2), (greedy.is_ended, decoder.steps))
+    record.near("its probability, <eos> too", 0.55 * 0.4 * 0.9, math.exp(greedy.score))
     wide = search_beams(_Table(), [[END]], Beams(3, 3, length_penalty=0.0), **limits)[0]
-    sheet.equal("three beams: the best text", "a dog", said(wide[0]))
-    sheet.near("its probability", 0.45 * 0.9 * 0.9, math.exp(wide[0].score), 1e-6)
-    sheet.equal("all of them have ended", True, all(one.is_ended for one in wide))
+    record.equal("three beams: the best text", "a dog", said(wide[0]))
+    record.near("its probability", 0.45 * 0.9 * 0.9, math.exp(wide[0].score))
+    record.equal("all of them have ended", True, all(one.is_ended for one in wide))
     endless = grow(_Table(), [[END]], Rules(greedy=True), max_new_tokens=8)[0]
-    sheet.equal("without a token that ends: tokens that are written", 8, len(endless.ids))
+    record.equal("without a token that ends: tokens that are written", 8, len(endless.ids))
     rows = [
         (name, said(one), f"{math.exp(one.score):.4f}")
         for name, one in (("greedy", greedy), *(("beam", one) for one in wide))
     ]
-    sheet.show(Table(["search", "text", "probability"], rows))
+    record.show(Table(["search", "text", "probability"], rows))
     longer = search_beams(_Table(), [[END]], Beams(3, 1, length_penalty=3.0), **limits)[0][0]
-    sheet.answer(
+    record.answer(
         f"It can: 'the' is the likelier first word, but what follows it is unsure. Greedy search finds "
         f"'{said(greedy)}' ({math.exp(greedy.score):.2f}), beams find '{said(wide[0])}' "
         f"({math.exp(wide[0].score):.2f}). Scores are sums of logarithms, and each word lowers them; divided by a high "
@@ -106,77 +106,81 @@ def _ending(sheet: Sheet) -> None:
     )
 
 
-def _zero_shot(sheet: Sheet) -> None:
+def _zero_shot(record: LessonRecorder) -> None:
     from ...core.errors import InputError
-    from ...text.language_tags import asking, check_languages, language_of, languages_of
-    from ...text.tables import Row
-    from ...train.report import Arrow, Box, Flow
+    from ...report import Arrow, Box, Flow
+    from ...text.formats.language_tags import check_languages, language_of, languages_of, with_language_tag
+    from ...text.readers.tables import Row
 
     def row(source: str, target: str, line: int = 1) -> Row:
         """A sentence of one language that asks for another."""
-        return Row(asking(SENTENCES[source], target), None, SENTENCES[target], line, "pairs")
+        return Row(with_language_tag(SENTENCES[source], target), None, SENTENCES[target], line, "pairs")
 
     trained = (("de", "en"), ("en", "fr"))
     rows = [row(source, target, line) for line, (source, target) in enumerate(trained, 1)]
     known = languages_of(rows)
-    sheet.equal("what the two kinds of rows teach to write", ["en", "fr"], list(known))
+    record.equal("what the two kinds of rows teach to write", ["en", "fr"], list(known))
     unseen = row("de", "fr")
-    sheet.equal("A to C, which no row showed", "<to-fr> Ein Hund läuft.", unseen.text)
-    sheet.equal("its language, read back", "fr", language_of(unseen.text))
+    record.equal("A to C, which no row showed", "<to-fr> Ein Hund läuft.", unseen.text)
+    record.equal("its language, read back", "fr", language_of(unseen.text))
 
     def answer(one: Row) -> str:
         try:
             check_languages([one], known)
         except InputError as error:
-            return f"refused: {str(error).partition(': ')[2].partition(';')[0]}"
+            return f"rejected: {str(error).partition(': ')[2].partition(',')[0]}"
         return "taken"
 
-    sheet.equal("A to C is asked", "taken", answer(unseen))
-    sheet.equal("to a language that nobody taught", "refused: the model does not write 'de'", answer(row("fr", "de")))
+    record.equal("A to C is asked", "taken", answer(unseen))
+    record.equal(
+        "to a language that nobody taught", "rejected: the model cannot translate to 'de'", answer(row("fr", "de"))
+    )
     others = ("da", "fi", "nl", "pt")
     pairs = [(a, "hub") for a in others] + [("hub", a) for a in others]
-    taught = languages_of([Row(asking("x", target), None, "y", 1, "pairs") for _, target in pairs if target != "hub"])
+    taught = languages_of(
+        [Row(with_language_tag("x", target), None, "y", 1, "pairs") for _, target in pairs if target != "hub"]
+    )
     free = [(a, b) for a in taught for b in taught if a != b and (a, b) not in pairs]
-    sheet.equal(
+    record.equal(
         "four languages, each with a hub: kinds of rows, and directions for nothing", (8, 12), (len(pairs), len(free))
     )
     boxes = [Box("A: de", 0, 1), Box("B: en", 1.6, 0, True), Box("C: fr", 3.2, 1)]
-    sheet.show(
+    record.show(
         Flow(
             boxes, [Arrow(0, 1, "trained"), Arrow(1, 2, "trained"), Arrow(0, 2, "asked")], "A to B, B to C, and A to C"
         )
     )
-    sheet.answer(
+    record.answer(
         "The tag alone: encoder and decoder are the same for all languages, so nothing in the network knows a pair. "
         f"{len(pairs)} kinds of rows make {len(free)} more directions, which can be asked for; how good they are is to "
         "be measured: recipes/zero_shot.py trains two directions of Multi30k and scores the third."
     )
 
 
-def _leads(sheet: Sheet) -> None:
-    from ...tasks.generation import Generation
-    from ...text.corpus import Document
-    from ...text.pairs import lead_pairs
-    from ...text.tokenizer import Tokenizer
-    from ...train.report import Token, Tokens
+def _leads(record: LessonRecorder) -> None:
+    from ...report import Token, Tokens
+    from ...tasks.generation.task import Generation
+    from ...text.readers.corpus import Document
+    from ...text.readers.pairs import lead_pairs
+    from ...text.tokenizers.tokenizer import Tokenizer
 
     documents = [Document(lines, "dump.txt", number) for number, lines in enumerate(ARTICLES, 1)]
     pairs = list(lead_pairs(documents))
-    sheet.equal("articles, and pairs of them", (3, 2), (len(documents), len(pairs)))
+    record.equal("articles, and pairs of them", (3, 2), (len(documents), len(pairs)))
     first = pairs[0] if pairs else None
-    sheet.equal("the summary to write", ARTICLES[0][0], first.label if first else "")
-    sheet.equal("the article", " ".join(ARTICLES[0][1:]), first.text.replace("\n", " ") if first else "")
+    record.equal("the summary to write", ARTICLES[0][0], first.label if first else "")
+    record.equal("the article", " ".join(ARTICLES[0][1:]), first.text.replace("\n", " ") if first else "")
     words = Tokenizer.train_from_iterator([line for lines in ARTICLES for line in lines], "byte-bpe", 400)
     tokenizer = words.with_tokens([SUMMARIZE])
     examples = Generation(SUMMARIZE).examples(pairs, tokenizer)
     ids = examples.input_ids[0].tolist()
     place = ids.index(tokenizer.token_to_id(SUMMARIZE))
-    sheet.equal("one row", "article <summarize> summary <end>", _parts(tokenizer, ids, place, str(pairs[0].label)))
+    record.equal("one row", "article <summarize> summary <end>", _parts(tokenizer, ids, place, str(pairs[0].label)))
     batch = examples.batch([0, 1])
     wanted = sum(len(one) for one in tokenizer.encode_plain([str(one.label) for one in pairs])) + len(pairs)
-    sheet.equal("what is guessed: the tokens of the summaries, and their ends", wanted, len(batch.labels["clm"]))
+    record.equal("what is guessed: the tokens of the summaries, and their ends", wanted, len(batch.labels["clm"]))
     lengths = [len(one) for one in examples.input_ids]
-    sheet.off(
+    record.off(
         "tokens of a batch of both rows",
         "padded to one length",
         sum(lengths),
@@ -187,15 +191,15 @@ def _leads(sheet: Sheet) -> None:
         Token(tokenizer.decode([one]).strip() or "·", "first" if n < place else "second") for n, one in enumerate(ids)
     ]
     kinds[place] = Token(SUMMARIZE, "special")
-    sheet.show(Tokens([("a row", kinds)]))
+    record.show(Tokens([("a row", kinds)]))
     cut = Generation(SUMMARIZE).examples(pairs, tokenizer, max_length=lengths[0] - 5)
     kept = cut.input_ids[0].tolist()
     tail = tokenizer.decode(kept[kept.index(ids[place]) + 1 : -1]).strip()
-    sheet.equal("a row that is cut by five tokens still ends with", ARTICLES[0][0], tail)
-    sheet.answer(
+    record.equal("a row that is cut by five tokens still ends with", ARTICLES[0][0], tail)
+    record.answer(
         f"The article, at its end: in {len(kept)} tokens instead of {lengths[0]} the summary is whole, and "
-        f"{cut.counts.cut_tokens} tokens of the article are left out, and counted. What is to be learnt must be there; "
-        "an encyclopedia says what matters first."
+        f"{cut.counts.cut_tokens} tokens of the article are truncated and counted. What is to be learned must be "
+        "there; an encyclopedia puts first what matters."
     )
 
 
@@ -228,7 +232,7 @@ LESSONS = (
         "A to B, B to C, and then A to C",
         "One network learns several directions, each source saying in which language to write. A direction that no row "
         "showed is asked for by the same tag.",
-        ("text.language_tags:asking", "text.language_tags:languages_of"),
+        ("text.formats.language_tags:with_language_tag", "text.formats.language_tags:languages_of"),
         "What tells the network that German is to become French, which it never saw?",
         _zero_shot,
     ),
@@ -239,8 +243,8 @@ LESSONS = (
         "Summarization",
         "An encyclopedia teaches summaries",
         "The first line of an article says what it is about: article and lead are a text and its summary, and a dump "
-        "of articles becomes labelled rows by rule.",
-        ("text.pairs:lead_pairs", "tasks.generation:Generation.examples"),
+        "of articles becomes labeled rows by rule.",
+        ("text.readers.pairs:lead_pairs", "tasks.generation.task:Generation.examples"),
         "Which of both gives way, where a row is too long?",
         _leads,
     ),

@@ -1,1 +1,1 @@
-"""How the next token is chosen, whatever network gives its logits: rules, one token at a time, or beams."""
+"""Decoding: token selection rules, sampling, and beam search, independent of the network."""

@@ -1,4 +1,4 @@
-"""Next tokens that a rule allows, where what was written decides it, text by text: a tree stays a tree."""
+"""Constrained decoding: next tokens allowed by a rule on the generated tokens (such as a grammar)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from torch import Tensor
 from .rules import highest
 
 MayCome = Callable[[int], bool]
-Allows = Callable[[int, list[int]], MayCome]  # the number of a text, what was written for it -> which token may come
-LOOKED = 64  # tokens that are asked about first; the rest of the vocabulary only where none of these may come
+Allows = Callable[[int, list[int]], MayCome]  # text index, generated tokens -> which token is allowed next
+LOOKED = 64  # most probable tokens checked first; the rest of the vocabulary only if none of these is allowed
 
 
 def of_texts(allows: Allows, numbers: Sequence[int]) -> Allows:
-    """The same for some of the texts, counted anew."""
+    """Restricts a rule to some of the texts, with new indices."""
 
     def own(text: int, ids: list[int]) -> MayCome:
-        """Ask by the number that the text had."""
+        """Maps to the original index of the text."""
         return allows(numbers[text], ids)
 
     return own
 
 
 def highest_allowed(shares: Tensor, few: int, rules: Sequence[MayCome | None]) -> tuple[Tensor, Tensor]:
-    """The `few` highest allowed scores of each row and their places, [rows, few] each; -inf where there are fewer.
+    """The `few` highest allowed scores of each row and their indices, [rows, few] each; -inf if there are fewer.
 
-    shares: float [rows, vocab], -inf for what is never taken; rules: of each row, None for one that does not count.
+    shares: float [rows, vocab], -inf for banned tokens; rules: per row, None for a row to skip.
     """
     values, ids = shares.new_full((len(shares), few), -torch.inf), torch.zeros(len(shares), few, dtype=torch.int64)
     for row, rule in enumerate(rules):

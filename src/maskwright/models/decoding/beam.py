@@ -1,6 +1,6 @@
-"""Beam search: the most probable continuations, of which several are followed at once (Graves 2012, section 3.2).
+"""Beam search for the most probable continuations (Graves 2012, section 3.2).
 
-A score is the sum of log probabilities divided by length ** length_penalty, the tokens that end a text counted.
+A score is the sum of log probabilities divided by length ** length_penalty, where the length includes the end token.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from torch import Tensor
 
 from ...core.config import check
 from .allowed import Allows, MayCome, highest_allowed
-from .rules import Decoder, highest, penalise
-from .search import Grown, Seen
+from .rules import Decoder, highest, penalize
+from .search import GeneratedText, Seen
 
-STEEPEST = 10  # length penalty, either way: powers of every length then stay finite
-MOST_BEAMS = 1_000  # of a text: each keeps its own keys and values
-NOTHING = -1e9  # the score of a beam that does not exist yet
+STEEPEST = 10  # maximum absolute length penalty, so that powers of every length are finite
+MOST_BEAMS = 1_000  # per text; each beam has its own keys and values
+NOTHING = -1e9  # score of an unused beam
 
 
 @dataclass(frozen=True)
 class Beams:
-    """How wide and how long.
+    """Beam search settings.
 
-    width: beams of a text; num_results: how many of them are wanted, the best first; length_penalty: above 0 long
-    texts are preferred, below 0 short ones, 0 is the plain sum, -10 to 10; early_stopping: stop when `width`
-    texts have ended, and not when no running one can become better.
+    Args:
+        width: Beam size.
+        num_results: Number of results per text, best first.
+        length_penalty: Above 0 prefers long texts, below 0 short ones; 0 is the plain sum. Range -10 to 10.
+        early_stopping: Stop when `width` texts have ended, instead of when no active beam can become better.
     """
 
     width: int = 1
@@ -36,10 +38,10 @@ class Beams:
     early_stopping: bool = False
 
     def __post_init__(self) -> None:
-        check(1 <= self.width <= MOST_BEAMS, f"The number of beams is {self.width}; it must be 1 to {MOST_BEAMS:,}.")
+        check(1 <= self.width <= MOST_BEAMS, f"The beam size is {self.width}; it must be 1 to {MOST_BEAMS:,}.")
         check(
             1 <= self.num_results <= self.width,
-            f"{self.num_results} results are wanted of {self.width} beams: ask for 1 to {self.width}.",
+            f"{self.num_results} results are requested from {self.width} beams: request 1 to {self.width}.",
         )
         check(
             -STEEPEST <= self.length_penalty <= STEEPEST,
@@ -49,9 +51,9 @@ class Beams:
 
 @dataclass
 class _Text:
-    """One text: what has ended so far, with its final score, best first; and whether nothing better can come."""
+    """One text: its finished results with final scores, best first; and whether the search is done."""
 
-    ended: list[tuple[float, Grown]]
+    ended: list[tuple[float, GeneratedText]]
     is_done: bool = False
 
 
@@ -65,11 +67,11 @@ def search_beams(
     banned_ids: Collection[int] = (),
     repetition_penalty: float = 1.0,
     allows: Allows | None = None,
-) -> list[list[Grown]]:
-    """The best continuations of each text, at most `beams.num_results`, best first; `score` is divided by length.
+) -> list[list[GeneratedText]]:
+    """Returns the best continuations of each text, at most `beams.num_results`, best first.
 
-    The arguments are those of `search.grow`. allows: which tokens may come next in a text; one in which none may has
-    no result.
+    `score` is normalized by length. Arguments as in `search.grow`. allows: tokens allowed next in a text; a text
+    without any allowed token has no result.
     """
     width = beams.width
     texts = [_Text([]) for _ in prompts]
@@ -79,7 +81,7 @@ def search_beams(
     logits = logits[rows.to(logits.device)]  # [texts * width, vocab]
     seen = Seen([prompts[row] for row in rows.tolist()]) if repetition_penalty != 1 else None
     running = torch.full((len(prompts), width), NOTHING, dtype=torch.float64)
-    running[:, 0] = 0.0  # the beams of a text are equal at first: one of them stands for all
+    running[:, 0] = 0.0  # the beams of a text are identical at first: use only one
     history = torch.zeros(len(rows), max_new_tokens, dtype=torch.int64)
     live = list(range(len(prompts)))
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=logits.device)
@@ -98,7 +100,7 @@ def search_beams(
             break
         live, running = [live[place] for place in going], running[going]
         offsets = width * torch.tensor(going)[:, None]
-        origin = (torch.tensor([picked[place][0] for place in going]) + offsets).flatten()  # [rows that go on]
+        origin = (torch.tensor([picked[place][0] for place in going]) + offsets).flatten()  # [active rows]
         chosen = torch.tensor([picked[place][1] for place in going]).flatten()
         history = history[origin]
         history[:, step - 1] = chosen
@@ -121,18 +123,19 @@ def _candidates(
 ) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
     """The best next tokens of each text over all its beams: scores, beams and tokens, best first.
 
-    Twice as many as beams: as many as that may end, and the search still goes on. logits: float [texts * width, vocab];
-    running: float64 [texts, width]; banned: int64 [tokens] that are never taken; no other gets their probability; may:
-    of each row, which tokens may come.
+    Returns twice as many as beams, so that the search continues even if half of them end. logits: float [texts * width,
+    vocab]; running: float64 [texts, width]; banned: int64 [tokens], excluded without renormalization; may: per row,
+    which tokens are allowed.
     """
-    shares = logits.log_softmax(dim=-1)  # [texts * width, vocab]
+    log_probs = logits.log_softmax(dim=-1)  # [texts * width, vocab]
     if len(banned):
-        shares.index_fill_(1, banned, -torch.inf)
+        log_probs.index_fill_(1, banned, -torch.inf)
     width = running.shape[1]
     if seen is not None:
-        shares = penalise(shares, seen.ids.to(logits.device), penalty)
+        log_probs = penalize(log_probs, seen.ids.to(logits.device), penalty)
     few = min(2 * width, logits.shape[1])
-    values, ids = highest(shares, few) if may is None else highest_allowed(shares, few, may)  # [texts * width, few]
+    found = highest(log_probs, few) if may is None else highest_allowed(log_probs, few, may)
+    values, ids = found  # [texts * width, few] each
     totals = (values.double().cpu() + running.view(-1, 1)).view(len(running), -1)  # [texts, width * few]
     best, places = totals.topk(min(2 * width, totals.shape[1]))
     tokens = ids.cpu().view(len(running), -1).gather(1, places)
@@ -148,8 +151,8 @@ def _split(
     max_new_tokens: int,
     end_ids: Collection[int],
 ) -> tuple[list[tuple[list[int], list[int]]], Tensor]:
-    """Of each text's candidates those that end it, kept in `texts`, and those that run on: beams and tokens of each
-    text, and their scores, float64 [texts, width].
+    """Adds finished candidates to `texts`; returns beams and tokens of the active ones per text, and their scores,
+    float64 [texts, width].
     """
     width = beams.width
     picked, running = [], torch.full((len(texts), width), NOTHING, dtype=torch.float64)
@@ -161,20 +164,20 @@ def _split(
             if (is_end or step == max_new_tokens) and rank < width and score > NOTHING / 2:
                 row = history[number * width + parent, : step - 1].tolist()
                 final = score / step**beams.length_penalty
-                text.ended.append((final, Grown(row if is_end else [*row, token], final, is_end)))
+                text.ended.append((final, GeneratedText(row if is_end else [*row, token], final, is_end)))
             if not is_end and len(origin) < width:
                 running[number, len(origin)] = score
                 origin.append(parent)
                 chosen.append(token)
         text.ended = sorted(text.ended, key=lambda one: -one[0])[:width]
-        missing = width - len(origin)  # a vocabulary may hold too few tokens: those beams do not exist
+        missing = width - len(origin)  # a small vocabulary may have too few tokens: those beams stay unused
         picked.append((origin + [0] * missing, chosen + [0] * missing))
         text.is_done = _is_done(text, float(running[number, 0]), beams, step)
     return picked, running
 
 
 def _is_done(text: _Text, best_running: float, beams: Beams, step: int) -> bool:
-    """Whether no running beam can become one of the best: by its score at the length it has."""
+    """Whether no active beam can become one of the best, by its score at the current length."""
     if len(text.ended) < beams.width:
         return best_running <= NOTHING / 2
     return beams.early_stopping or best_running / step**beams.length_penalty <= text.ended[-1][0]

@@ -1,7 +1,7 @@
-"""Texts that grow: the logits of each row's next token, with the keys and values of what was read before, or without.
+"""Incremental decoding of causal language models, with or without a key-value cache.
 
-Both ways give the same numbers. A row that fills its window goes on in a new one, the last half of what it holds:
-positions count from the window's first token, as they do in training. What a row is beside changes nothing.
+Both ways give the same results. A row that fills its context window continues with the last half of its tokens in a
+new window: positions count from the window's first token, as in training. Rows do not affect each other.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from torch import Tensor
 from ...data.batch import Batch
 from ...nn.attention import Executor
 from ...nn.cache import KeyValueCache
-from ..attending import looking_back, remembering
+from ..attention_rules import cached_executors, storing_executors
 from ..model import Model
-from .steps import memory_dtype, steps_of
+from .steps import cache_dtype, steps_of
 
-SPARE_COLUMNS = 64  # of the cache beyond what is asked for, so that windows seldom have to move
+SPARE_COLUMNS = 64  # extra cache columns, so that windows rarely have to move
 
 
 class CausalDecoder:
-    """Rows of tokens under a left-to-right model.
+    """Decodes rows of tokens with a causal language model.
 
-    prompts: ids of each row, at least one; of more than a window holds the last ones count. max_new_tokens: how many
-    steps there may be. use_cache: False encodes every window anew at each step, which is slow and the same.
-    window: tokens that are seen at once, None for as many as the model has positions.
+    Args:
+        prompts: Ids of each row, at least one; only the last ones that fit the window are used.
+        max_new_tokens: Maximum number of steps.
+        use_cache: False re-encodes every window at each step, which is slow and gives the same results.
+        window: Context length in tokens, None for the model's maximum.
     """
 
     def __init__(
@@ -57,12 +59,12 @@ class CausalDecoder:
 
     @torch.inference_mode()
     def start(self) -> Tensor:
-        """Read the prompts: float32 logits [rows, vocab] of the token after each."""
+        """Encodes the prompts: float32 logits [rows, vocab] of the next token."""
         return self._steps.logits(self._read(range(len(self.ids)), self.newest + 1))
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
-        """Read one more token of each row, int64 [rows]: float32 logits [rows, vocab] of the token after it."""
+        """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
         if self.newest + 1 == self.ids.shape[1]:
             self._shift()
         self.newest += 1
@@ -70,18 +72,18 @@ class CausalDecoder:
         self._renew()
         if self.cache is None:
             return self._steps.logits(self._read(range(len(self.ids)), self.newest + 1))
-        self.cache.turn_to(self.newest)
+        self.cache.set_column(self.newest)
         positions = (self.newest - self.first).to(self.device)
         dtype = self.model.compute_dtype
         if self._attending is None or self.config.positions == "rotary":  # angles are those of the new positions
-            self._attending = looking_back(self.config, positions, self.cache, dtype, self.relatives)
+            self._attending = cached_executors(self.config, positions, self.cache, dtype, self.relatives)
         return self._steps.logits(self._steps.advance(tokens.to(self.device), positions, (), self._attending))
 
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """Go on with `rows`, int64 [kept], in that order; one may come more than once.
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat.
 
-        same_texts: each has the prompt of the row whose place it takes, as beams of one text have. What both have read
-        is not copied.
+        same_texts: each has the prompt of the row it replaces, like beams of one text. Their common prefix is not
+        copied.
         """
         rows = rows.cpu()
         ids, first = self.ids[rows], self.first[rows]
@@ -92,7 +94,7 @@ class CausalDecoder:
             self._steps = steps_of(self.model, len(rows))
         self.ids, self.first = ids, first
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- private ---------------------------------------------------------------------------------------------------
 
     def _cache(self, capacity: int) -> KeyValueCache:
         config = self.config
@@ -102,12 +104,12 @@ class CausalDecoder:
             capacity,
             config.num_attention_heads,
             config.head_dim,
-            dtype=memory_dtype(self.model.compute_dtype, self.device),
+            dtype=cache_dtype(self.model.compute_dtype, self.device),
             device=self.device,
         )
 
     def _read(self, rows: Sequence[int], stop: int) -> Tensor:
-        """Encode the windows of `rows` up to the column `stop`: their last vectors, float [rows, hidden]."""
+        """Encodes the windows of `rows` up to the column `stop`: their last vectors, float [rows, hidden]."""
         firsts = [int(self.first[row]) for row in rows]
         batch = Batch.from_sequences(
             [self.ids[row, first:stop].numpy() for row, first in zip(rows, firsts, strict=True)]
@@ -118,18 +120,18 @@ class CausalDecoder:
             hidden = self.model.encode(batch).hidden
         else:
             self.cache.newest = stop - 1
-            self.cache.begin_at(self.first)
+            self.cache.set_first_columns(self.first)
             lengths = batch.lengths
             where = (
                 torch.from_numpy(np.repeat(np.asarray(rows), lengths)).to(self.device),
                 torch.cat([torch.arange(first, stop) for first in firsts]).to(self.device),
             )
-            attending = remembering(self.config, batch, self.cache, where, dtype, self.relatives)
+            attending = storing_executors(self.config, batch, self.cache, where, dtype, self.relatives)
             hidden = self._steps.advance(batch.input_ids, batch.position_ids, batch.runs, attending)
         return hidden[batch.last_tokens]
 
     def _renew(self) -> None:
-        """Give rows whose newest token has no place left a new window: the last half of their tokens."""
+        """Starts a new window, with the last half of the tokens, in rows whose window is full."""
         if self.newest < self.room:  # the first column may be a window's
             return
         full = (self.newest - self.first >= self.room).nonzero().flatten().tolist()
@@ -140,10 +142,10 @@ class CausalDecoder:
         if self.cache is not None and kept > 1:
             self._read(full, self.newest)
         elif self.cache is not None:
-            self.cache.begin_at(self.first)
+            self.cache.set_first_columns(self.first)
 
     def _shift(self) -> None:
-        """Make room at the right: columns in which no window begins any more go."""
+        """Frees columns on the right by dropping those before the first window."""
         begin = int(self.first.min())
         self.ids[:, : self.ids.shape[1] - begin] = self.ids[:, begin:].clone()
         self.first = self.first - begin
@@ -154,6 +156,6 @@ class CausalDecoder:
 
 
 def first_difference(one: Tensor, other: Tensor, stop: int) -> int:
-    """The first column, up to `stop`, in which any row differs. Both int64 [rows, columns]."""
+    """The first column before `stop` in which any row differs. Both int64 [rows, columns]."""
     differs = (one[:, :stop] != other[:, :stop]).any(dim=0)
     return int(differs.int().argmax()) if bool(differs.any()) else stop

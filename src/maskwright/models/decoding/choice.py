@@ -1,4 +1,4 @@
-"""Which decoder lets texts grow: one that keeps keys and values of what was read, or one that remembers."""
+"""Selects the decoder for a model: with a key-value cache, or recurrent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def decoder_of(
     use_cache: bool = True,
     window: int | None = None,
 ) -> Decoder:
-    """prompts: ids of each row, at least one; the others are as the decoders take them. Memory needs no window."""
+    """prompts: ids of each row, at least one; see the decoders for the others. Recurrent decoders have no window."""
     if model.config.recurrent is not None:
         return RecurrentDecoder(model, prompts, use_cache=use_cache)
     return CausalDecoder(model, prompts, max_new_tokens, use_cache=use_cache, window=window)

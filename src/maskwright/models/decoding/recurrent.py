@@ -1,6 +1,6 @@
-"""Texts that grow under a recurrent network: what it remembers is all it needs, so a step reads one token a row.
+"""Incremental decoding of recurrent language models: the hidden state is the only context.
 
-There is no window: a text may grow without end, and what was read stays remembered as well as the cells can.
+There is no context window, so texts may have any length.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..model import Model
 
 
 class RecurrentDecoder:
-    """Rows of tokens under a recurrent left-to-right model.
+    """Decodes rows of tokens with a recurrent causal language model.
 
-    prompts: ids of each row, at least one. use_cache: False reads every row from its beginning at each step, which is
-    slow and the same.
+    prompts: ids of each row, at least one. use_cache: False re-reads every row at each step, which is slow and gives
+    the same results.
     """
 
     def __init__(self, model: Model, prompts: Sequence[Sequence[int]], *, use_cache: bool = True) -> None:
@@ -30,12 +30,12 @@ class RecurrentDecoder:
 
     @torch.inference_mode()
     def start(self) -> Tensor:
-        """Read the prompts: float32 logits [rows, vocab] of the token after each."""
+        """Reads the prompts: float32 logits [rows, vocab] of the next token."""
         return self._read(self.rows)
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
-        """Read one more token of each row, int64 [rows]: float32 logits [rows, vocab] of the token after it."""
+        """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
         if self.use_cache:
             return self._read([np.array([token]) for token in tokens.tolist()])
         self.rows = [np.append(row, token) for row, token in zip(self.rows, tokens.tolist(), strict=True)]
@@ -43,7 +43,7 @@ class RecurrentDecoder:
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """Go on with `rows`, int64 [kept], in that order; one may come more than once."""
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat."""
         if not self.use_cache:
             self.rows = [self.rows[row] for row in rows.tolist()]
         elif self.states is not None:
@@ -54,7 +54,7 @@ class RecurrentDecoder:
         batch = Batch.from_sequences(rows)
         self.model.check(batch)
         batch = batch.to(self.device)
-        encoded = self.model.read_on(batch, self.states)
+        encoded = self.model.encode_stateful(batch, self.states)
         if self.use_cache:
             self.states = encoded.states
         return self.model.mlm_logits(encoded.hidden[batch.last_tokens]).float()

@@ -1,6 +1,6 @@
-"""What is done to the logits of a next token before one is chosen: pure functions on [rows, vocab].
+"""Token selection from next-token logits: pure functions on [rows, vocab].
 
-The order is repetition penalty, temperature, top-k, top-p, as elsewhere.
+The order is repetition penalty, temperature, top-k, top-p, as in transformers.
 """
 
 from __future__ import annotations
@@ -14,35 +14,38 @@ from torch import Tensor
 
 from ...core.config import check
 
-PART = 64  # of a row of scores, looked through at once
-COLDEST = 1e-6  # temperature: logits divided by less may pass every number
-HEAD = 1_024  # the most probable tokens among which the nucleus is looked for first: a sort of all is slow
+PART = 64  # scores of a row searched at once
+COLDEST = 1e-6  # minimum temperature: dividing logits by less may overflow
+HEAD = 1_024  # most probable tokens searched first for the nucleus: sorting the whole vocabulary is slow
 
 
 class Decoder(Protocol):
-    """Rows of text that grow; causal.py has one. The logits are float32 [rows, vocab]."""
+    """Incremental decoding of several rows; see causal.py. Logits are float32 [rows, vocab]."""
 
     def start(self) -> Tensor:
-        """Logits of the first token of each row."""
+        """Returns logits of the first new token of each row."""
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Those of the token after `tokens`, int64 [rows]."""
+        """Appends `tokens`, int64 [rows], and returns logits of the next token."""
 
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """Go on with `rows`, int64 [kept], in that order; one may come more than once.
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat.
 
-        same_texts: each began like the row whose place it takes.
+        same_texts: each has the prompt of the row it replaces.
         """
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a token is drawn.
+    """Sampling settings. Raises ConfigError for values out of range.
 
-    greedy: take the most probable one; temperature: what logits are divided by; top_k: only the k most probable, None
-    for all; top_p: only the most probable ones that together have at least this probability (Holtzman et al. 2020),
-    None for all; repetition_penalty: what makes tokens that have come before less probable (Keskar et al. 2019,
-    section 4.1), 1 for nothing. Raises ConfigError for values out of range.
+    Args:
+        greedy: Always take the most probable token.
+        temperature: Divisor of the logits.
+        top_k: Sample only from the k most probable tokens; None for all.
+        top_p: Sample only from the smallest set of most probable tokens with at least this probability (nucleus
+            sampling, Holtzman et al. 2020); None for all.
+        repetition_penalty: Makes previous tokens less probable (Keskar et al. 2019, section 4.1); 1 for none.
     """
 
     greedy: bool = False
@@ -55,8 +58,8 @@ class Rules:
         heat = self.temperature
         check(
             COLDEST <= heat < math.inf,
-            f"temperature is {heat}; it must be above 0 ({COLDEST:f} at least). For the most probable token each time "
-            "use --greedy.",
+            f"temperature is {heat}; it must be finite and at least {COLDEST:f}. To always take the most probable "
+            "token, use --greedy.",
         )
         check(self.top_k is None or self.top_k >= 1, f"top_k is {self.top_k}; it must be at least 1.")
         check(self.top_p is None or 0 < self.top_p <= 1, f"top_p is {self.top_p}; it must be above 0 and at most 1.")
@@ -65,21 +68,21 @@ class Rules:
             f"repetition_penalty is {self.repetition_penalty}; it must be above 0, 1 for none.",
         )
         drawn = heat != 1 or self.top_k is not None or self.top_p is not None
-        check(not (self.greedy and drawn), "greedy draws nothing: leave temperature, top_k and top_p out.")
+        check(not (self.greedy and drawn), "greedy does not sample: remove temperature, top_k and top_p.")
 
 
-def penalise(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Divide the logits of tokens that were seen by `penalty` where they are positive, else multiply.
+def penalize(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """Divides the logits of previous tokens by `penalty` if they are positive, else multiplies them.
 
-    logits: float [rows, vocab], as is the result; seen: int64 [rows, tokens], one may come more than once.
+    logits: float [rows, vocab], like the result; seen: int64 [rows, tokens], which may repeat.
     """
     scores = logits.gather(1, seen)
     return logits.scatter(1, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
 
 
 def probabilities(logits: Tensor, rules: Rules) -> tuple[Tensor, Tensor | None]:
-    """The probabilities of the tokens that may be drawn: float64 [rows, n], and their ids int64 [rows, n], the most
-    probable first; None for all tokens by their number. logits: float [rows, vocab].
+    """Sampling probabilities: float64 [rows, n], and the token ids int64 [rows, n], most probable first; ids are None
+    for the whole vocabulary in order. logits: float [rows, vocab].
     """
     vocab, heat = logits.shape[1], rules.temperature
     if rules.top_k is None:
@@ -97,17 +100,17 @@ def probabilities(logits: Tensor, rules: Rules) -> tuple[Tensor, Tensor | None]:
 
 
 def _nucleus(shares: Tensor, top_p: float | None) -> Tensor:
-    """Shares in descending order, float64 [rows, n]: those before which less than top_p was collected, summing to 1."""
+    """Nucleus of probabilities in descending order, float64 [rows, n]: 0 outside, renormalized to sum to 1."""
     if top_p is not None and top_p < 1:
         shares = shares.masked_fill(shares.cumsum(dim=-1) - shares >= top_p, 0.0)
     return shares / shares.sum(dim=-1, keepdim=True)
 
 
 def draw(shares: Tensor, uniforms: Tensor) -> Tensor:
-    """For each row the index at which the sum of its shares passes a uniform number: int64 [rows].
+    """Samples an index per row by inverse transform sampling: int64 [rows].
 
-    shares: float64 [rows, n], each row summing to 1; uniforms: float64 [rows], from 0 to below 1. An index whose share
-    is 0 is never drawn.
+    shares: float64 [rows, n], each row summing to 1; uniforms: float64 [rows] in [0, 1). An index with probability 0 is
+    never sampled.
     """
     sums = shares.cumsum(dim=-1)
     total = sums[:, -1:]
@@ -118,11 +121,11 @@ def draw(shares: Tensor, uniforms: Tensor) -> Tensor:
 def choose(logits: Tensor, rules: Rules, uniforms: Tensor | None, seen: Tensor | None) -> Tensor:
     """The next token of each row, int64 [rows].
 
-    logits: float [rows, vocab]; uniforms: float64 [rows], None for greedy rules; seen: int64 [rows, tokens] that came
-    before, needed for a repetition penalty.
+    logits: float [rows, vocab]; uniforms: float64 [rows], None for greedy rules; seen: int64 [rows, tokens], previous
+    tokens, required for a repetition penalty.
     """
     if seen is not None and rules.repetition_penalty != 1:
-        logits = penalise(logits, seen, rules.repetition_penalty)
+        logits = penalize(logits, seen, rules.repetition_penalty)
     if rules.greedy or uniforms is None:
         return most_probable(logits)
     shares, ids = probabilities(logits, rules)
@@ -131,7 +134,7 @@ def choose(logits: Tensor, rules: Rules, uniforms: Tensor | None, seen: Tensor |
 
 
 def most_probable(scores: Tensor) -> Tensor:
-    """The first highest place of each row: int64 [rows]; argmax in a part of its time. scores: float [rows, vocab]."""
+    """The index of the first maximum of each row: int64 [rows]; faster than argmax. scores: float [rows, vocab]."""
     rows, vocab = scores.shape
     whole = vocab - vocab % PART
     if scores.device.type != "cpu" or not whole:
@@ -147,9 +150,9 @@ def most_probable(scores: Tensor) -> Tensor:
 
 
 def highest(scores: Tensor, few: int) -> tuple[Tensor, Tensor]:
-    """The `few` highest scores of each row, descending, and their places: topk, in half its time on a CPU.
+    """The `few` highest scores of each row, descending, and their indices: topk in half its time on a CPU.
 
-    The highest of all are in the parts with the highest ones. scores: float [rows, vocab]. Returns [rows, few] each.
+    Searches only the blocks with the highest maxima. scores: float [rows, vocab]. Returns [rows, few] each.
     """
     vocab = scores.shape[1]
     whole = vocab - vocab % PART

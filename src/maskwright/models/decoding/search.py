@@ -1,4 +1,4 @@
-"""One token at a time: greedy or drawn, until a text ends, is told to stop, or has no steps left."""
+"""Greedy decoding and sampling, one token at a time, until an end token, a stop condition, or the maximum length."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Watch = Callable[[int, int], bool]  # row, token -> whether the row should stop
 
 
 @dataclass
-class Grown:
-    """What was added to a text.
+class GeneratedText:
+    """A generated continuation.
 
-    ids: its tokens, the one that ends it not among them; score: the sum of their log probabilities, that one's too;
-    is_ended: whether the model ended it.
+    ids: its tokens, without the end token; score: sum of log probabilities, including the end token; is_ended: whether
+    the model ended it.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -27,18 +27,18 @@ class Grown:
 
 
 class Seen:
-    """The tokens of each row so far, for the repetition penalty: int64 [rows, tokens], filled up with the last ones."""
+    """The previous tokens of each row for the repetition penalty: int64 [rows, tokens], padded with the last one."""
 
     def __init__(self, prompts: Sequence[Sequence[int]]) -> None:
         longest = max(map(len, prompts))
         self.ids = torch.tensor([[*prompt, *[prompt[-1]] * (longest - len(prompt))] for prompt in prompts])
 
     def add(self, tokens: Tensor) -> None:
-        """The next token of each row: int64 [rows]."""
+        """Appends the next token of each row: int64 [rows]."""
         self.ids = torch.cat([self.ids, tokens.cpu()[:, None]], dim=1)
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows, int64 [kept]."""
+        """Keeps only these rows, int64 [kept]."""
         self.ids = self.ids[rows.cpu()]
 
 
@@ -53,13 +53,17 @@ def grow(
     uniforms: Tensor | None = None,
     copies: int = 1,
     watch: Watch | None = None,
-) -> list[Grown]:
-    """Let every text grow.
+) -> list[GeneratedText]:
+    """Generates continuations. Returns `copies` results per text, adjacent.
 
-    prompts: ids of each, which the decoder has; rules: how a token is chosen; end_ids: tokens that end a text;
-    banned_ids: tokens that are never taken, and whose probability no other gets; uniforms: float64 [rows,
-    max_new_tokens] from 0 to below 1, what draws are made of (None for greedy rules); copies: rows of each text; watch:
-    told of every token, and asked whether its row should stop. Returns `copies` results for each text, side by side.
+    Args:
+        prompts: Ids of each text, already passed to the decoder.
+        rules: How tokens are selected.
+        end_ids: Tokens that end a text.
+        banned_ids: Tokens that are excluded, without renormalization.
+        uniforms: float64 [rows, max_new_tokens] in [0, 1), random numbers for sampling; None for greedy rules.
+        copies: Rows per text.
+        watch: Called with every token; returns whether its row should stop.
     """
     logits = decoder.start()
     rows = torch.arange(len(prompts)).repeat_interleave(copies)
@@ -67,11 +71,11 @@ def grow(
         decoder.keep(rows)
         logits = logits[rows.to(logits.device)]
     seen = Seen([prompts[row] for row in rows.tolist()]) if rules.repetition_penalty != 1 else None
-    grown = [Grown() for _ in rows]
+    grown = [GeneratedText() for _ in rows]
     banned = torch.tensor(sorted(banned_ids), dtype=torch.int64, device=logits.device)
-    live = list(range(len(grown)))  # the row behind each row of the decoder
+    live = list(range(len(grown)))  # the result of each decoder row
     going = set(live)
-    tokens = rows  # of the step before; none yet
+    tokens = rows  # of the previous step; none yet
     for step in range(max_new_tokens):
         if step:
             logits = decoder.step(tokens)
@@ -86,7 +90,7 @@ def grow(
                 going.discard(row)
         if not going:
             break
-        if 2 * len(going) <= len(live):  # the rows that go on are copied: worth it when many have ended
+        if 2 * len(going) <= len(live):  # copying the active rows pays off when many have ended
             kept = [place for place, row in enumerate(live) if row in going]
             chosen = torch.tensor(kept)
             decoder.keep(chosen)
@@ -97,8 +101,8 @@ def grow(
     return grown
 
 
-def _add(one: Grown, token: int, score: float, end_ids: Collection[int], watch: Watch | None, row: int) -> bool:
-    """Add a token; whether the row goes on."""
+def _add(one: GeneratedText, token: int, score: float, end_ids: Collection[int], watch: Watch | None, row: int) -> bool:
+    """Adds a token; returns whether the row continues."""
     one.score += score
     if token in end_ids:
         one.is_ended = True

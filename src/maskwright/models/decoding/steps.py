@@ -1,9 +1,8 @@
-"""What reads one more token of each row: the modules of a model, or an engine's copies of their weights."""
+"""Incremental decoding steps with a model's modules or its engine, and helpers of the decoders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,29 +10,15 @@ from torch import Tensor
 from ...core.errors import InputError
 from ...data.batch import Batch
 from ...nn.attention import Executor
-from ...nn.cross import CrossMemory
+from ...nn.cross import CrossAttentionCache
 from ...nn.runs import Run
+from ..decoding_steps import DecodingSteps
 from ..encoder_decoder import EncoderDecoder
 from ..model import Model
 
 
-class Steps(Protocol):
-    """Networks that a decoder goes through, with the weights as they were when it was made."""
-
-    def advance(
-        self, input_ids: Tensor, position_ids: Tensor, runs: Sequence[Run], attending: Sequence[Executor]
-    ) -> Tensor:
-        """Tokens of a left-to-right model: float [tokens, hidden]; see `models.transformer.Transformer.advance`."""
-
-    def grow(self, tokens: Tensor, positions: Tensor, attending: Sequence[Executor], memory: CrossMemory) -> Tensor:
-        """One more token of each row of a text that is written: float [rows, hidden]; see `Decoder.grow`."""
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Of the tokens that follow: float32 [rows, vocab]. hidden: [rows, hidden]."""
-
-
 class ModuleSteps:
-    """By the modules of the model."""
+    """Decoding steps with the modules of the model."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.dtype = model, model.compute_dtype
@@ -44,7 +29,9 @@ class ModuleSteps:
         """float [tokens, hidden]."""
         return self.model.encoder.advance(input_ids, position_ids, runs, attending, self.dtype)
 
-    def grow(self, tokens: Tensor, positions: Tensor, attending: Sequence[Executor], memory: CrossMemory) -> Tensor:
+    def grow(
+        self, tokens: Tensor, positions: Tensor, attending: Sequence[Executor], memory: CrossAttentionCache
+    ) -> Tensor:
         """float [rows, hidden]."""
         assert isinstance(self.model, EncoderDecoder)
         return self.model.decoder.grow(tokens, positions, attending, memory, self.dtype)
@@ -54,37 +41,37 @@ class ModuleSteps:
         return self.model.mlm_logits(hidden).float()
 
 
-def steps_of(model: Model, num_rows: int) -> Steps:
-    """What serves a model here: its engine, where it has one, else its modules. num_rows: that will grow side by side.
+def steps_of(model: Model, num_rows: int) -> DecodingSteps:
+    """Returns the decoding steps of the model's engine if it has one, else of its modules. num_rows: parallel rows.
 
-    One row asks for other copies of the weights than several.
+    A single row uses a different weight layout than several.
     """
     made = None if model.engine is None or model.training else model.engine.steps(model, num_rows)
     return ModuleSteps(model) if made is None else made
 
 
 def start_token(model: EncoderDecoder) -> int:
-    """What stands before every text that the model writes. Raises InputError where it names none."""
+    """The first token of every target. Raises InputError if the configuration has none."""
     start = model.config.decoder_start_token_id
     if start is None:
-        raise InputError("The model's config.json names no decoder_start_token_id, so no text can begin.")
+        raise InputError("The model's config.json has no decoder_start_token_id, which generation needs.")
     return start
 
 
-def check_room(model: EncoderDecoder, max_new_tokens: int) -> None:
-    """Raise InputError for more tokens than a model can write."""
+def check_max_new_tokens(model: EncoderDecoder, max_new_tokens: int) -> None:
+    """Raises InputError if the model cannot generate `max_new_tokens` tokens."""
     most = model.config.max_position_embeddings
     if max_new_tokens > most:
         raise InputError(
-            f"{max_new_tokens:,} new tokens are more than the {most:,} that this model can write: ask for fewer."
+            f"{max_new_tokens:,} new tokens are more than this model's maximum of {most:,}: request fewer."
         )
 
 
-def read_anew(model: EncoderDecoder, written: Tensor, owner: Tensor, memory: Tensor, source: Batch) -> Tensor:
-    """The last vectors of rows that are read from their beginnings: float [rows, hidden].
+def decode_uncached(model: EncoderDecoder, written: Tensor, owner: Tensor, memory: Tensor, source: Batch) -> Tensor:
+    """Decodes complete rows without a cache: their last vectors, float [rows, hidden].
 
-    written: int64 [rows, tokens]; owner: int64 [rows], the text of `source` that each row is written for; memory: float
-    [source tokens, hidden], what the encoder made of `source`.
+    written: int64 [rows, tokens]; owner: int64 [rows], index of the source of each row; memory: float [source tokens,
+    hidden], encoder outputs of `source`.
     """
     target = Batch.from_sequences([row.numpy() for row in written]).to(memory.device)
     parts, ids = memory.split(source.lengths), source.input_ids.split(source.lengths)
@@ -93,8 +80,8 @@ def read_anew(model: EncoderDecoder, written: Tensor, owner: Tensor, memory: Ten
     return model.decode(target, beside, sources).hidden[target.last_tokens]
 
 
-def memory_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
-    """In what dtype keys and values are kept. On a CPU they are wider than the numbers of the network: its attention of
-    one query takes four times as long in bfloat16.
+def cache_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """The dtype of cached keys and values. On a CPU it is float32 for half precision: attention of a single query takes
+    four times as long in bfloat16.
     """
     return torch.float32 if device.type == "cpu" and dtype in (torch.bfloat16, torch.float16) else dtype

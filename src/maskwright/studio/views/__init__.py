@@ -1,1 +1,1 @@
-"""What each page asks for: a request model, the product's function, and its result as JSON. No arithmetic here."""
+"""JSON endpoints of the pages: each validates a request, calls the library, and returns its result."""

@@ -1,4 +1,4 @@
-"""The pages Classify, Tag, Choose and Answer: what fine-tuned heads say, as `predict` and `answer` say it."""
+"""Endpoints of the pages Classify, Tag, Choose and Answer: predictions of fine-tuned heads."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from pydantic import Field
 
 from ...inference.predict import Predictor
 from ...tasks.base import AnyRow
-from ...tasks.examples import rows_of
-from ...text.choices import choices_of
+from ...tasks.rows.examples import rows_of
+from ...text.readers.choices import choices_of
 from ...text.words import split_words
-from ..asking import Asked, Here, Json, LongText, Name, body, in_part
 from ..pages import TAGGERS, TEXTS
+from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 router = APIRouter()
 
 
-class AskedAnswer(Asked):
-    """A text, or a pair."""
+class AnswerRequest(RequestModel):
+    """A text or a text pair."""
 
     model: Name
     text: LongText
     pair: LongText | None = None
 
 
-class AskedTags(Asked):
+class TagsRequest(RequestModel):
     """A text."""
 
     model: Name
     text: LongText
 
 
-class AskedChoice(Asked):
-    """A context, perhaps a question, and texts to choose from."""
+class ChoiceRequest(RequestModel):
+    """A context, an optional question, and the choices."""
 
     model: Name
     text: LongText
@@ -43,8 +43,8 @@ class AskedChoice(Asked):
     choices: Annotated[list[LongText], Field(min_length=2, max_length=20)]
 
 
-class AskedQuestion(Asked):
-    """A question and the text that may hold its answer."""
+class QuestionRequest(RequestModel):
+    """A question and the context that may contain its answer."""
 
     model: Name
     question: LongText
@@ -53,8 +53,8 @@ class AskedQuestion(Asked):
 
 
 @router.post("/api/classify")
-def classify(studio: Here, asked: Annotated[AskedAnswer, body(AskedAnswer)]) -> Json:
-    """One answer of `Predictor.predict`, and the kind of the task."""
+def classify(studio: Here, asked: Annotated[AnswerRequest, body(AnswerRequest)]) -> Json:
+    """Returns one prediction of `Predictor.predict` and the task."""
     found = studio.model_with(asked.model, TEXTS)
     with studio.computing:
         told = _told(found.predictor, rows_of([asked.text if asked.pair is None else (asked.text, asked.pair)]))
@@ -62,8 +62,8 @@ def classify(studio: Here, asked: Annotated[AskedAnswer, body(AskedAnswer)]) -> 
 
 
 @router.post("/api/tag")
-def tag(studio: Here, asked: Annotated[AskedTags, body(AskedTags)]) -> Json:
-    """The words with their tags, and the entities with their places; spans: where each word stands."""
+def tag(studio: Here, asked: Annotated[TagsRequest, body(TagsRequest)]) -> Json:
+    """Returns words with tags, and entities with character offsets; spans: character offsets of each word."""
     found = studio.model_with(asked.model, TAGGERS)
     with studio.computing:
         told = _told(found.predictor, rows_of([asked.text]))
@@ -71,8 +71,8 @@ def tag(studio: Here, asked: Annotated[AskedTags, body(AskedTags)]) -> Json:
 
 
 @router.post("/api/choose")
-def choose(studio: Here, asked: Annotated[AskedChoice, body(AskedChoice)]) -> Json:
-    """The choice, with the probability of each."""
+def choose(studio: Here, asked: Annotated[ChoiceRequest, body(ChoiceRequest)]) -> Json:
+    """Returns the predicted choice and the probability of each."""
     found = studio.model_with(asked.model, ("choice",))
     rows = choices_of(
         [{"context": asked.text, "question": asked.question, "choices": asked.choices}], with_labels=False
@@ -82,8 +82,8 @@ def choose(studio: Here, asked: Annotated[AskedChoice, body(AskedChoice)]) -> Js
 
 
 @router.post("/api/answer")
-def answer(studio: Here, asked: Annotated[AskedQuestion, body(AskedQuestion)]) -> Json:
-    """The answer of `Answerer.answer` and the best pieces of the context."""
+def answer(studio: Here, asked: Annotated[QuestionRequest, body(QuestionRequest)]) -> Json:
+    """Returns the answer of `Answerer.answer` and the top-scoring answer spans."""
     found = studio.model_with(asked.model, ("qa",))
     with studio.computing:
         answered = found.answerer.answer([(asked.question, asked.context)], asked.top_k)[0]
@@ -91,7 +91,7 @@ def answer(studio: Here, asked: Annotated[AskedQuestion, body(AskedQuestion)]) -
 
 
 def _told(predictor: Predictor, rows: Iterable[AnyRow]) -> dict[str, Any]:
-    """The answer for the one row, and a sentence where only a part of it was read."""
+    """Returns the prediction for one example, with a message if its text was truncated."""
     before = predictor.counts.cut_tokens
     answer = next(answer for _, answer in predictor.stream(rows))
     return {"answer": answer, "note": in_part(predictor.counts.cut_tokens - before, predictor.max_length)}

@@ -1,4 +1,4 @@
-"""The page Attention: the weights of every head, what they are made of, and which head does what."""
+"""Endpoints of the page Attention: weights of every head, their computation, and known attention patterns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...inspect.attention import attention as attention_in
 from ...inspect.heads import patterns_of
 from ...inspect.query_key import query_key
 from ...models.model import Model
-from ..asking import Asked, Here, Json, LongText, Name, body
+from ..requests import Here, Json, LongText, Name, RequestModel, body
 
 MOST_TOKENS = 96  # of a side: more are no picture
 SHOWN_HEADS = 5
@@ -22,10 +22,11 @@ SHOWN_HEADS = 5
 router = APIRouter()
 
 
-class AskedAttention(Asked):
-    """A text, or a pair, or of an encoder-decoder a text and its target; kind: which attention, "" for the main one.
+class AttentionRequest(RequestModel):
+    """A text, a text pair, or a source and its target for an encoder-decoder.
 
-    layer, head: numbers from 1; of a head that is not there, the last one is meant, of a kind the main one.
+    kind: attention type, "" for the main one, which also replaces an unknown one; layer, head: numbers from 1; numbers
+    that are too large select the last one.
     """
 
     model: Name
@@ -36,15 +37,15 @@ class AskedAttention(Asked):
     head: Annotated[int, Field(ge=1)] = 1
 
 
-class AskedNeurons(AskedAttention):
-    """token: the query whose products are wanted."""
+class NeuronsRequest(AttentionRequest):
+    """token: index of the query token to explain."""
 
     token: Annotated[int, Field(ge=0)] = 0
 
 
 @router.post("/api/attention")
-def attention(studio: Here, asked: Annotated[AskedAttention, body(AskedAttention)]) -> Json:
-    """The weights of one head as they are, all heads in 256 steps, and the heads that fit each pattern best."""
+def attention(studio: Here, asked: Annotated[AttentionRequest, body(AttentionRequest)]) -> Json:
+    """Returns the weights of one head, all heads quantized to 256 levels, and the top heads per pattern."""
     model = studio.model(asked.model).model
     options = _options(model, asked)
     with studio.computing:
@@ -73,8 +74,8 @@ def attention(studio: Here, asked: Annotated[AskedAttention, body(AskedAttention
 
 
 @router.post("/api/attention/neurons")
-def neurons(studio: Here, asked: Annotated[AskedNeurons, body(AskedNeurons)]) -> Json:
-    """One query, all keys, their products element by element, the scores and the weights that these make."""
+def neurons(studio: Here, asked: Annotated[NeuronsRequest, body(NeuronsRequest)]) -> Json:
+    """Returns one query, all keys, their elementwise products, the attention scores and the weights."""
     model = studio.model(asked.model).model
     with studio.computing:
         text, options = _text(model, asked), _options(model, asked)
@@ -100,12 +101,12 @@ def neurons(studio: Here, asked: Annotated[AskedNeurons, body(AskedNeurons)]) ->
     )
 
 
-def _text(model: Model, asked: AskedAttention) -> str | tuple[str, str]:
-    """The text, or the pair of an encoder that reads pairs."""
+def _text(model: Model, asked: AttentionRequest) -> str | tuple[str, str]:
+    """Returns the text, or the text pair for an encoder that supports pairs."""
     return asked.text if asked.pair is None or model.has_decoder else (asked.text, asked.pair)
 
 
-def _options(model: Model, asked: AskedAttention) -> dict[str, Any]:
-    """How much of it is read, and the target of an encoder-decoder, which writes one where none is given."""
+def _options(model: Model, asked: AttentionRequest) -> dict[str, Any]:
+    """Returns the maximum length and the target of an encoder-decoder; without a target, generates one."""
     room = {"max_length": min(MOST_TOKENS, model.config.max_position_embeddings)}
     return {**room, "target": asked.pair} if model.has_decoder else room

@@ -1,4 +1,4 @@
-"""The page Fill mask: what a masked language model expects in the gaps of a text."""
+"""Endpoint of the page Fill mask: predictions for the masked tokens of a text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...api import MASKED
-from ..asking import Asked, Here, Json, LongText, Name, body
+from ..requests import Here, Json, LongText, Name, RequestModel, body
 
 router = APIRouter()
 
 
-class AskedFill(Asked):
-    """A text with masks; words: tokens whose rank is wanted, wherever it is."""
+class FillMaskRequest(RequestModel):
+    """A text with mask tokens; words: tokens whose rank and probability are requested."""
 
     model: Name
     text: LongText
@@ -23,8 +23,8 @@ class AskedFill(Asked):
 
 
 @router.post("/api/fill-mask")
-def fill_mask(studio: Here, asked: Annotated[AskedFill, body(AskedFill)]) -> Json:
-    """`MaskFiller.fill` as it is, and for each mask `asked`: the words that were asked about."""
+def fill_mask(studio: Here, asked: Annotated[FillMaskRequest, body(FillMaskRequest)]) -> Json:
+    """Returns the result of `MaskFiller.fill`, and for each mask `asked`: the requested words."""
     found = studio.model_with(asked.model, MASKED)
     with studio.computing:
         filled = found.filler.fill([asked.text], asked.top_k)[0].to_json()

@@ -1,4 +1,4 @@
-"""The page Generate: suggestions of how a text goes on, and longer continuations."""
+"""Endpoints of the page Generate: suggestions for the next words, and longer continuations."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pydantic import Field
 
 from ...inference.generate import Generation, TextGenerator
 from ...models.decoding.rules import Rules
-from ..asking import Asked, Here, Json, LongText, Name, body, in_part
 from ..pages import WRITERS
+from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 router = APIRouter()
 
 
-class AskedSuggestions(Asked):
-    """What is written so far; k: how many suggestions."""
+class SuggestionsRequest(RequestModel):
+    """The prompt; k: number of suggestions."""
 
     model: Name
     text: LongText
@@ -24,8 +24,8 @@ class AskedSuggestions(Asked):
     max_new_tokens: Annotated[int, Field(ge=1, le=32)] = 8
 
 
-class AskedText(Asked):
-    """What is written so far, and how tokens are drawn; temperature None takes the most probable one each time."""
+class TextRequest(RequestModel):
+    """The prompt and the sampling settings; temperature None selects greedy decoding."""
 
     model: Name
     text: LongText
@@ -38,8 +38,8 @@ class AskedText(Asked):
 
 
 @router.post("/api/complete")
-def complete(studio: Here, asked: Annotated[AskedSuggestions, body(AskedSuggestions)]) -> Json:
-    """`TextGenerator.complete` as it is."""
+def complete(studio: Here, asked: Annotated[SuggestionsRequest, body(SuggestionsRequest)]) -> Json:
+    """Returns the result of `TextGenerator.complete`."""
     found = studio.model_with(asked.model, WRITERS)
     with studio.computing:
         suggestions = found.generator.complete(asked.text, asked.k, asked.max_new_tokens)
@@ -47,8 +47,8 @@ def complete(studio: Here, asked: Annotated[AskedSuggestions, body(AskedSuggesti
 
 
 @router.post("/api/generate")
-def generate(studio: Here, asked: Annotated[AskedText, body(AskedText)]) -> Json:
-    """`TextGenerator.generate` as it is."""
+def generate(studio: Here, asked: Annotated[TextRequest, body(TextRequest)]) -> Json:
+    """Returns the result of `TextGenerator.generate`."""
     found = studio.model_with(asked.model, WRITERS)
     is_greedy = asked.temperature is None
     rules = Rules(greedy=True) if is_greedy else Rules(False, asked.temperature or 1.0, asked.top_k, asked.top_p)
@@ -67,4 +67,4 @@ def generate(studio: Here, asked: Annotated[AskedText, body(AskedText)]) -> Json
 
 def _unseen(generator: TextGenerator, text: str) -> str:
     """A sentence where the text's beginning is not seen, else ""."""
-    return in_part(max(len(generator.ids_of(text)) - generator.room, 0), generator.room)
+    return in_part(max(len(generator.ids_of(text)) - generator.context_length, 0), generator.context_length)

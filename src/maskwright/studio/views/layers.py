@@ -1,4 +1,4 @@
-"""The page Layers: what each layer makes of each token of a text."""
+"""Endpoint of the page Layers: token representations by layer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...inference.layer_states import layer_states
-from ..asking import Asked, Here, Json, LongText, Name, body
+from ..requests import Here, Json, LongText, Name, RequestModel, body
 
 MOST_TOKENS = 128  # columns that a picture can show
 
 router = APIRouter()
 
 
-class AskedLayers(Asked):
-    """A text, what is wanted of its vectors, and for "nearness" the token that they are compared with."""
+class LayersRequest(RequestModel):
+    """A text, the quantity to compute, and for "nearness" the token to compare with."""
 
     model: Name
     text: LongText
@@ -25,14 +25,14 @@ class AskedLayers(Asked):
 
 
 @router.post("/api/layers")
-def layers(studio: Here, asked: Annotated[AskedLayers, body(AskedLayers)]) -> Json:
-    """One number for each layer and token: `LayerStates.norms`, `changes` or `nearness`."""
+def layers(studio: Here, asked: Annotated[LayersRequest, body(LayersRequest)]) -> Json:
+    """Returns one number per layer and token: `LayerStates.norms`, `changes` or `similarities`."""
     found = studio.model(asked.model)
     with studio.computing:
         room = min(found.model.config.max_position_embeddings, MOST_TOKENS)
         states = layer_states(found.model, asked.text, room)
     token = min(asked.token, len(states.tokens) - 1)
-    values = states.nearness(token) if asked.what == "nearness" else getattr(states, asked.what)()
+    values = states.similarities(token) if asked.what == "nearness" else getattr(states, asked.what)()
     first = 1 if asked.what == "changes" else 0
     return Json(
         {

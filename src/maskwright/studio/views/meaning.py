@@ -1,4 +1,4 @@
-"""The page Meaning: how near texts are, or one word in several sentences, as a matrix and as a map."""
+"""Endpoint of the page Meaning: similarity of texts, or of one word in several contexts, as a matrix and a map."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...inference.similarity import text_similarities, word_similarities
-from ...tasks.examples import rows_of
-from ..asking import Asked, Here, Json, Name, ShortText, body, in_part
+from ...tasks.rows.examples import rows_of
+from ..requests import Here, Json, Name, RequestModel, ShortText, body, in_part
 
 router = APIRouter()
 
 
-class AskedMeaning(Asked):
-    """Texts, and perhaps a word of them; layer: None for the last."""
+class SimilarityRequest(RequestModel):
+    """Texts and an optional word; layer: None for the last."""
 
     model: Name
     texts: Annotated[list[ShortText], Field(min_length=1, max_length=60)]
@@ -24,8 +24,8 @@ class AskedMeaning(Asked):
 
 
 @router.post("/api/meaning")
-def meaning(studio: Here, asked: Annotated[AskedMeaning, body(AskedMeaning)]) -> Json:
-    """What `similarity --json` gives, with the map of the same cosines; texts without the word are left out."""
+def meaning(studio: Here, asked: Annotated[SimilarityRequest, body(SimilarityRequest)]) -> Json:
+    """Returns the output of `similarity --json` plus a 2-D map of the vectors; skips texts without the word."""
     found = studio.model(asked.model)
     layers = "last" if asked.layer is None else asked.layer
     with studio.computing:

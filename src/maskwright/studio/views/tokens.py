@@ -1,4 +1,4 @@
-"""The page Tokens: pieces of a text, the steps that cut a word, the merges that learn a vocabulary."""
+"""Endpoints of the page Tokens: subword tokens of a text, segmentation steps, merges of a vocabulary."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
-from ...text.cutting import Cutter
-from ...text.explain import explain, parse_words
-from ...text.notation import show_pieces
-from ..asking import Asked, Here, Json, LongText, Name, ShortText, body
+from ...text.tokenizers.explain import explain, parse_words
+from ...text.tokenizers.notation import format_subwords
+from ...text.tokenizers.segmentation_trace import SegmentationTracer
+from ..requests import Here, Json, LongText, Name, RequestModel, ShortText, body
 
 router = APIRouter()
 
 
-class AskedTokens(Asked):
-    """A text, or a pair."""
+class TokensRequest(RequestModel):
+    """A text or a text pair."""
 
     model: Name
     text: LongText
     pair: LongText | None = None
 
 
-class AskedCut(Asked):
-    """Some words to cut step by step."""
+class SegmentationRequest(RequestModel):
+    """Words to segment step by step."""
 
     model: Name
     words: ShortText
 
 
-class AskedLearning(Asked):
-    """Counted words, as old:7,older:3, and how merges are chosen."""
+class VocabularyRequest(RequestModel):
+    """Word counts, as old:7,older:3, and the merge criterion."""
 
     words: ShortText
     kind: Literal["bpe", "wordpiece-score"] = "bpe"
@@ -40,8 +40,8 @@ class AskedLearning(Asked):
 
 
 @router.post("/api/tokens")
-def tokens(studio: Here, asked: Annotated[AskedTokens, body(AskedTokens)]) -> Json:
-    """Every token with its id, type and place, and both notations of the pieces."""
+def tokens(studio: Here, asked: Annotated[TokensRequest, body(TokensRequest)]) -> Json:
+    """Returns every token with its ID, token type and offsets, and the subwords in both notations."""
     found = studio.model(asked.model)
     tokenizer, most = found.tokenizer, found.model.config.max_position_embeddings
     encoding = tokenizer(asked.text, asked.pair)
@@ -72,8 +72,8 @@ def tokens(studio: Here, asked: Annotated[AskedTokens, body(AskedTokens)]) -> Js
                 }
                 for token, id, type_id, (start, end), source, starts in columns
             ],
-            "right": [show_pieces(tokenizer, ids, "right") for ids in own],
-            "left": [show_pieces(tokenizer, ids, "left") for ids in own],
+            "right": [format_subwords(tokenizer, ids, "right") for ids in own],
+            "left": [format_subwords(tokenizer, ids, "left") for ids in own],
             "kind": tokenizer.kind,
             "vocabulary": tokenizer.vocab_size,
             "unknown": encoding.num_unknown,
@@ -84,14 +84,14 @@ def tokens(studio: Here, asked: Annotated[AskedTokens, body(AskedTokens)]) -> Js
 
 
 @router.post("/api/tokens/cut")
-def cut(studio: Here, asked: Annotated[AskedCut, body(AskedCut)]) -> Json:
-    """How words fall into pieces, step by step."""
-    return Json(Cutter(studio.model(asked.model).tokenizer).cut(asked.words).to_json())
+def cut(studio: Here, asked: Annotated[SegmentationRequest, body(SegmentationRequest)]) -> Json:
+    """Returns the segmentation of words into subwords, step by step."""
+    return Json(SegmentationTracer(studio.model(asked.model).tokenizer).cut(asked.words).to_json())
 
 
 @router.post("/api/tokens/learn")
-def learn(asked: Annotated[AskedLearning, body(AskedLearning)]) -> Json:
-    """Every merge with the counts that chose it and those that it changed; at most the best 12 rivals of each."""
+def learn(asked: Annotated[VocabularyRequest, body(VocabularyRequest)]) -> Json:
+    """Returns every merge with its counts, the counts it changed, and at most the 12 best candidates."""
     explained = explain(
         parse_words(asked.words), asked.kind, num_merges=asked.merges, tie_break=asked.tie_break
     ).as_dict()

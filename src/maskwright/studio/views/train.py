@@ -1,4 +1,4 @@
-"""The page Train: a file is taken and checked; a fine-tuning in a process of its own is watched, stopped, resumed."""
+"""Endpoints of the page Train: uploads and validates a file; starts, monitors, stops and resumes fine-tuning."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import Field
 
 from ...core import config, storage
 from ...core.errors import InputError, RunError
-from ...train.finetune_config import FinetuneConfig
-from ..asking import Asked, Here, Json, Name, ShortText, body, read_body
+from ...train.finetuning.config import FinetuneConfig
+from ..model_registry import OWN, LoadedModel, Studio
+from ..requests import Here, Json, Name, RequestModel, ShortText, body, read_body
 from ..run_folders import describe_run, find_run
-from ..shelf import OWN, Shelved, Studio
 from ..uploads import FILE_BYTES
 
 TaskName = Literal["classification", "regression", "tagging", "qa", "choice", "anomaly", "generation", "translation"]
@@ -24,8 +24,8 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 router = APIRouter()
 
 
-class AskedCheck(Asked):
-    """An uploaded file and the task that it is for; columns: as text=body,label=y."""
+class CheckRequest(RequestModel):
+    """An uploaded file and its task; columns: column mapping, as text=body,label=y."""
 
     file: Name
     task: TaskName
@@ -33,8 +33,8 @@ class AskedCheck(Asked):
     skip_bad_rows: bool = False
 
 
-class AskedTraining(AskedCheck):
-    """A whole run; name: its folder below that of the runs; dev: another uploaded file, None for a tenth of `file`."""
+class TrainingRequest(CheckRequest):
+    """Settings of a run; name: its folder; dev: another uploaded file, None to hold out 10% of `file`."""
 
     name: Name
     model: Name
@@ -46,57 +46,57 @@ class AskedTraining(AskedCheck):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
 
-class AskedRun(Asked):
-    """A run by name."""
+class RunRequest(RequestModel):
+    """The name of a run."""
 
     name: Name
 
 
 @router.post("/api/train/upload")
 async def upload(request: Request, studio: Here, ending: str = "") -> Json:
-    """The bytes of the body as a file; its name, by which it is spoken of from now on."""
+    """Stores the request body as a file and returns the generated name that identifies it."""
     return Json({"file": studio.uploads.add(await read_body(request, FILE_BYTES), ending.lower())})
 
 
 @router.post("/api/train/check")
-def check(studio: Here, asked: Annotated[AskedCheck, body(AskedCheck)]) -> Json:
-    """What the readers find in a file: rows, labels, or every bad row."""
+def check(studio: Here, asked: Annotated[CheckRequest, body(CheckRequest)]) -> Json:
+    """Validates a file: returns examples and labels, or all invalid rows."""
     columns = columns_of(asked.columns)
     return Json(studio.uploads.describe(asked.file, asked.task, columns, skip_bad_rows=asked.skip_bad_rows))
 
 
 @router.post("/api/train/start")
-def start(studio: Here, asked: Annotated[AskedTraining, body(AskedTraining)]) -> Json:
-    """Begin a run. What cannot be is refused before there is a folder or a process."""
+def start(studio: Here, asked: Annotated[TrainingRequest, body(TrainingRequest)]) -> Json:
+    """Starts a run. Rejects invalid settings before creating a folder or a process."""
     model = studio.model(asked.model)
     if not _RUN_NAME.fullmatch(asked.name):
         raise InputError("The name of a run is made of letters, digits, - and _, 64 at most.")
     output = storage.inside(studio.runs, asked.name)
     if output.exists():
-        raise RunError(f"There is a run named {asked.name} already: give another name.")
+        raise RunError(f"There is a run named {asked.name} already: use another name.")
     rows, _ = studio.uploads.read(asked.file, asked.task, columns_of(asked.columns), skip_bad_rows=asked.skip_bad_rows)
     recipe = _recipe(studio, model, asked, output, len(rows))
     path = studio.runs / OWN / f"{asked.name}.toml"
-    storage.write_text(path, config.to_toml(recipe))
+    storage.write_text(path, config.to_toml(recipe), private=True)
     studio.jobs.start(asked.name, ["finetune", "--config", str(path.resolve())])
     return Json({"name": asked.name})
 
 
 @router.post("/api/train/stop")
-def stop(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
-    """Ask a run to save and stop after its step."""
+def stop(studio: Here, asked: Annotated[RunRequest, body(RunRequest)]) -> Json:
+    """Asks a run to save a checkpoint and stop after the current step."""
     studio.jobs.stop(asked.name)
     return Json({"name": asked.name})
 
 
 @router.post("/api/train/resume")
-def resume(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
-    """Go on with an unfinished fine-tuning from its last checkpoint."""
+def resume(studio: Here, asked: Annotated[RunRequest, body(RunRequest)]) -> Json:
+    """Resumes an unfinished fine-tuning run from its last checkpoint."""
     run = find_run(studio.runs, asked.name)
     if "task" not in run.recipe:
         raise InputError("Only a fine-tuning is gone on with here; give the command that began this run again.")
     if Path(str(run.recipe.get("output", ""))).resolve() != run.path:
-        raise InputError("This run was begun from another folder: give the command that began it there again.")
+        raise InputError("This run was started in another directory: rerun the command that started it there.")
     if run.result is not None:
         raise InputError("This run is finished.")
     studio.jobs.start(asked.name, ["finetune", "--config", str(run.path / "config.toml")])
@@ -104,13 +104,13 @@ def resume(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
 
 
 @router.post("/api/train/open")
-def open_run(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
-    """Load the model of a finished run, so that the pages show it."""
-    return Json({"model": studio.shelve(asked.name).name})
+def open_run(studio: Here, asked: Annotated[RunRequest, body(RunRequest)]) -> Json:
+    """Loads the model of a finished run for use in the pages."""
+    return Json({"model": studio.load_run_model(asked.name).name})
 
 
 def columns_of(text: str) -> dict[str, str]:
-    """`text=body,label=y` as a dict. Raises InputError for anything else."""
+    """Parses `text=body,label=y` into a dict. Raises InputError for any other format."""
     pairs = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         role, equals, name = part.partition("=")
@@ -120,8 +120,8 @@ def columns_of(text: str) -> dict[str, str]:
     return pairs
 
 
-def _recipe(studio: Studio, model: Shelved, asked: AskedTraining, output: Path, num_rows: int) -> FinetuneConfig:
-    """What `finetune` is given, checked as it would check it; all paths from the root, so that it can go on."""
+def _recipe(studio: Studio, model: LoadedModel, asked: TrainingRequest, output: Path, num_rows: int) -> FinetuneConfig:
+    """Returns the settings for `finetune`, validated the same way, with absolute paths so that it can resume."""
     steps = asked.epochs * -(-num_rows // asked.batch_size)
     return FinetuneConfig(
         train=studio.uploads.path(asked.file),
@@ -141,8 +141,8 @@ def _recipe(studio: Studio, model: Shelved, asked: AskedTraining, output: Path, 
 
 
 @router.post("/api/train/watch")
-def watch(studio: Here, asked: Annotated[AskedRun, body(AskedRun)]) -> Json:
-    """A run as the page Runs has it; one that has just begun, or was refused, has no folder yet."""
+def watch(studio: Here, asked: Annotated[RunRequest, body(RunRequest)]) -> Json:
+    """Returns a run as in the page Runs; a run that just started or was rejected has no folder yet."""
     job = studio.jobs.get(asked.name)
     if job is not None and not (storage.inside(studio.runs, asked.name) / "config.toml").is_file():
         return Json(

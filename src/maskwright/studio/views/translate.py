@@ -1,4 +1,4 @@
-"""The page Translate: the best translations of each line with scores, and what each written word looked at."""
+"""Endpoints of the page Translate: the best translations of each line with scores, and cross-attention weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...inference.translate import TranslationSettings
-from ...tasks.alignments import NO_ATTENTION, alignments, attends, shown_attention
-from ..asking import Asked, Here, Json, LongText, Name, body, in_part
+from ...tasks.translation.alignments import NO_ATTENTION, alignments, attends, shown_attention
+from ..requests import Here, Json, LongText, Name, RequestModel, body, in_part
 
 MOST_LINES = 50
 MOST_WORDS = 96  # of a side: more are no picture
@@ -18,8 +18,8 @@ MOST_WORDS = 96  # of a side: more are no picture
 router = APIRouter()
 
 
-class AskedTranslation(Asked):
-    """Texts, how many translations of each, and what `TranslationSettings` takes."""
+class TranslationRequest(RequestModel):
+    """Texts, the number of translations per text, and the fields of `TranslationSettings`."""
 
     model: Name
     texts: Annotated[list[LongText], Field(min_length=1, max_length=MOST_LINES)]
@@ -29,8 +29,8 @@ class AskedTranslation(Asked):
     to: Name = ""
 
 
-class AskedAlignment(Asked):
-    """A text, one of its translations, and the language that was asked for, "" for none."""
+class AlignmentRequest(RequestModel):
+    """A text, one of its translations, and the requested target language, "" for none."""
 
     model: Name
     text: LongText
@@ -39,9 +39,10 @@ class AskedAlignment(Asked):
 
 
 @router.post("/api/translate")
-def translate(studio: Here, asked: Annotated[AskedTranslation, body(AskedTranslation)]) -> Json:
-    """`Translating.translate` as it is, the languages that the model was trained to write, and where the network has no
-    attention, a sentence that says so.
+def translate(studio: Here, asked: Annotated[TranslationRequest, body(TranslationRequest)]) -> Json:
+    """Returns the result of `TextTranslator.translate` and the target languages of the model.
+
+    If the model has no attention, the result includes a message about it.
     """
     found = studio.model_with(asked.model, ("seq2seq",))
     settings = TranslationSettings(
@@ -69,8 +70,8 @@ def translate(studio: Here, asked: Annotated[AskedTranslation, body(AskedTransla
 
 
 @router.post("/api/translate/alignment")
-def alignment(studio: Here, asked: Annotated[AskedAlignment, body(AskedAlignment)]) -> Json:
-    """`alignments` of one text, for the first MOST_WORDS words of either side, and which attention it is."""
+def alignment(studio: Here, asked: Annotated[AlignmentRequest, body(AlignmentRequest)]) -> Json:
+    """Returns `alignments` of one text for the first MOST_WORDS words of either side, and the kind of attention."""
     found = studio.model_with(asked.model, ("seq2seq",))
     translator = found.translator
     pair = translator.source_of(asked.text, asked.to or None), asked.translation

@@ -1,4 +1,4 @@
-// Labelled controls that hold the state of the page: what is typed goes into the address, and `onchange` is told.
+// Labeled controls that hold the state of the page: what is typed goes into the address, and `onchange` is told.
 
 import { make } from "./dom.js";
 import { declareState, readState, writeState } from "./state.js";

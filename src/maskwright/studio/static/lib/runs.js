@@ -18,14 +18,14 @@ export function seriesOf(runs, measure) {
     const own = records.filter((record) => Number.isFinite(record[measure]));
     if (!own.length) return [];
     const name = Object.keys(run.curves).length > 1 ? `${run.name}, ${seed}` : run.name;
-    return [{ name, xs: own.map((record) => record.step), ys: own.map((record) => record[measure]), colour: place }];
+    return [{ name, xs: own.map((record) => record.step), ys: own.map((record) => record[measure]), color: place }];
   }));
 }
 
 /** The drawing of a measure, and a legend in `legend` where there is more than one series. */
 export function curveOf(runs, measure, legend) {
   const series = seriesOf(runs, measure);
-  if (legend) refill(legend, series.length > 1 ? series.map((one) => make("li", {}, make("span", { class: `key key${one.colour % 6}` }), `${one.name} (${shortNumber(one.ys.at(-1))})`)) : []);
+  if (legend) refill(legend, series.length > 1 ? series.map((one) => make("li", {}, make("span", { class: `key key${one.color % 6}` }), `${one.name} (${shortNumber(one.ys.at(-1))})`)) : []);
   return lines(series, { name: `${wordsOf(measure)}: ${series.map((one) => `${one.name} ends at ${shortNumber(one.ys.at(-1))}`).join(", ")}` });
 }
 

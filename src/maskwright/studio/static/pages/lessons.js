@@ -10,12 +10,17 @@ import { writeState } from "../lib/state.js";
 page(async ({ root }) => {
   let update = () => {};
   const { lessons } = await ask("/api/lessons");
-  const form = new Form({ lesson: lessons[0].name }, () => update());
+  const form = new Form({ lesson: lessons[0].name, matrix: "", text: "", dim: "64" }, () => update());
   const list = make("nav", { class: "lessons", "aria-label": "Lessons" });
   const verdict = make("p", { class: "reading", role: "status" });
   const frame = make("iframe", { class: "lesson", title: "The lesson" });
   const kept = keeping();
-  const shown = make("div", { class: "result" }, verdict, kept, frame);
+  const inputs = make("details", { class: "own", hidden: true }, make("summary", { text: "Run it on your own numbers or text" }),
+    form.line("text", "Words (any writing)", { maxlength: 2000, placeholder: "Hi how are you" }),
+    form.area("matrix", "Scores or weights, one row per line", { maxlength: 2000, rows: 4, placeholder: "27 10 12\n89 31 67\n31 91 54" }),
+    form.number("dim", "Divide scores by the square root of", { min: 1, max: 65536 }));
+  inputs.open = Boolean(form.state.matrix || form.state.text);
+  const shown = make("div", { class: "result" }, inputs, verdict, kept, frame);
   const fit = () => {
     const inside = frame.contentDocument?.documentElement;
     if (inside) frame.style.height = `${Math.ceil(inside.getBoundingClientRect().height) + 4}px`;
@@ -44,8 +49,10 @@ page(async ({ root }) => {
         bringIntoView(list, link);
       }
     }
+    inputs.hidden = !chosen.accepts.length;
     verdict.textContent = "Computing …";
-    const found = await ask("/api/lessons/run", { name: chosen.name }, signal).catch((error) => {
+    const own = chosen.accepts.length ? { matrix: form.state.matrix, text: form.state.text, head_dim: Number(form.state.dim) || 64 } : {};
+    const found = await ask("/api/lessons/run", { name: chosen.name, ...own }, signal).catch((error) => {
       verdict.textContent = "";
       throw error;
     });

@@ -51,7 +51,7 @@ page(({ root, models }) => {
     const low = Math.min(0, ...values.flat());
     const names = found.places.map((place) => `${place.name}. ${around(place)}`);
     const short = found.places.map((place) => place.name);
-    summary.textContent = [summarise(found), found.note].join(" ").trim();
+    summary.textContent = [summarize(found), found.note].join(" ").trim();
     matrix.update(heat(names, short, values, { from: low < -0.05 ? -1 : 0, name: summary.textContent }));
     const points = found.plane.map(([x, y], index) => ({ x, y, label: names[index], hint: found.places[index].text }));
     map.update(scatter(points, { axes: found.shares.map((share, index) => `component ${index + 1}: ${(100 * share).toFixed(0)} % of the variance`), name: `Map of ${names.length} places` }));
@@ -74,7 +74,7 @@ function around(place) {
   return `${before}[${letters.slice(place.start, place.end).join("")}]${after}`.trim();
 }
 
-function summarise(found) {
+function summarize(found) {
   const count = found.places.length;
   const skipped = found.skipped ? ` ${found.skipped} of the sentences do not hold the word.` : "";
   if (count < 2) return `One place only: give another sentence to compare it with.${skipped}`;

@@ -12,20 +12,21 @@ const MOST = 6;
 
 page(async ({ root }) => {
   let update = () => {};
-  const { runs, folder } = await ask("/api/runs");
+  const { runs: listedRuns, folder } = await ask("/api/runs");
+  const runs = listedRuns.filter((run) => !run.error);
   const form = new Form({ runs: runs.slice(0, 2).map((run) => run.name).join(","), measure: "" }, () => update());
-  if (!runs.length) {
+  if (!listedRuns.length) {
     root.append(make("p", { class: "reading" }, "There is no run in ", make("code", { text: folder }), " yet. The commands pretrain, finetune and distill make them, and so does the page Train."));
     return;
   }
-  const list = listed(runs, (name) => toggle(name));
+  const list = listed(listedRuns, (name) => toggle(name));
   const legend = make("ul", { class: "legend" });
   const drawn = picture("Curves", { file: "curves" });
   drawn.querySelector(".canvas").before(legend);
   const choice = form.choice("measure", "Curve", [[form.state.measure, wordsOf(form.state.measure)]]);
   const place = make("div");
   const shown = make("div", { class: "result" }, make("div", { class: "fields few" }, choice), drawn, place);
-  root.append(section(`${runs.length} ${runs.length === 1 ? "run" : "runs"} in ${folder}`, list), section("Side by side", shown));
+  root.append(section(`${listedRuns.length} ${listedRuns.length === 1 ? "run" : "runs"} in ${folder}`, list), section("Side by side", shown));
 
   const chosen = () => form.state.runs.split(",").filter((name) => runs.some((run) => run.name === name)).slice(0, MOST);
   const toggle = (name) => {
@@ -52,11 +53,12 @@ page(async ({ root }) => {
   update();
 });
 
-/** All runs, each with a box that takes it into the comparison. */
+/** All runs, each with a box that takes it into the comparison; a folder that cannot be read has its error instead. */
 function listed(runs, toggle) {
   const columns = ["run", "task", "state", "result", "begun", "report"];
   const made = table("All runs", columns.map((name) => ({ name, kind: "word" })), { file: "runs" });
   made.update(runs.map((run) => {
+    if (run.error) return [run.name, "", run.state, run.error, "", ""];
     const box = make("input", { type: "checkbox", value: run.name, "aria-label": `Compare ${run.name}`, on: { change: () => toggle(run.name) } });
     const report = run.has_report && make("a", { href: reportOf(run.name), target: "_blank", rel: "noopener", text: "report" });
     const main = run.main ? `${wordsOf(run.main.name)} ${shortNumber(run.main.value)}` : "";

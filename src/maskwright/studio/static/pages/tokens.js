@@ -1,4 +1,4 @@
-// Tokens: the pieces of a text, why a word falls into them, and how such a vocabulary is learnt.
+// Tokens: the pieces of a text, why a word falls into them, and how such a vocabulary is learned.
 
 import { ask, live, Missing, Refusal } from "../lib/ask.js";
 import { grouped, make, refill, roving } from "../lib/dom.js";
@@ -122,14 +122,14 @@ function cutting(root, form) {
 
 const RULES = {
   "longest match": "WordPiece takes the longest piece of its vocabulary that the word begins with, then goes on behind it. A piece inside a word is looked for with ##.",
-  merges: "BPE starts from characters, and applies the merge that was learnt first, again and again, until none fits.",
+  merges: "BPE starts from characters, and applies the merge that was learned first, again and again, until none fits.",
   none: "This kind of tokenizer has no steps to show: it looks words up, or weighs all ways to cut them at once.",
 };
 
 function stepsOf(word, rule) {
   const isMatch = rule === "longest match";
   const columns = [{ name: "step", kind: "number" }, { name: isMatch ? "taken" : "merge", kind: "code" }, { name: "the word now", kind: "code" }];
-  columns.push(isMatch ? { name: "looked for before, not in the vocabulary", kind: "code" } : { name: "learnt as number", kind: "number" });
+  columns.push(isMatch ? { name: "looked for before, not in the vocabulary", kind: "code" } : { name: "learned as number", kind: "number" });
   const made = table(word.word, columns, { file: "steps", scroll: false });
   made.update(word.steps.map((step, index) => [
     index + (isMatch ? 1 : 0),
@@ -151,7 +151,7 @@ function learning(root, form) {
     form.choice("tie", "Of equal pairs, take", [["first", "the one seen first"], ["last", "the one seen last"], ["lexicographic", "the first in the alphabet"]]),
   );
   const about = "Counts of all symbols after each merge. In BPE as it is taught, </w> ends a word and is a symbol of its own.";
-  root.append(section("How a vocabulary is learnt", make("p", { class: "note", text: about }), make("p"), fields, shown));
+  root.append(section("How a vocabulary is learned", make("p", { class: "note", text: about }), make("p"), fields, shown));
 
   return live(async (signal) => {
     const { words, kind, merges, tie } = form.state;

@@ -215,5 +215,5 @@ function sentence(run, steps, scored) {
   if (run.state === "finished") return `${run.name} is finished${run.main ? `: dev ${wordsOf(run.main.name)} ${shortNumber(run.main.value)}` : ""}.`;
   if (run.state === "running") return steps ? `${run.name} is at step ${grouped(steps)}, loss ${shortNumber(last("loss"))}${scored && last(scored) !== undefined ? `, ${wordsOf(scored)} ${shortNumber(last(scored))}` : ""}.` : `${run.name} is starting.`;
   if (run.exit === 2) return `${run.name} was refused: ${run.lines.findLast((line) => line.startsWith("error:"))?.slice(7) ?? "see below"}`;
-  return `${run.name} stopped at step ${grouped(steps)}; what it learnt is saved.`;
+  return `${run.name} stopped at step ${grouped(steps)}; what it learned is saved.`;
 }

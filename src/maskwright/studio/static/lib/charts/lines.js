@@ -5,9 +5,9 @@ import { measure } from "./text.js";
 
 const DASHES = [null, "7 3", "2 4", "9 3 2 3", "4 4", "1 3"];
 
-/** series: [{ name, xs, ys }], drawn in the colours of their order (or `colour`). */
+/** series: [{ name, xs, ys }], drawn in the colors of their order (or `color`). */
 export const lines = (series, { name = "Curves", unit = "step", height = 220 } = {}) => (width) => {
-  const drawn = series.map((one, index) => ({ colour: index, ...one, points: one.xs.map((x, place) => [x, one.ys[place]]).filter(([, y]) => Number.isFinite(y)) }));
+  const drawn = series.map((one, index) => ({ color: index, ...one, points: one.xs.map((x, place) => [x, one.ys[place]]).filter(([, y]) => Number.isFinite(y)) }));
   const points = drawn.flatMap((one) => one.points);
   const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": name });
   if (!points.length) return svg;
@@ -27,11 +27,11 @@ export const lines = (series, { name = "Curves", unit = "step", height = 220 } =
   });
   for (const one of drawn) {
     const path = one.points.map(([px, py], index) => `${index ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`).join("");
-    const line = draw("path", { d: path, class: `line c${one.colour % 6}`, "stroke-dasharray": DASHES[one.colour % 6] });
+    const line = draw("path", { d: path, class: `line c${one.color % 6}`, "stroke-dasharray": DASHES[one.color % 6] });
     line.append(draw("title", { text: one.name }));
     svg.append(line);
     const [px, py] = one.points.at(-1);
-    const dot = draw("circle", { cx: x(px), cy: y(py), r: 4, class: `dot c${one.colour % 6}` });
+    const dot = draw("circle", { cx: x(px), cy: y(py), r: 4, class: `dot c${one.color % 6}` });
     dot.append(draw("title", { text: `${one.name}: ${py}` }));
     svg.append(dot);
   }

@@ -5,7 +5,7 @@ import { measure, shorten } from "./text.js";
 
 const SIDE = 20; // left of the axis
 
-/** points: [{ x, y, label, hint, colour }]; axes: the names of both directions. */
+/** points: [{ x, y, label, hint, color }]; axes: the names of both directions. */
 export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (width) => {
   const height = Math.round(Math.min(Math.max(0.62 * width, 280), 520));
   const [side, top, foot] = [SIDE, 14, 34];
@@ -24,17 +24,17 @@ export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (widt
   const boxes = [];
   for (const point of points) {
     const [px, py] = [x(point.x), y(point.y)];
-    const dot = draw("circle", { cx: px, cy: py, r: 5, class: `dot c${point.colour ?? 0}` });
+    const dot = draw("circle", { cx: px, cy: py, r: 5, class: `dot c${point.color ?? 0}` });
     dot.append(draw("title", { text: point.hint ?? point.label }));
     svg.append(dot);
     boxes.push({ x1: px - 6, x2: px + 6, y1: py - 6, y2: py + 6 });
   }
-  for (const point of points) svg.append(...labelled(point, x(point.x), y(point.y), width, boxes));
+  for (const point of points) svg.append(...labeled(point, x(point.x), y(point.y), width, boxes));
   return svg;
 };
 
 /** The name where it covers nothing: right, left, above or below; nowhere in a crowd, where pointing shows it. */
-function labelled(point, px, py, width, boxes) {
+function labeled(point, px, py, width, boxes) {
   const text = shorten(point.label, 0.42 * width);
   const wide = measure(text);
   const middle = Math.max(SIDE + 4, Math.min(px - wide / 2, width - wide - 2));

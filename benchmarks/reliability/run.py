@@ -1,0 +1,184 @@
+"""Count what the promises of reliability are worth, and write docs/reliability.md.
+
+python benchmarks/reliability/run.py [--quick | --share 0.1]      (what `make reliability` runs)
+
+promises.toml has a row for every promise: its code, its tests, and what is counted for it. The full counts are 200
+kills of each kind of training, 20 repeats, 10,000 damaged folders, 5,000 configurations and headers, 1,000,000 texts
+and 10,000 tables. --share takes a fraction of each; --quick skips the slow tests and takes 0.02 unless --share says
+otherwise. results.json keeps what was counted: after a change of promises.toml, --page writes the page again from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(REPOSITORY / "tests"), str(REPOSITORY / "src")]
+
+from trials import TRIALS  # noqa: E402
+
+from maskwright.core.storage import write_json, write_text  # noqa: E402
+
+PROMISES = HERE / "promises.toml"
+RESULTS = HERE / "results.json"
+HARNESS = REPOSITORY / "tests" / "reliability" / "crash_harness.py"
+PAGE = REPOSITORY / "docs" / "reliability.md"
+KILLED = ("pretrain", "finetune", "distill", "translation", "lstm", "bilm", "search")
+KILLS, REPEATS, QUICK = 200, 20, 0.02
+HEAD = """# Reliability, measured
+
+Written by `benchmarks/reliability/run.py` (`make reliability`); do not edit. Every promise has its code, its tests with
+the number of their cases that passed, and a figure where one is counted. *Not yet* names what is not measured.
+"""
+KILL_NOTE = """
+## Kills
+
+A run is killed with SIGKILL, half of the times at a random moment and half inside a random disk operation (a torn
+write, a sync, a rename: while tokenizing, sharding, saving, writing the report, exporting the model). Then the same
+command runs to its end. The SHA-256 of its weights, and of its log without times, must equal those of an undisturbed
+run. Dropout is on, gradients are accumulated, and bfloat16 is used where the CPU has it.
+"""
+
+
+def main() -> None:
+    """Count, test, write the page. Exit code 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--share", type=float, help="fraction of the full counts (default: 1)")
+    parser.add_argument("--quick", action="store_true", help=f"skip the slow tests; default of --share: {QUICK}")
+    parser.add_argument("--seed", type=int, default=0, help="of all random trials (default: 0)")
+    parser.add_argument("--page", action="store_true", help="count nothing: write the page again from results.json")
+    options = parser.parse_args()
+    if options.page:
+        write_text(PAGE, page(promises_now(), json.loads(RESULTS.read_text(encoding="utf-8"))))
+        return
+    share = options.share or (QUICK if options.quick else 1.0)
+    promises = promises_now()
+    counted = {name: TRIALS[name][0](part(TRIALS[name][1], share), random.Random(options.seed)) for name in TRIALS}
+    for name, found in counted.items():
+        print(f"{name}: {found['figure']}", flush=True)
+    kills = [kill(kind, share, options.seed) for kind in KILLED]
+    counted |= of_kills(kills)
+    cases = run_tests(sorted({test for row in promises.values() for test in row["tests"]}), share, options.quick)
+    results = {"measured": measured_on(share), "counted": counted, "kills": kills, "cases": cases}
+    write_json(RESULTS, results)
+    write_text(PAGE, page(promises, results))
+    failed = [f"{name}: {one}" for name, found in counted.items() for one in found["failures"]]
+    failed += [f"{name}: {found['failed']} cases failed" for name, found in cases.items() if found["failed"]]
+    print("\n".join(failed))
+    sys.exit(1 if failed else 0)
+
+
+def promises_now() -> dict[str, Any]:
+    """The rows of promises.toml."""
+    return tomllib.loads(PROMISES.read_text(encoding="utf-8"))
+
+
+def part(full: int, share: float) -> int:
+    """A fraction of a full count, at least 2."""
+    return max(2, round(full * share))
+
+
+def kill(kind: str, share: float, seed: int) -> dict[str, Any]:
+    """What the crash harness finds for one kind of training, in a process that has touched no tensor."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, str(HARNESS), kind, "--folder", folder, "--seed", str(seed)]
+        command += ["--kills", str(part(KILLS, share)), "--repeats", str(part(REPEATS, share))]
+        result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment())
+    print(result.stdout.strip(), flush=True)
+    return json.loads(result.stdout)
+
+
+def of_kills(kills: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The figures of all kinds together."""
+    sums = {name: sum(row[name] for row in kills) for name in ("kills", "runs", "identical", "repeats", "repeated")}
+    failures = [f"{row['kind']}: {failure}" for row in kills for failure in row["failures"]]
+    killed = f"{sums['kills']} kills: {sums['identical']} of {sums['runs']} killed runs ended identical"
+    repeated = f"{sums['repeated']} of {sums['repeats']} repeated runs identical"
+    return {"kills": {"figure": killed, "failures": failures}, "repeats": {"figure": repeated, "failures": []}}
+
+
+def run_tests(tests: list[str], share: float, is_quick: bool) -> dict[str, dict[str, int]]:
+    """Passed, failed and skipped cases of each test."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "junit.xml"
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            f"--junitxml={found}",
+            *(["-m", "not slow"] if is_quick else []),
+        ]
+        subprocess.run([*command, *tests], cwd=REPOSITORY, check=False, env=environment(), stdout=sys.stderr)
+        cases = list(ElementTree.parse(found).iter("testcase"))
+    counts = {}
+    for test in tests:
+        file, _, name = test.partition("::")
+        module = file.removesuffix(".py").replace("/", ".")
+        of_file = [one for one in cases if one.get("classname") == module]
+        own = [one for one in of_file if not name or one.attrib["name"].partition("[")[0] == name]
+        failed = sum(one.find("failure") is not None or one.find("error") is not None for one in own)
+        skipped = sum(one.find("skipped") is not None for one in own)
+        counts[test] = {"passed": len(own) - failed - skipped, "failed": failed, "skipped": skipped}
+    return counts
+
+
+def environment() -> dict[str, str]:
+    """For processes that import this tree."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY / "tests")])}
+
+
+def page(promises: dict[str, Any], results: dict[str, Any]) -> str:
+    """The page of what `main` wrote to results.json."""
+    counted, kills, cases = results["counted"], results["kills"], results["cases"]
+    lines = ["| # | promise | code | tests | figure |", "| --- | --- | --- | --- | --- |"]
+    lines += [row_of(name, promise, counted, cases) for name, promise in promises.items()]
+    names = ("kind", "kills", "runs", "identical", "repeats", "repeated", "disk_operations")
+    table = ["| " + " | ".join(("run", *names[1:-1], "disk operations of one run")) + " |", "| --- " * len(names) + "|"]
+    table += ["| " + " | ".join(str(row[name]) for name in names) + " |" for row in kills]
+    failures = [f"- {one}" for found in counted.values() for one in found["failures"]]
+    failed = ["", "## Not kept", "", *failures] if failures else []
+    return "\n".join([HEAD, results["measured"], "", *lines, *failed, KILL_NOTE, *table]) + "\n"
+
+
+def row_of(name: str, promise: dict[str, Any], counted: dict[str, Any], cases: dict[str, dict[str, int]]) -> str:
+    """One line of the table."""
+    figures = []
+    if promise["tests"]:
+        known = [cases[test] for test in promise["tests"] if test in cases]  # not those that were renamed since
+        sums = {kind: sum(one[kind] for one in known) for kind in ("passed", "failed", "skipped")}
+        others = "".join(f", {sums[kind]:,} {kind}" for kind in ("failed", "skipped") if sums[kind])
+        figures.append(f"{sums['passed']:,} test cases passed{others}")
+    if "measure" in promise:
+        figures += [counted[one]["figure"] for one in promise["measure"].split(", ")]
+    if "missing" in promise:
+        figures.append(f"*not yet*: {promise['missing']}")
+    code, tests = (", ".join(f"`{one}`" for one in promise[kind]) for kind in ("code", "tests"))
+    return f"| {name} | {promise['promise']} | {code} | {tests} | {'; '.join(figures)} |"
+
+
+def measured_on(share: float) -> str:
+    """Date, commit, machine, and how much of the full counts this is."""
+    git = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, cwd=REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
+    threads = os.environ.get("OMP_NUM_THREADS") or os.cpu_count()
+    machine = f"{platform.system()} {platform.machine()}, {threads} threads, Python {platform.python_version()}"
+    counts = "full counts" if share == 1 else f"{share:.0%} of the full counts"
+    return f"{time.strftime('%Y-%m-%d')}, commit {commit or 'unknown'}, {machine}; {counts}."
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Commands whose options are the settings of a configuration: options, help, recipe file and --print-config."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from ..core import config as configuration
+from ..core.errors import ConfigError
+from ..core.options import (
+    PANELS,
+    RUN,
+    Setting,
+    default_of,
+    default_text,
+    flag_of,
+    kind_of,
+    length_of,
+    settings_of,
+    typed_name,
+)
+from .common import (
+    DebugFlag,
+    QuietFlag,
+    ThreadsOption,
+    parse_columns,
+    print_json,
+    print_text,
+    set_threads,
+    with_default,
+)
+
+RecipeOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="TOML recipe for any setting; options override it.", rich_help_panel=RUN),
+]
+PrintConfigFlag = Annotated[
+    bool, typer.Option("--print-config", help="Print the resolved recipe and stop.", rich_help_panel=RUN)
+]
+RestartFlag = Annotated[
+    bool, typer.Option("--restart", help="Discard the run folder and restart from scratch.", rich_help_panel=RUN)
+]
+DryRunFlag = Annotated[
+    bool, typer.Option("--dry-run", help="Print the plan and stop; nothing is written.", rich_help_panel=RUN)
+]
+
+Given = Mapping[str, Any]
+
+
+def takes_settings(
+    *classes: type, several: tuple[str, ...] = (), read: Callable[[Path | None, Given], Any] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator that makes `function(recipe, **options)` a command with an option for each setting of `classes`.
+
+    The options of the function itself are added, and those that all such commands share. several: settings whose option
+    takes several values, for `read`; read: recipe file and given settings -> configuration, else the first class is
+    loaded.
+    """
+    table: dict[str, tuple[Setting, Any, Any]] = {}
+    for cls in classes:
+        hints = typing.get_type_hints(cls)
+        for one in dataclasses.fields(cls):
+            kind = list[Path] if one.name in several else kind_of(hints[one.name])
+            table.setdefault(one.name, (one.metadata["setting"], kind, default_of(one)))
+    load = read or functools.partial(load_recipe, classes[0])
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        def command(**values: Any) -> None:
+            given = {name: _read(name, one[0], one[1], values.pop(name)) for name, one in table.items()}
+            path, print_config, threads, *_ = map(values.pop, ("config", "print_config", "threads", "quiet", "debug"))
+            recipe = load(path, {name: value for name, value in given.items() if value is not None})
+            if print_config:
+                print_recipe(recipe, values["json"])
+                return
+            set_threads(threads)
+            function(recipe, **values)
+
+        own = typing.get_type_hints(function, include_extras=True)
+        _, *names = inspect.signature(function).parameters
+        options = {name: own[name] for name in names}
+        options |= {"config": RecipeOption, "print_config": PrintConfigFlag, "threads": ThreadsOption}
+        options |= {"quiet": QuietFlag, "debug": DebugFlag}
+        parameters = [_parameter(name, _annotation(name, *table[name])) for name in table]
+        parameters += [
+            _parameter(name, hint, False if typing.get_args(hint)[0] is bool else None)
+            for name, hint in options.items()
+        ]
+        parameters.sort(key=lambda one: PANELS.index(one.annotation.__metadata__[0].rich_help_panel or ""))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__doc__, command.__name__ = function.__doc__, function.__name__
+        return command
+
+    return decorate
+
+
+class SettingsCommand(TyperCommand):
+    """A command whose help shows all defaults, and omits --no-flags that only undo a recipe."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        shown = copy.copy(self)
+        shown.params = [_for_help(one) for one in self.params]
+        super(SettingsCommand, shown).format_help(ctx, formatter)
+
+
+def help_of(setting: Setting, kind: Any, default: Any, task: str | None = None) -> str:
+    """The help text of a setting with its choices and its default, that of a task where one is given."""
+    text = setting.help
+    if typing.get_origin(kind) is typing.Literal and len(typing.get_args(kind)) > 1:
+        text = f"{text.removesuffix('.')} ({', '.join(typing.get_args(kind))})."
+    if default is dataclasses.MISSING and not setting.default_help:
+        return rf"{text}  \[required]"
+    return with_default(text, default_text(setting, default, task))
+
+
+def load_recipe(cls: type, path: Path | None, given: Given) -> Any:
+    """The configuration of a recipe file and of the settings given as options, which win.
+
+    Raises ConfigError, which names settings as people type them.
+    """
+    settings, in_file = settings_of(cls), configuration.read_toml(path) if path is not None else {}
+    missing = [name for name in _required(cls) if name not in given and name not in in_file]
+    if missing:
+        names = [f"{typed_name(name, settings[name])} ({_first_words(settings[name].help)})" for name in missing]
+        raise ConfigError(f"Missing: {', '.join(names)}.")
+    try:
+        return configuration.load(cls, path, given)
+    except ConfigError as error:
+        raise ConfigError(_as_typed(str(error), settings, given, in_file, path)) from None
+
+
+def print_recipe(recipe: Any, json: bool) -> None:
+    """A recipe on standard output, as TOML or JSON."""
+    if json:
+        print_json(configuration.to_dict(recipe))
+    else:
+        print_text(configuration.to_toml(recipe).rstrip())
+
+
+def tell_if_finished(already_finished: bool) -> None:
+    """Report that nothing ran because the run was already finished."""
+    if already_finished:
+        print_text("This run is finished; these are its results (--restart starts it over).")
+
+
+def _as_typed(message: str, settings: Mapping[str, Setting], given: Given, in_file: Given, path: Path | None) -> str:
+    """An error message with the options that people type instead of the names of settings."""
+
+    def name_of(name: str) -> str:
+        if name not in settings:
+            return f"'{name}'"
+        if name in in_file and name not in given:
+            return f"'{name}' in {path}"
+        return name.upper() if settings[name].is_argument else flag_of(name, settings[name])
+
+    return re.sub(r"Setting '([\w, ]+)'", lambda found: ", ".join(map(name_of, found[1].split(", "))), message)
+
+
+def _required(cls: type) -> list[str]:
+    """Returns the settings without a default."""
+    return [one.name for one in dataclasses.fields(cls) if default_of(one) is dataclasses.MISSING]
+
+
+def _first_words(help: str) -> str:
+    """What a setting is, without the details: "run folder"."""
+    words = re.split(r"[;.:,] |[;.:,]$", help)[0]
+    return words if words[1:2].isupper() else words[:1].lower() + words[1:]
+
+
+def _for_help(param: Any) -> Any:
+    """An option, for its help: with its default, without the --no-flag that only takes a recipe's setting back."""
+    text = getattr(param, "help", None) or ""
+    shown = copy.copy(param)
+    if getattr(param, "secondary_opts", None) and text.endswith("[default: off]"):
+        shown.secondary_opts = []
+    if param.param_type_name == "option":
+        long = [name for name in param.opts if name.startswith("--")]
+        shown.opts = [name for name in param.opts if name not in long[1:]]  # those are earlier names
+    is_value = param.param_type_name == "option" and not param.is_flag and not param.required
+    if is_value and (param.default is None or not param.show_default) and "\\[" not in text:
+        shown.help = with_default(text, "none")
+    return shown
+
+
+def _annotation(name: str, setting: Setting, kind: Any, default: Any) -> Any:
+    """The annotation that makes Typer's option, or argument, of a setting."""
+    is_choice = typing.get_origin(kind) is typing.Literal
+    details: dict[str, Any] = {
+        "help": help_of(setting, kind, default),
+        "metavar": setting.metavar or ("NAME" if is_choice else None),
+        "show_default": False,
+    }
+    if setting.is_argument:
+        return Annotated[_taken(setting, kind), typer.Argument(**details)]
+    names = [flag_of(name, setting), *filter(None, (setting.short, setting.old_flag))]
+    if kind is bool:
+        names[0] += "/--no-" + names[0].removeprefix("--")
+    return Annotated[_taken(setting, kind), typer.Option(*names, **details, rich_help_panel=setting.panel or None)]
+
+
+def _taken(setting: Setting, kind: Any) -> Any:
+    """The type of what the command line gives for a setting."""
+    origin = typing.get_origin(kind)
+    if origin is dict:
+        return str | None if typing.get_args(kind)[1] is str else list[str] | None
+    if origin is tuple and not length_of(kind):
+        return str | None if setting.separator else list[typing.get_args(kind)[0]] | None  # type: ignore[misc]
+    return kind | None
+
+
+def _read(name: str, setting: Setting, kind: Any, value: Any) -> Any:
+    """What the command line gave as the value of a setting; None where it gave nothing."""
+    if value is None or value == []:
+        return None
+    if typing.get_origin(kind) is dict:
+        is_pairs = typing.get_args(kind)[1] is str
+        return parse_columns(value) if is_pairs else configuration.assignments(value)
+    if setting.separator:
+        values = tuple(part.strip() for part in value.split(setting.separator) if part.strip())
+        if not values:
+            raise ConfigError(f"{flag_of(name, setting)} is empty: name at least one, or remove it for the default.")
+        return values
+    return value
+
+
+def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,0 +1,1 @@
+"""Comparisons that train many models: layers, class imbalance, the model ladder, benchmarks."""

@@ -1,0 +1,1 @@
+"""Models from bag of words to BERT under one budget."""

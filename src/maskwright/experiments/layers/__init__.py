@@ -1,0 +1,1 @@
+"""Which layers of a frozen encoder make the best features."""

@@ -1,0 +1,1 @@
+"""Methods for class imbalance, compared on the same rows."""

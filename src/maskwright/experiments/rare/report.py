@@ -1,0 +1,193 @@
+"""The HTML report of a comparison of methods for class imbalance."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.options import command_line
+from ...report import (
+    Block,
+    Chart,
+    Command,
+    Comparison,
+    Curves,
+    Facts,
+    NextSteps,
+    Report,
+    RunMetadata,
+    Score,
+    Section,
+    Series,
+    System,
+    Table,
+    write_report,
+)
+from ...report.numbers import percent
+from ...tasks.evaluation.rare_report import error_histograms
+from ...tasks.evaluation.rare_scores import METRICS, SeedPredictions, mean_curve
+from ...train.run import RunFolder
+from .config import RareLabConfig
+from .methods import METHODS
+
+OPTIONS = {
+    "class-weights": "--class-weight balanced",
+    "focal": "--focal {focal:g}",
+    "resampling": "--resample balanced",
+    "threshold": "--threshold-for {rare_class}",
+}
+
+
+@dataclass(frozen=True)
+class ComparisonData:
+    """The test rows of a comparison and the predictions of every method.
+
+    gold: bool [rows], rare or not; classes: the original label of each test row; sizes: number of rows and of rare rows
+    of train, dev and test; num_repeated: removed duplicates; predictions: by method, one for each seed.
+    """
+
+    config: RareLabConfig
+    gold: np.ndarray
+    classes: np.ndarray
+    sizes: Mapping[str, Mapping[str, int]]
+    num_repeated: int
+    num_seeds: int
+    predictions: Mapping[str, Sequence[SeedPredictions]]
+
+
+def write_rare_lab_report(run: RunFolder, data: ComparisonData, rows: list[dict[str, Any]]) -> None:
+    """Write report.html of a run. rows: the table, as in its result."""
+    config = data.config
+    share = float(data.gold.mean())
+    blocks: list[Block] = [
+        _table(rows, share, data.num_seeds),
+        _differences(rows),
+        Curves([_curves(data, share)], title="Precision over recall"),
+        Section(
+            "Errors of the autoencoder, by class",
+            error_histograms(_errors(data), title="Test rows"),
+            lead=f"It is trained without rows of '{config.rare_class}'. Where the histograms overlap, the error does "
+            "not separate the classes; the last bar contains the largest 1%.",
+        ),
+        Facts(
+            {
+                **{f"{name} rows": f"{size['rows']:,}, {size['rare']:,} rare" for name, size in data.sizes.items()},
+                "seeds": data.num_seeds,
+                "skipped duplicate texts": data.num_repeated,
+            },
+            title="The rows",
+            note="The test rows are the same for all methods and seeds; train and dev are resampled for each seed.",
+        ),
+        RunMetadata(
+            command_line(RareLabConfig, run.recipe),
+            {key: str(value) for key, value in run.recipe.items()},
+            run.facts(),
+        ),
+        _next(data, rows),
+    ]
+    title = f"'{config.rare_class}' at {percent(config.rate)} on {config.data.name}"
+    write_report(run.path / "report.html", Report(title, headline(rows), None, blocks, run.facts()["started"]))
+
+
+def headline(rows: list[dict[str, Any]]) -> str:
+    """The best method by PR-AUC, and the significant differences from plain fine-tuning."""
+    best = max(rows, key=lambda row: row["pr_auc"]["mean"])
+    better, worse = verdicts(rows, "pr_auc")
+    parts = [f"Best PR-AUC: {best['title']}, {best['pr_auc']['mean']:.3f}."]
+    parts.append(f"Above plain fine-tuning beyond noise: {', '.join(better) or 'nothing'}.")
+    if worse:
+        parts.append(f"Below it: {', '.join(worse)}.")
+    return " ".join(parts)
+
+
+def verdicts(rows: list[dict[str, Any]], metric: str) -> tuple[list[str], list[str]]:
+    """Titles of the methods significantly above plain fine-tuning, and of those significantly below."""
+    gaps = [(row["title"], row["minus_plain"][metric]) for row in rows if "minus_plain" in row]
+    sure = [(title, gap["mean"]) for title, gap in gaps if gap["beyond_noise"]]
+    return [title for title, gap in sure if gap > 0], [title for title, gap in sure if gap < 0]
+
+
+def _table(rows: list[dict[str, Any]], share: float, seeds: int) -> Section:
+    shown = [[row["title"], *(_with_interval(row[metric]) for metric in METRICS), row["about"]] for row in rows]
+    names = [metric.replace("_", " ") for metric in METRICS]
+    best = int(np.argmax([row["pr_auc"]["mean"] for row in rows]))
+    note = (
+        f"Mean over {seeds} seeds with the 95% interval of 1,000 bootstrap samples of test rows and seeds."
+        if seeds > 1
+        else "With the 95% interval of 1,000 bootstrap samples of the test rows. With one seed, it excludes the "
+        "variation over samples of rows and initial weights."
+    )
+    table = Table(["method", *names, "what it does"], shown, right=names, strong=[best], note=note)
+    systems = [
+        System(row["title"], {metric: Score(row[metric]["mean"], row[metric]["deviation"]) for metric in METRICS})
+        for row in rows
+    ]
+    random = System("random order", {"pr_auc": share}, source="baseline")
+    return Section(
+        "The methods",
+        [table, Comparison([*systems, random], metrics=METRICS, title="", note="± over seeds." if seeds > 1 else "")],
+    )
+
+
+def _differences(rows: list[dict[str, Any]]) -> Table:
+    shown = [
+        [
+            row["title"],
+            *(
+                _with_interval(row["minus_plain"][metric], "+")
+                + (" *" if row["minus_plain"][metric]["beyond_noise"] else "")
+                for metric in METRICS
+            ),
+        ]
+        for row in rows
+        if "minus_plain" in row
+    ]
+    names = [metric.replace("_", " ") for metric in METRICS]
+    return Table(
+        ["method", *names],
+        shown,
+        title="Minus plain fine-tuning",
+        right=names,
+        note="Paired bootstrap. * marks significant differences: the interval does not contain zero.",
+    )
+
+
+def _curves(data: ComparisonData, share: float) -> Chart:
+    lines = []
+    for method, facts in METHODS.items():
+        if facts.needs is None:  # the others have the scores of the method that they need
+            recall, precision = mean_curve(data.gold, data.predictions[method])
+            lines.append(Series(facts.title, recall.tolist(), precision.tolist(), smooth=False))
+    return Chart(
+        "Precision at each recall",
+        lines,
+        x_label="recall",
+        baselines={"random order": share},
+        note="The highest precision at this recall or beyond, mean over seeds.",
+    )
+
+
+def _errors(data: ComparisonData) -> dict[str, np.ndarray]:
+    """Mean error over seeds of each test row, by its original class; the rare class last."""
+    values = np.mean([judged.values for judged in data.predictions["autoencoder"]], axis=0)
+    names = sorted(set(data.classes), key=lambda name: (name == data.config.rare_class, name))
+    return {str(name): values[data.classes == name] for name in names}
+
+
+def _with_interval(score: dict[str, Any], sign: str = "") -> str:
+    return f"{score['mean']:{sign}.3f} ({score['low']:{sign}.3f} to {score['high']:{sign}.3f})"
+
+
+def _next(data: ComparisonData, rows: list[dict[str, Any]]) -> NextSteps:
+    config = data.config
+    tuned = [row for row in rows if row["method"] in OPTIONS or row["method"] == "plain"]
+    best = max(tuned, key=lambda row: (row["f1"]["mean"], row["pr_auc"]["mean"]))
+    options = OPTIONS.get(best["method"], "").format(focal=config.focal, rare_class=shlex.quote(config.rare_class))
+    command = (
+        f"maskwright finetune classification --model {config.model} --train train.tsv {options} -o runs/rare-model"
+    )
+    return NextSteps([Command(" ".join(command.split()), f"train with what had the best F1 here: {best['title']}")])

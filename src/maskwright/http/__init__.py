@@ -1,0 +1,8 @@
+"""Layer 6: access control, limits and sockets shared by the HTTP servers of this package.
+
+    guard.py    checks of the Host, Origin and Sec-Fetch headers; security headers of every response
+    limits.py   limits per client: connections, header size and lines, timeouts, 503 with Retry-After
+    listen.py   the listening socket
+
+Each server implements its own authentication: the studio uses a session cookie.
+"""

@@ -1,0 +1,26 @@
+"""The listening socket of a local server."""
+
+from __future__ import annotations
+
+import socket
+
+from ..core.errors import RunError
+
+LOOPBACK = "127.0.0.1"
+BACKLOG = 128  # connections queued while the event loop is busy
+
+
+def listen(port: int, host: str = LOOPBACK) -> socket.socket:
+    """Returns a TCP socket that listens on `host`. port: 0 selects any free port.
+
+    Raises RunError if the port cannot be used.
+    """
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise RunError(f"Port {port} cannot be used ({error.strerror}): use another with --port, or 0.") from None
+    return found

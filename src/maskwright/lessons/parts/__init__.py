@@ -1,0 +1,1 @@
+"""Code that only lessons use."""

@@ -1,0 +1,179 @@
+"""Incremental decoding of Transformer encoder-decoders, with cached keys and values of source and target.
+
+Sources may have any lengths; rows do not affect each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...data.batch import Batch, chunks_by_tokens
+from ...nn.attention import Executor
+from ...nn.cache import KeyValueCache
+from ..attention_rules import cached_executors
+from ..encoder_decoder import EncoderDecoder
+from .allowed import Allows, of_texts
+from .beam import Beams, search_beams
+from .causal import first_difference
+from .recurrent_translation import RecurrentTranslationDecoder
+from .rules import Rules
+from .search import GeneratedText, grow
+from .steps import cache_dtype, check_max_new_tokens, decode_uncached, start_token, steps_of
+
+LONGER = 50  # maximum tokens by which a translation exceeds its source (Vaswani et al. 2017, section 6.1)
+STEP = 16  # source lengths are rounded up to a multiple of this, so that those of a group have one limit
+ROWS = 64  # beams decoded in parallel, or texts with beam size 1
+
+
+class TranslationDecoder:
+    """Decodes target tokens with an encoder-decoder; implements `rules.Decoder`.
+
+    source: source texts, one per row; max_new_tokens: maximum number of steps; use_cache: False decodes the whole row
+    at each step, which is slow and gives the same results. Raises InputError for a model without a start token, and for
+    more tokens than it has positions.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        source: Batch,
+        max_new_tokens: int,
+        *,
+        use_cache: bool = True,
+    ) -> None:
+        self.model, self.config = model, model.decoder.config
+        self.device = model.word_embeddings.device
+        self.start_id = start_token(model)
+        check_max_new_tokens(model, max_new_tokens)
+        self.source = source.to(self.device)
+        self.max_new_tokens = max_new_tokens
+        self.use_cache = use_cache
+        self.newest = -1
+        self.written = torch.zeros(len(source), 0, dtype=torch.int64)
+        self._steps = steps_of(model, len(source))
+        self._attending: list[Executor] | None = None
+
+    @torch.inference_mode()
+    def start(self) -> Tensor:
+        """Encodes the sources: float32 logits [rows, vocab] of the first target token."""
+        rows, config = len(self.source), self.config
+        dtype = cache_dtype(self.model.compute_dtype, self.device)
+        self.memory = self.model.encode(self.source).hidden
+        self._first = torch.full((rows,), self.start_id)
+        if self.use_cache:
+            self.cross = self.model.decoder.cache_sources(self.memory, self.source.lengths, dtype)
+            heads, width = config.num_attention_heads, config.head_dim
+            self.cache = KeyValueCache(
+                config.num_hidden_layers, rows, self.max_new_tokens, heads, width, dtype=dtype, device=self.device
+            )
+        self.owner = torch.arange(rows)
+        return self.step(self._first)
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor) -> Tensor:
+        """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
+        self.newest += 1
+        self.written = torch.cat([self.written, tokens.cpu()[:, None]], dim=1)
+        if self.use_cache:
+            return self._steps.logits(self._step_cached(tokens.to(self.device)))
+        return self._steps.logits(decode_uncached(self.model, self.written, self.owner, self.memory, self.source))
+
+    @torch.inference_mode()
+    def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
+        """Keeps only `rows`, int64 [kept], in that order; rows may repeat.
+
+        same_texts: each has the source of the row it replaces. Their common prefix is not copied.
+        """
+        rows = rows.cpu()
+        written = self.written[rows]
+        if self.use_cache:
+            self.cache.keep(rows, first_difference(written, self.written, self.newest + 1) if same_texts else 0)
+            if not same_texts:
+                self.cross.keep(rows)
+        if len(rows) > 1 and len(self.written) == 1:
+            self._steps = steps_of(self.model, len(rows))
+        self.written, self.owner = written, self.owner[rows]
+
+    def _step_cached(self, tokens: Tensor) -> Tensor:
+        """float [rows, hidden]."""
+        self.cache.set_column(self.newest)
+        positions = torch.full_like(tokens, self.newest)
+        dtype = self.model.compute_dtype
+        if self._attending is None or self.config.positions == "rotary":  # angles are those of the new positions
+            relatives = self.model.decoder.relatives
+            self._attending = cached_executors(self.config, positions, self.cache, dtype, relatives)
+        return self._steps.grow(tokens, positions, self._attending, self.cross)
+
+
+def target_decoder(
+    model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True
+) -> TranslationDecoder | RecurrentTranslationDecoder:
+    """Returns the decoder for a model; arguments as in `TranslationDecoder`."""
+    kind = TranslationDecoder if model.config.recurrent is None else RecurrentTranslationDecoder
+    return kind(model, source, max_new_tokens, use_cache=use_cache)
+
+
+def longest_translation(num_tokens: int, most: int) -> int:
+    """Maximum length of the translation of a source with `num_tokens` tokens, at most `most`."""
+    return min(-(-num_tokens // STEP) * STEP + LONGER, most)
+
+
+def translate_ids(
+    model: EncoderDecoder,
+    sources: Sequence[np.ndarray],
+    beams: Beams,
+    *,
+    end_ids: Collection[int],
+    banned_ids: Collection[int] = (),
+    max_new_tokens: int | None = None,
+    allows: Allows | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[list[GeneratedText]]:
+    """Generates targets for each source, `beams.num_results` of them, best first; one beam means greedy decoding.
+
+    Args:
+        sources: Ids, int [tokens] each.
+        max_new_tokens: Maximum target length; default by `longest_translation`.
+        allows: Tokens allowed next in the target of a source, by its index; without any, there is no result.
+        tell: Called with the number of finished sources.
+
+    The model is left in evaluation mode.
+    """
+    model.eval()
+    most = min(max_new_tokens or model.config.max_position_embeddings, model.config.max_position_embeddings)
+    found: list[list[GeneratedText]] = [[] for _ in sources]
+    done = 0
+    for limit, chosen in _groups([len(source) for source in sources], most, max_new_tokens, beams.width):
+        batch = Batch.from_sequences([sources[row] for row in chosen])
+        decoder = target_decoder(model, batch, limit)
+        prompts = [[decoder.start_id]] * len(chosen)
+        limits = {"max_new_tokens": limit, "end_ids": end_ids, "banned_ids": banned_ids}
+        if allows is not None:
+            rule = of_texts(allows, chosen)
+            texts = search_beams(decoder, prompts, beams, **limits, allows=rule)  # type: ignore[arg-type]
+        elif beams.width == 1:
+            texts = [[one] for one in grow(decoder, prompts, Rules(greedy=True), **limits)]  # type: ignore[arg-type]
+        else:
+            texts = search_beams(decoder, prompts, beams, **limits)  # type: ignore[arg-type]
+        for row, text in zip(chosen, texts, strict=True):
+            found[row] = text
+        done += len(chosen)
+        if tell is not None:
+            tell(done)
+    return found
+
+
+def _groups(
+    lengths: Sequence[int], most: int, max_new_tokens: int | None, width: int
+) -> Iterator[tuple[int, list[int]]]:
+    """Yields groups of rows to decode in parallel, with their maximum length: shortest first, one limit per group."""
+    limits = np.array([longest_translation(n, most) if max_new_tokens is None else most for n in lengths])
+    order = np.lexsort((np.asarray(lengths), limits))
+    for limit in np.unique(limits).tolist():
+        own = [row for row in order.tolist() if limits[row] == limit]
+        for chunk in chunks_by_tokens(own, [1] * len(lengths), max(ROWS // width, 1)):
+            yield limit, chunk

@@ -1,0 +1,74 @@
+"""Weight initialization as published: truncated normal matrices and tables, biases 0, norm weights 1.
+
+BERT uses a normal distribution with standard deviation `initializer_range`, truncated at two deviations
+(`truncated_normal_initializer` of the published code; transformers does not truncate). The row of the padding token is
+0, as in transformers: it is never part of a pack, so it is not trained.
+
+The linear layers of a new classification head on a trained encoder are initialized by fan-in instead, with deviation
+1 / sqrt(inputs) (LeCun et al. 1998, section 4.6), so that outputs have the scale of the inputs for every hidden size
+(docs/decisions/new-heads-by-width.md). Recurrent layers use `nn.recurrent.fill_recurrent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+import torch
+from torch import Tensor, nn
+
+from ..core.randomness import derive_seed
+from ..nn.embeddings import Table
+from ..nn.linear import LayerNorm, Linear
+from ..nn.recurrent import fill_recurrent
+from ..nn.scalar_mix import ScalarMix
+
+Draw = Callable[[nn.Module, Tensor, torch.Generator], object]  # initializes a matrix of a module in place
+
+
+def initialize(module: nn.Module, initializer_range: float, seed: int) -> None:
+    """Initializes every parameter of `module` as published.
+
+    Each parameter has its own generator, keyed by the seed and its name: the encoder of a seed is the same with every
+    head, and torch's global generator is not used.
+    """
+    _fill(module, seed, lambda part, matrix, source: _published(part, matrix, initializer_range, source))
+
+
+def initialize_new(
+    module: nn.Module, names: Container[str], initializer_range: float, seed: int, *, by_width: bool
+) -> None:
+    """Initializes only the parameters `names` of a trained module; by_width: linear layers by fan-in."""
+
+    def draw(part: nn.Module, matrix: Tensor, source: torch.Generator) -> None:
+        if by_width and isinstance(part, Linear):
+            matrix.normal_(0.0, matrix.shape[1] ** -0.5, generator=source)
+        else:
+            _published(part, matrix, initializer_range, source)
+
+    _fill(module, seed, draw, names)
+
+
+def _published(part: nn.Module, matrix: Tensor, usual: float, source: torch.Generator) -> None:
+    deviation = usual * (part.spread if isinstance(part, Linear | Table) else 1.0)
+    nn.init.trunc_normal_(matrix, std=deviation, a=-2 * deviation, b=2 * deviation, generator=source)
+
+
+@torch.no_grad()
+def _fill(module: nn.Module, seed: int, draw: Draw, only: Container[str] | None = None) -> None:
+    for name, part in module.named_modules():
+        for field, parameter in part.named_parameters(recurse=False):
+            if only is not None and f"{name}.{field}" not in only:
+                continue
+            source = torch.Generator().manual_seed(derive_seed(seed, f"weights {name}.{field}"))
+            if isinstance(part, nn.RNNBase):
+                fill_recurrent(part, field, parameter, source)
+            elif (isinstance(part, LayerNorm) and field == "weight") or (
+                isinstance(part, ScalarMix) and field == "scale"
+            ):
+                parameter.fill_(1.0)
+            elif parameter.ndim == 1:
+                parameter.zero_()
+            else:
+                draw(part, parameter, source)
+                if isinstance(part, Table) and part.padding_id is not None:
+                    parameter[part.padding_id] = 0.0

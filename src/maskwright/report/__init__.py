@@ -1,0 +1,110 @@
+"""HTML reports: typed blocks in, one self-contained HTML file out.
+
+    content.py    report and general blocks         charts/     SVG charts
+    findings.py   blocks for results                views/      block -> HTML
+    drawings.py   blocks for single examples        page.py     report -> HTML, a pure function
+    numbers.py    number formatting                 style.css   light, dark, narrow, wide, print
+
+Reports load no external resources, contain no scripts, and escape all data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..core import storage
+from .content import (
+    Bar,
+    Bars,
+    Block,
+    Command,
+    Facts,
+    Figure,
+    Health,
+    Histogram,
+    KeyFigures,
+    NextSteps,
+    Paragraph,
+    Report,
+    RunMetadata,
+    Section,
+    Table,
+)
+from .drawings import Arrow, Box, Collapsible, Flow, Grid, Kind, SourceCode, Token, Tokens
+from .findings import (
+    AlignmentMap,
+    Chart,
+    Checkpoint,
+    Checkpoints,
+    ColoredText,
+    Comparison,
+    Confusion,
+    Curves,
+    Dots,
+    HeatMap,
+    MaskExample,
+    MaskExamples,
+    Scatter,
+    Score,
+    SeenBlocks,
+    Series,
+    System,
+    Weights,
+    WorstError,
+    WorstErrors,
+)
+from .page import render
+
+__all__ = [
+    "AlignmentMap",
+    "Arrow",
+    "Bar",
+    "Bars",
+    "Block",
+    "Box",
+    "Chart",
+    "Checkpoint",
+    "Checkpoints",
+    "Collapsible",
+    "ColoredText",
+    "Command",
+    "Comparison",
+    "Confusion",
+    "Curves",
+    "Dots",
+    "Facts",
+    "Figure",
+    "Flow",
+    "Grid",
+    "Health",
+    "HeatMap",
+    "Histogram",
+    "KeyFigures",
+    "Kind",
+    "MaskExample",
+    "MaskExamples",
+    "NextSteps",
+    "Paragraph",
+    "Report",
+    "RunMetadata",
+    "Scatter",
+    "Score",
+    "Section",
+    "SeenBlocks",
+    "Series",
+    "SourceCode",
+    "System",
+    "Table",
+    "Token",
+    "Tokens",
+    "Weights",
+    "WorstError",
+    "WorstErrors",
+    "render",
+    "write_report",
+]
+
+
+def write_report(path: Path | str, report: Report) -> None:
+    """Writes `report` atomically as one HTML file. Raises StorageError if writing fails."""
+    storage.write_text(path, render(report))

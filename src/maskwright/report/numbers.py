@@ -1,0 +1,137 @@
+"""Number formatting of reports."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from .content import Value
+
+MISSING = "–"
+MINUS = "−"
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def show(value: Value) -> str:
+    """Formats any value: 1,204, 0.894, 12.3, 2e-5, yes / no, – for None or NaN; text is unchanged."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    if isinstance(value, float):
+        return _float(value)
+    return value
+
+
+def setting(value: Value) -> str:
+    """As `show`, but without trailing zeros: 0.1, 1.442, 5e-4."""
+    if isinstance(value, float) and 1e-3 <= abs(value) < 1000:
+        return _signed(f"{value:.4g}")
+    return show(value)
+
+
+def column(values: Sequence[Value]) -> list[str]:
+    """Formats a column of values: floats of ordinary size all have three decimals, so that they align."""
+    floats = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
+    if floats and 0.01 <= max(floats) < 1000:
+        return [fraction(value) if isinstance(value, float) else show(value) for value in values]
+    return [show(value) for value in values]
+
+
+def keep_together(text: str) -> str:
+    """Prevents line breaks between a number and its percent sign, and around ±."""
+    return re.sub(r"(?<=\d) (?=%)|(?<=\d) (?=± ?\d)|(?<=±) (?=\d)", NO_BREAK, text)
+
+
+def count(number: int) -> str:
+    """1204 -> 1,204."""
+    return _signed(f"{number:,}")
+
+
+def fraction(value: float) -> str:
+    """0.8941 -> 0.894; always three decimals."""
+    return _signed(f"{value:.3f}") if math.isfinite(value) else _odd(value)
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """0.3123 -> 31.2 %."""
+    return _signed(f"{100 * value:,.{digits}f}") + f"{NO_BREAK}%" if math.isfinite(value) else _odd(value)
+
+
+def plus_minus(mean: float, deviation: float | None, unit: str = "number") -> str:
+    """0.894 ± 0.004, or 89.4 ± 0.4 % if `unit` is "percent"; only the mean without a deviation."""
+    if deviation is None:
+        return percent(mean) if unit == "percent" else fraction(mean)
+    if unit == "percent":
+        return f"{_signed(f'{100 * mean:.1f}')} ± {percent(deviation)}"
+    return f"{fraction(mean)} ± {fraction(deviation)}"
+
+
+def duration(seconds: float) -> str:
+    """0.42 s, 12.3 s, 3 min 20 s, 2 h 05 min, 3 d 4 h."""
+    if not math.isfinite(seconds):
+        return _odd(seconds)
+    if seconds < 0:
+        return MINUS + duration(-seconds)
+    if seconds < 60 and round(seconds) < 60:
+        return f"{seconds:.2f}{NO_BREAK}s" if seconds < 1 else f"{seconds:.3g}{NO_BREAK}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}{NO_BREAK}min {rest}{NO_BREAK}s" if rest else f"{minutes}{NO_BREAK}min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours < 48:
+        return f"{hours}{NO_BREAK}h {minutes:02d}{NO_BREAK}min"
+    days, hours = divmod(hours, 24)
+    return f"{days}{NO_BREAK}d {hours}{NO_BREAK}h"
+
+
+def file_size(size_bytes: int) -> str:
+    """45,100,000 -> 45.1 MB (powers of ten, as file managers count)."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g}{NO_BREAK}{unit}"
+        size /= 1000
+    return f"{size:,.1f}{NO_BREAK}TB"
+
+
+def short(number: float) -> str:
+    """Compact numbers for axes: 950, 1.5k, 20k, 3.3M, 1.2B."""
+    if not math.isfinite(number):
+        return _odd(number)
+    size = abs(number)
+    for limit, unit in ((1e9, "B"), (1e6, "M"), (1e4, "k")):
+        if size >= limit:
+            return _signed(f"{number / (1e3 if unit == 'k' else limit):.4g}{unit}")
+    return count(int(number)) if number == int(number) else _float(number)
+
+
+def _float(value: float) -> str:
+    if not math.isfinite(value):
+        return _odd(value)
+    size = abs(value)
+    if size >= 1000:
+        return _signed(f"{value:,.0f}")
+    if value == int(value):
+        return _signed(f"{value:.0f}")
+    if size >= 1:
+        return _signed(f"{value:.3f}" if size < 10 else f"{value:.4g}")
+    if size >= 1e-3:
+        return _signed(f"{value:.3f}" if size >= 0.1 else f"{value:.3g}")
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return _signed(f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}")
+
+
+def _signed(text: str) -> str:
+    if text.startswith("-") and not text.strip("-0.,"):
+        text = text[1:]
+    return text.replace("-", MINUS, 1) if text.startswith("-") else text
+
+
+def _odd(value: float) -> str:
+    if math.isnan(value):
+        return MISSING
+    return "∞" if value > 0 else MINUS + "∞"

@@ -1,0 +1,4 @@
+"""Anomaly detection: an autoencoder on frozen sentence features learns the normal class.
+
+task.py   the task: features, reconstruction error, threshold, metrics
+"""

@@ -1,0 +1,6 @@
+"""Multiple choice (Devlin et al. 2019, section 4.4): a softmax over the scores of (context, choice) pairs.
+
+task.py       the task: loss, predictions, metrics
+examples.py   rows as packed sequences, one per choice
+report.py     report blocks, chance baseline
+"""

@@ -1,0 +1,283 @@
+"""Text classification of texts or pairs: one of several classes (softmax), or any number of them (sigmoid).
+
+Devlin et al. 2019, section 4.1: log(softmax(C W^T)) on the pooled first token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ...core.registry import unknown_name
+from ...objectives.focal import focal_binary, focal_cross_entropy
+from ...text.formats.cells import LABEL_SEPARATOR
+from ...text.readers.sentiment_trees import is_treebank, read_treebank
+from ...text.readers.tables import Row, Table, read_table
+from ..evaluation.calibration import Temperature
+from ..evaluation.rare import RareClass
+from ..evaluation.unscored import Unscored
+from ..rows.examples import Examples
+from ..rows.imbalance import RESAMPLING, Imbalance, row_probabilities
+from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from .answers import THRESHOLD, ClassAnswers
+from .labels import balanced_weights, sort_labels, split_labels
+
+
+class Classification(ClassAnswers):
+    """Single-label or multi-label text classification. Decoding and metrics: `ClassAnswers`.
+
+    Args:
+        labels: in the order of the outputs; of two, the second is the positive class of `f1`.
+        multi_label: whether a row may have any number of labels.
+        class_weights: factor per label on the loss of its rows (single-label) or of its positive decisions
+            (multi-label); None for 1.
+        long: window settings for long texts; None to truncate them.
+        focal: gamma of the focal loss; None for cross-entropy.
+        resample: "balanced" or "sqrt" to oversample rare classes in training, None to draw each row once.
+        rare: positive class of pr_auc and f1, with its threshold; None for the second of two classes.
+    """
+
+    name: ClassVar[str] = "classification"
+    head = "classification"
+    settings: ClassVar[tuple[str, ...]] = (
+        "class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision", *LONG_SETTINGS,
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        multi_label: bool = False,
+        class_weights: Sequence[float] | None = None,
+        long: LongTexts | None = None,
+        *,
+        focal: float | None = None,
+        resample: str | None = None,
+        rare: RareClass | None = None,
+    ) -> None:
+        self.labels, self.long = list(labels), long
+        self.multi_label = multi_label
+        self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
+        self.focal = None if focal is None else float(focal)
+        self.resample = resample
+        self.rare = rare
+        self.main_metric = "pr_auc" if rare else "f1" if multi_label else "accuracy"
+        self._number = {label: number for number, label in enumerate(self.labels)}
+        if len(self._number) != len(self.labels):
+            raise InputError("Two labels have the same name: label names must be unique.")
+        if len(self.labels) < (1 if multi_label else 2):
+            raise InputError("A classifier needs at least two classes.")
+        if self.class_weights is not None and len(self.class_weights) != len(self.labels):
+            raise InputError(
+                f"{len(self.labels)} labels need {len(self.labels)} class weights, not {len(self.class_weights)}."
+            )
+        if self.focal is not None and not (math.isfinite(self.focal) and self.focal >= 0):
+            raise InputError(
+                f"The gamma of the focal loss is {self.focal}; it must be 0 or more, for example --focal 2."
+            )
+        if resample is not None and resample not in RESAMPLING:
+            raise InputError(unknown_name("resampling", resample, RESAMPLING))
+        if rare is not None and rare.label not in self._number:
+            raise InputError(unknown_name("class", rare.label, self.labels[:20]))
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        class_weight: str | None = None,
+        multi_label: bool | None = None,
+        focal: float | None = None,
+        resample: str | None = None,
+        threshold_for: str | None = None,
+        threshold_precision: float | None = None,
+        train_file: str | None = None,
+        dev_file: str | None = None,
+        **long: Any,
+    ) -> Classification:
+        """Collects the labels of the training rows, sorted (numbers by value).
+
+        If a class is rare, the main metric is macro_f1 instead of accuracy.
+
+        Args:
+            class_weight: None, or "balanced" for rows / (labels * rows of the label).
+            multi_label: default: True if a label contains `|`.
+            threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision.
+            long: see `LongTexts.of`, as for stride, pool, max_windows.
+
+        Raises:
+            RowErrors: rows without a label, or dev labels that the training rows do not have.
+            InputError: there is only one class.
+        """
+        missing = [
+            RowError(train_file or row.file, row.line, "label", "is missing") for row in train_rows if row.label is None
+        ]
+        if missing:
+            raise RowErrors(missing)
+        texts = [str(row.label) for row in train_rows]
+        if multi_label is None:
+            multi_label = any(LABEL_SEPARATOR in text for text in texts)
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(set(split_labels(text)) if multi_label else [text])
+        if len(counts) < 2:
+            found = f"only the label '{next(iter(counts))[:60]}'" if counts else "no label"
+            raise InputError(
+                f"{train_file or 'The training data'} has {found}: a classifier needs rows of at least two classes."
+            )
+        labels = sort_labels(counts)
+        weights = None
+        if class_weight == "balanced":
+            weights = balanced_weights([counts[label] for label in labels], len(texts), multi_label)
+        elif class_weight is not None:
+            raise InputError(unknown_name("class weight", class_weight, ["balanced"]))
+        rare = None if threshold_for is None else RareClass(threshold_for, True, threshold_precision)
+        task = cls(labels, multi_label, weights, LongTexts.of(**long), focal=focal, resample=resample, rare=rare)
+        if task.main_metric == "accuracy" and Imbalance(labels, [counts[label] for label in labels], len(texts)).rare:
+            task.main_metric = "macro_f1"
+        task.check(dev_rows, dev_file)
+        return task
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Table:
+        """Reads labeled texts or pairs (`text.readers.tables`), or bracketed trees (`text.readers.sentiment_trees`)."""
+        if is_treebank(path):
+            return read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows)
+        return read_table(path, columns=columns, multi_label=bool(multi_label), skip_bad_rows=skip_bad_rows)
+
+    def read_known(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> Table:
+        """As `read`; a label that the model does not have is an error."""
+        if is_treebank(path):
+            return read_treebank(path, columns=columns, labels=self.labels, skip_bad_rows=skip_bad_rows)
+        return read_table(
+            path, columns=columns, labels=self.labels, multi_label=self.multi_label, skip_bad_rows=skip_bad_rows
+        )
+
+    def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
+        """Returns a reason if no row has a class of this model."""
+        given = {row.label for row in rows if row.label}
+        found = {part for label in given for part in (split_labels(label) if self.multi_label else [label])}
+        if not found or not found.isdisjoint(self._number):
+            return None
+        return Unscored.of_labels(found)
+
+    @classmethod
+    def strata(cls, rows: Sequence[Row]) -> list[str]:
+        """The label of each row."""
+        return [str(row.label) for row in rows]
+
+    def target(self, label: str | None) -> int | list[float]:
+        """The class number, or 0.0 / 1.0 for each label. Raises ValueError for an unknown label."""
+        if label is None:
+            raise ValueError("is missing")
+        parts = split_labels(label) if self.multi_label else [label]
+        for part in parts:
+            if part not in self._number:
+                raise ValueError(unknown_name("label", part, self.labels[:20]))
+        if not self.multi_label:
+            return self._number[label]
+        return [float(known in parts) for known in self.labels]
+
+    def as_targets(self, values: Sequence[Any]) -> Tensor:
+        """int64 [rows], or float32 [rows, labels] if multi-label."""
+        return torch.tensor(values, dtype=torch.float32 if self.multi_label else torch.int64)
+
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Adds the class imbalance of the training rows, if a class is rare."""
+        summary = self.imbalance(examples).summary() if name == "train" and examples.targets is not None else ""
+        return [*super().notes(examples, name, max_length), *([summary] if summary else [])]
+
+    def imbalance(self, examples: Examples) -> Imbalance:
+        """Class counts of labeled examples."""
+        return Imbalance(self.labels, self._memberships(examples).sum(axis=0).tolist(), len(examples))
+
+    def row_probabilities(self, examples: Examples) -> np.ndarray | None:
+        """Sampling probabilities under `resample`, float64 [rows]; None to draw each row once."""
+        return None if self.resample is None else row_probabilities(self._memberships(examples), self.resample)
+
+    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy, or binary cross-entropy averaged over labels; with `focal` the focal loss instead.
+
+        Class weights scale the loss of each row without normalization, so the mean over a batch does not depend on how
+        it is split for gradient accumulation.
+        """
+        weights = None if self.class_weights is None else logits.new_tensor(self.class_weights)
+        if self.multi_label:
+            if self.focal is not None:
+                return focal_binary(logits, targets, self.focal, weights).mean()
+            return F.binary_cross_entropy_with_logits(logits, targets, pos_weight=weights)
+        if self.focal is not None:
+            losses = focal_cross_entropy(logits, targets, self.focal)  # [rows]
+        else:
+            losses = F.cross_entropy(logits, targets, reduction="none")  # [rows]
+        return losses.mean() if weights is None else (losses * weights[targets]).mean()
+
+    def num_correct(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Number of rows whose class (or every label) is correct: an int scalar."""
+        if self.multi_label:
+            return ((logits >= 0) == (targets >= THRESHOLD)).all(dim=-1).sum()
+        return (logits.argmax(dim=-1) == targets).sum()
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task", "labels", "multi_label", "class_weights", "focal", "resample", "rare"}, "temperature" if fitted,
+        "long" for windows.
+        """
+        fitted = {} if self.temperature is None else {"temperature": self.temperature.to_json()}
+        facts = {
+            "task": self.name,
+            "labels": self.labels,
+            "multi_label": self.multi_label,
+            "class_weights": self.class_weights,
+            "focal": self.focal,
+            "resample": self.resample,
+            "rare": None if self.rare is None else self.rare.to_json(),
+            **fitted,
+        }
+        return facts if self.long is None else {**facts, "long": self.long.to_json()}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Classification:
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        labels, weights = facts.get("labels"), facts.get("class_weights")
+        fits = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+        if weights is not None:
+            fits = fits and isinstance(weights, list) and all(isinstance(weight, (int, float)) for weight in weights)
+        if not fits:
+            raise ModelFolderError("The model's maskwright.json has no list of label names under 'labels'.")
+        rare, focal, resample = facts.get("rare"), facts.get("focal"), facts.get("resample")
+        if not isinstance(focal, int | float | None) or not isinstance(resample, str | None):
+            raise ModelFolderError("The model's maskwright.json has a 'focal' or 'resample' of an invalid type.")
+        long = LongTexts.from_json(facts)
+        try:
+            task = cls(
+                labels,  # type: ignore[arg-type]
+                bool(facts.get("multi_label", False)),
+                weights,
+                long,
+                focal=focal,
+                resample=resample,
+                rare=None if rare is None else RareClass.from_json(rare, labels),  # type: ignore[arg-type]
+            )
+        except InputError as error:
+            raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None
+        if facts.get("temperature") is not None:
+            task.temperature = Temperature.from_json(facts["temperature"])
+        return task

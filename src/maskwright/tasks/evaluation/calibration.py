@@ -1,0 +1,150 @@
+"""Calibration by temperature scaling, and calibration errors.
+
+A temperature T divides the logits before the softmax (Guo et al. 2017, equation 9). It changes confidences, not
+predictions, and minimizes the cross-entropy on some rows. Scores on these rows are too optimistic. So a `Temperature`
+records its rows, and such rows are scored in two halves, each with the temperature of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import InputError, ModelFolderError
+from ...core.randomness import generator
+from . import metrics as scores
+from .thresholds import row_key
+
+LEAST, MOST = 0.05, 20.0  # fitted beyond only if all rows are correct, or no better than chance
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Class decisions: one per row, per word, or per (row, label).
+
+    logits: float64 [decisions, classes]; gold: int64 [decisions]; keys: row key of each decision; given: int64
+    [decisions], predicted classes if they depend on a threshold, None for the largest logit.
+    """
+
+    logits: np.ndarray
+    gold: np.ndarray
+    keys: Sequence[str]
+    given: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.gold)
+
+    def take(self, chosen: np.ndarray) -> Decisions:
+        """Selects decisions by index."""
+        given = None if self.given is None else self.given[chosen]
+        return Decisions(self.logits[chosen], self.gold[chosen], [self.keys[place] for place in chosen], given)
+
+    @property
+    def answered(self) -> np.ndarray:
+        """The predicted class: int64 [decisions]."""
+        best: np.ndarray = self.logits.argmax(axis=1) if self.given is None else self.given
+        return best
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A temperature that divides logits; seen: keys of the rows that it was fitted on."""
+
+    value: float = 1.0
+    seen: frozenset[str] = frozenset()
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether it is at a limit: all rows correct, or no better than chance."""
+        return not LEAST * 1.001 < self.value < MOST / 1.001
+
+    def to_json(self) -> dict[str, Any]:
+        """Serializes it with its row keys, so that a saved temperature is not evaluated on its own rows either."""
+        return {"value": self.value, "fitted_on": sorted(self.seen)}
+
+    @classmethod
+    def from_json(cls, facts: Any) -> Temperature:
+        """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        value = facts.get("value") if isinstance(facts, Mapping) else None
+        seen = facts.get("fitted_on", []) if isinstance(facts, Mapping) else None
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value) and value > 0
+        if not is_number or not isinstance(seen, list) or not all(isinstance(key, str) for key in seen):
+            raise ModelFolderError(
+                "maskwright.json contains an invalid temperature: fit it again with maskwright calibrate."
+            )
+        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]
+
+
+def row_keys(rows: Sequence[Any]) -> list[str]:
+    """Keys of rows, computed from their texts; see `row_key`."""
+    return [row_key(row.text, row.text_pair) for row in rows]
+
+
+def probabilities(logits: np.ndarray, temperature: float = 1.0) -> np.ndarray:
+    """softmax(logits / temperature): float64 [decisions, classes]."""
+    scaled = logits / temperature
+    grown = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    shares: np.ndarray = grown / grown.sum(axis=1, keepdims=True)
+    return shares
+
+
+def cross_entropy(decisions: Decisions, temperature: float = 1.0) -> float:
+    """Mean negative log probability of the gold class, in nats."""
+    scaled = decisions.logits / temperature
+    top = scaled.max(axis=1)
+    total = np.log(np.exp(scaled - top[:, None]).sum(axis=1)) + top
+    return float((total - scaled[np.arange(len(scaled)), decisions.gold]).mean())
+
+
+def fit_temperature(decisions: Decisions) -> Temperature:
+    """Fits the temperature with the lowest cross-entropy over these decisions, between LEAST and MOST.
+
+    The cross-entropy is convex in 1/T; the zero of its slope, expected minus gold logit, is found by bisection. Raises
+    InputError if there are no decisions.
+    """
+    if not len(decisions):
+        raise InputError("Fitting a temperature needs labeled rows.")
+    gold = decisions.logits[np.arange(len(decisions)), decisions.gold].mean()
+    low, high = np.log(1 / MOST), np.log(1 / LEAST)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        expected = (probabilities(decisions.logits, float(np.exp(-middle))) * decisions.logits).sum(axis=1).mean()
+        low, high = (low, middle) if expected > gold else (middle, high)
+    return Temperature(float(np.exp(-(low + high) / 2)), frozenset(decisions.keys))
+
+
+def out_of_fold_probabilities(decisions: Decisions, temperature: Temperature | None, seed: int = 0) -> np.ndarray:
+    """Calibrated probabilities with a temperature fitted on other rows: float64 [decisions, classes].
+
+    Uses `temperature`, unless it was fitted on any of these rows: then each half uses the temperature of the other half
+    (uncalibrated if there are no two different rows).
+    """
+    if temperature is None:
+        return probabilities(decisions.logits)
+    if temperature.seen.isdisjoint(decisions.keys):
+        return probabilities(decisions.logits, temperature.value)
+    return cross_probabilities(decisions, seed)
+
+
+def cross_probabilities(decisions: Decisions, seed: int = 0) -> np.ndarray:
+    """Probabilities of each half of the rows with the temperature of the other half; duplicates are in one half."""
+    names = list(dict.fromkeys(decisions.keys))
+    if len(names) < 2:
+        return probabilities(decisions.logits)
+    order = generator(seed, "calibration-halves").permutation(len(names))
+    half_of = {names[place]: number % 2 for number, place in enumerate(order.tolist())}
+    halves = np.array([half_of[key] for key in decisions.keys])
+    result = np.empty_like(decisions.logits)
+    for half in (0, 1):
+        other = fit_temperature(decisions.take(np.flatnonzero(halves != half)))
+        result[halves == half] = probabilities(decisions.logits[halves == half], other.value)
+    return result
+
+
+def calibration_errors(gold: np.ndarray, shares: np.ndarray) -> dict[str, float]:
+    """ece and ece_equal_mass of probabilities [decisions, classes]."""
+    return {"ece": scores.ece(gold, shares), "ece_equal_mass": scores.ece_equal_mass(gold, shares)}

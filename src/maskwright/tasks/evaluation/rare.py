@@ -1,0 +1,164 @@
+"""Metrics and decision threshold of a rare (positive) class against all others.
+
+With 5% positive rows, a model that never predicts the class has a high accuracy. Informative metrics are the ranking
+(`pr_auc`), the recall at a precision of 0.9 (`recall_at_precision_90`), and the `f1` of the decisions, whose threshold
+is tuned on some rows and evaluated on others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import InputError, ModelFolderError
+from ...core.progress import warn
+from ...core.randomness import generator
+from . import metrics as scores
+from .thresholds import Threshold, between, two_halves
+
+PRECISION = 0.9  # for recall_at_precision_90
+UNTUNED = 0.5  # threshold if none can be tuned
+
+
+@dataclass(frozen=True)
+class RareClass:
+    """The positive class of pr_auc and f1.
+
+    label: its name; tunes: whether to tune a threshold on its probability on dev examples; precision: None to tune for
+    the best F1, otherwise the minimum precision, with the highest recall; threshold: the tuned threshold, None before
+    tuning, then the class is predicted if it is the most probable one.
+    """
+
+    label: str
+    tunes: bool = False
+    precision: float | None = None
+    threshold: Threshold | None = None
+
+    @property
+    def cut(self) -> float | None:
+        """The probability above which the class is predicted; None if not tuned."""
+        return None if self.threshold is None else self.threshold.value
+
+    def tuned(self, probabilities: np.ndarray, gold: np.ndarray, keys: Sequence[str]) -> RareClass:
+        """Returns the class with a threshold tuned on these rows.
+
+        probabilities: float [rows], of the class; gold: bool [rows]; keys: row keys. Warns if no threshold reaches the
+        required precision.
+        """
+        if not gold.any():
+            warn(f"No dev example is of the class '{self.label}': no threshold can be tuned; using {UNTUNED}.")
+            return replace(self, threshold=Threshold(UNTUNED))
+        threshold = choose_threshold(probabilities, gold, keys, self.precision)
+        given = probabilities > threshold.value
+        reached = float(gold[given].mean()) if given.any() else 0.0
+        if self.precision is not None and reached < self.precision:
+            warn(
+                f"No threshold reaches a precision of {self.precision:g} for '{self.label}' on the dev examples; using "
+                f"the one with the highest, {reached:.3f}."
+            )
+        return replace(self, threshold=threshold)
+
+    def thresholds(self, probabilities: np.ndarray, gold: np.ndarray, keys: Sequence[str]) -> np.ndarray:
+        """Out-of-fold threshold for scoring each row: float64 [rows].
+
+        The threshold of the model if it was tuned on other rows; otherwise each half of the rows has the threshold
+        tuned on the other half.
+        """
+        if self.threshold is not None and not self.threshold.seen.intersection(keys):
+            return np.full(len(probabilities), self.threshold.value)
+        found = np.full(len(probabilities), UNTUNED)
+        first, second = two_halves(keys, gold, generator(0, "rare-halves"))
+        for scored, chosen in ((first, second), (second, first)):
+            if len(scored) and gold[chosen].any():
+                found[scored] = choose_threshold(
+                    probabilities[chosen], gold[chosen], [keys[row] for row in chosen], self.precision
+                ).value
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Serializes it for maskwright.json."""
+        threshold = None if self.threshold is None else self.threshold.to_json()
+        return {"label": self.label, "tunes": self.tunes, "precision": self.precision, "threshold": threshold}
+
+    @classmethod
+    def from_json(cls, facts: Any, labels: Sequence[str]) -> RareClass:
+        """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        if not isinstance(facts, Mapping) or facts.get("label") not in labels:
+            raise ModelFolderError("The model's maskwright.json has a 'rare' class that is not one of its labels.")
+        tunes, precision, threshold = (facts.get(name) for name in ("tunes", "precision", "threshold"))
+        is_precision = precision is None or (isinstance(precision, float) and 0 < precision <= 1)
+        if not isinstance(tunes, bool) or not is_precision or not isinstance(threshold, Mapping | None):
+            raise ModelFolderError("The model's maskwright.json has an invalid 'rare' class.")
+        return cls(facts["label"], tunes, precision, None if threshold is None else Threshold.from_json(threshold))
+
+
+def joined_rare(
+    classes: Sequence[RareClass | None], temperatures: Sequence[float], is_binary: bool
+) -> RareClass | None:
+    """The rare class of an ensemble that averages calibrated probabilities.
+
+    classes: of each model; is_binary: whether the class has a binary decision, so that a threshold can be converted to
+    any temperature. If all models have a threshold for the same class, their mean is used; otherwise it warns and drops
+    the thresholds, and keeps the class of the first model for the metrics.
+    """
+    first, known = classes[0], [one.threshold for one in classes if one is not None and one.threshold is not None]
+    if not known:
+        return first
+    labels = {None if one is None else one.label for one in classes}
+    is_same_scale = is_binary or all(value == 1.0 for value in temperatures)
+    if first is not None and len(labels) == 1 and len(known) == len(classes) and is_same_scale:
+        values = [at_temperature(one.value, value) for one, value in zip(known, temperatures, strict=True)]
+        mean = sum(values) / len(values)
+        return replace(first, threshold=Threshold(mean, frozenset().union(*(one.seen for one in known))))
+    warn("The models have no comparable thresholds for the same class: the ensemble predicts the most probable class.")
+    return None if first is None else RareClass(first.label)
+
+
+def at_temperature(probability: float, temperature: float) -> float:
+    """Rescales a binary probability to a temperature; values outside (0, 1) are unchanged."""
+    if temperature == 1.0 or not 0 < probability < 1:
+        return probability
+    return 1 / (1 + math.exp(-math.log(probability / (1 - probability)) / temperature))
+
+
+def choose_threshold(
+    values: np.ndarray, gold: np.ndarray, keys: Sequence[str], precision: float | None = None
+) -> Threshold:
+    """Finds the threshold with the best F1, or with the highest recall at this precision.
+
+    values: float [rows], higher for the class; gold: bool [rows]; keys: row keys, recorded in the threshold. Tries
+    every cut between two different values; of equals the lowest. If no cut has the precision, the one with the highest
+    is used. Raises InputError if no row is of the class.
+    """
+    total = int(gold.sum())
+    if not total:
+        raise InputError("Tuning a threshold needs rows of the class: pass more rows.")
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    above = total - np.concatenate([[0], np.cumsum(gold[order])])  # above[n]: of the class, without the n lowest
+    cuts = np.flatnonzero(np.concatenate([[True], ordered[1:] > ordered[:-1]]))  # equal values stay together
+    given = len(values) - cuts  # rows predicted as the class
+    if precision is None:
+        quality = 2 * above[cuts] / (given + total)
+    else:
+        reached = above[cuts] / given
+        quality = np.where(reached >= precision, 1 + above[cuts] / total, reached)
+    best = int(cuts[int(np.argmax(np.round(quality, 12)))])
+    return Threshold(between(ordered, best), frozenset(keys))
+
+
+def rare_metrics(gold: np.ndarray, values: np.ndarray, given: np.ndarray | None = None) -> dict[str, float]:
+    """pr_auc, f1 and recall_at_precision_90 of one class against the rest.
+
+    gold: bool [rows]; values: float [rows], higher for the class; given: bool [rows], predictions (None: no f1).
+    """
+    decided = {} if given is None else {"f1": scores.f1(gold.astype(int), given.astype(int))}
+    return {
+        "pr_auc": scores.pr_auc(gold, values),
+        **decided,
+        "recall_at_precision_90": scores.recall_at_precision(gold, values, PRECISION),
+    }

@@ -1,0 +1,102 @@
+"""Reads labeled rows for scoring a model; rejects files that it cannot be scored on before running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError
+from ...core.progress import warn
+from ...text.formats.files import file_format
+from ...text.readers.detect import find_task, label_column
+from ...text.readers.tables import Row, read_texts
+from ..base import AnyTable, Task
+
+FORMS = {"tagging": "tagged words", "qa": "questions", "choice": "multiple-choice rows"}  # by the task that reads them
+
+
+def read_to_score(
+    task: Task,
+    source: Path | str | tuple[Path | str, Path | str],
+    model: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    skip_bad_rows: bool = False,
+) -> AnyTable:
+    """Reads the rows of a file to score `task` on.
+
+    source: a file, or two line-aligned ones; model: name of the model, for messages. Raises InputError, with the
+    command to use instead, for a file of another format or with labels that the model never predicts; and whatever
+    `Task.read_known` raises.
+    """
+    file = Path(source[0] if isinstance(source, tuple) else source)
+    check_form(file, task.name, model, columns)
+    known: Any = source
+    try:
+        table = task.read_known(known, columns=columns or None, skip_bad_rows=skip_bad_rows)
+    except InputError:
+        check_labels(task, _rows_with_any_label(file, columns), file, model)
+        raise
+    scored = [row for row in table.rows if task.why_unscored([row]) is None] if skip_bad_rows else []
+    check_labels(task, scored or table.rows, file, model)  # rows with unknown labels are among those to skip
+    return table
+
+
+def check_text(file: Path, model: str) -> None:
+    """Checks a text file for scoring a pre-trained model; warns about a label column, which is not scored.
+
+    Raises InputError if the file contains labeled rows of a task.
+    """
+    check_form(file, "text", model)
+    kind, column = file_format(file, default="txt"), label_column(file)
+    if kind == "tsv" and file.is_file():
+        raise InputError(
+            f"{file} contains labeled rows, and {model} is a pre-trained model, which is scored on text. "
+            f"{training_command('classification', model)}"
+        )
+    if column is not None:
+        warn(
+            f"The column '{column}' of {file} is not scored: {model} is a pre-trained model. "
+            f"{training_command('classification', model)}"
+        )
+
+
+def check_form(file: Path, task: str, model: str, columns: Mapping[str, str] | None = None) -> None:
+    """Raises InputError if the file has the format of a task other than `task`."""
+    form = find_task(file, columns or {})
+    if form in FORMS and form != task:
+        raise InputError(
+            f"{file} contains {FORMS[form]}, and {model} is a model for {task}. {training_command(form, model)}"
+        )
+    if task in FORMS and form is None and label_column(file) is not None:
+        raise InputError(
+            f"{file} contains labeled texts, and {model} is a model for {task}. "
+            f"{training_command('classification', model)}"
+        )
+
+
+def check_labels(task: Task, rows: Sequence[Any], file: Path, model: str) -> None:
+    """Raises InputError if the task predicts none of the labels of the rows."""
+    fault = task.why_unscored(rows) if rows else None
+    if fault is None:
+        return
+    fitting = f"To embed the texts: maskwright embed {model} --input {file} --output vectors.npy"
+    if fault.task is not None:
+        fitting = training_command(fault.task, model)
+    raise InputError(f"{file} {fault.reason}, but {model} predicts {task.predicts}. {fitting}")
+
+
+def _rows_with_any_label(file: Path, columns: Mapping[str, str] | None) -> list[Row]:
+    """The rows of a table with any labels; none if it cannot be read."""
+    try:
+        if file_format(file, default="txt") == "txt":
+            return []
+        return read_texts(file, columns=columns, skip_bad_rows=True).rows
+    except InputError:
+        return []
+
+
+def training_command(task: str, model: str) -> str:
+    """A sentence with the command that trains a model for such rows."""
+    return f"To train one for such rows: maskwright finetune {task} --model {model} --train TRAIN-FILE -o runs/{task}"

@@ -1,0 +1,302 @@
+"""Extractive question answering: the span of a context that answers a question (Devlin et al. 2019, 4.2 and 4.3).
+
+Question and context are one sequence, split into windows (`windows`); two logits per token score where the answer
+begins and ends (`spans`). Its logits are float32 [tokens, 2] over all windows, concatenated. If the training data have
+unanswerable questions, the model can predict no answer; the threshold is tuned on dev examples after training, and rows
+that it was tuned on are scored with a threshold tuned on other rows (`threshold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...core.errors import InputError, ModelFolderError, RowError, RowErrors
+from ...core.plural import plural
+from ...data.batch import Batch
+from ...models.losses import span_loss
+from ...objectives.outcome import LossSums
+from ...text.readers.squad import Question, Questions, read_questions
+from ...text.tokenizers.encoding import TextCounts
+from ..base import Evaluation, Task
+from ..rows.examples import Examples, packed_batches
+from .scores import Scored, score_all, score_answer, summarize
+from .spans import BEST, AnswerCandidates, find_answers
+from .threshold import Threshold, out_of_fold_outcome, tune_threshold
+from .windows import MAX_LENGTH, Windows, make_windows
+
+if TYPE_CHECKING:
+    from ...models.model import Model
+    from ...text.tokenizers.tokenizer import Tokenizer
+
+
+class QuestionAnswering(Task):
+    """Predicts answer spans.
+
+    may_refuse: whether the model may predict no answer; None if unknown, then every question is answered. threshold:
+    no-answer margin above which no answer is predicted; None until tuned (0 is used until then).
+    """
+
+    name: ClassVar[str] = "qa"
+    head = "qa"
+    main_metric = "f1"
+    num_labels = 0
+    problem_type = None
+
+    def __init__(self, may_refuse: bool | None = None, threshold: Threshold | None = None) -> None:
+        self.labels: list[str] = []
+        self.may_refuse, self.threshold = may_refuse, threshold
+
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """f1 and exact_match."""
+        return ("f1", "exact_match")
+
+    # -- rows and examples -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Questions:
+        """Reads questions with their answers; see `text.readers.squad.read_questions`."""
+        if columns:
+            raise InputError(
+                "Question answering has no column mapping: the columns must be named question, context and answers."
+            )
+        return read_questions(path, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Question],
+        dev_rows: Sequence[Question] = (),
+        *,
+        train_file: str | None = None,
+        **options: Any,
+    ) -> QuestionAnswering:
+        """Allows no-answer predictions if a training question is unanswerable. Raises InputError if all are."""
+        if not any(row.answers for row in train_rows):
+            raise InputError(f"{train_file or 'The training data'} has no question with an answer to learn from.")
+        return cls(any(row.is_impossible for row in train_rows))
+
+    @classmethod
+    def strata(cls, rows: Sequence[Question]) -> list[str]:
+        """Whether a question has an answer."""
+        return ["no answer" if row.is_impossible else "answer" for row in rows]
+
+    def examples(
+        self,
+        rows: Sequence[Question],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Windows:
+        """Tokenizes questions with known answers as windows of at most `max_length` tokens; see `Task.examples`."""
+        good = [row for row in rows if row.answers is not None]
+        bad = [
+            RowError(file or row.file, row.line, "answers", f"id {row.id}: the answers are missing")
+            for row in rows
+            if row.answers is None
+        ]
+        if bad and not skip_bad_rows:
+            raise RowErrors(bad)
+        if not good:
+            raise InputError(f"{file or 'The data'} has no usable question: pass at least one with its answers.")
+        return make_windows(good, tokenizer, max_length or MAX_LENGTH, num_skipped=len(bad))
+
+    def unlabeled(
+        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> Windows:
+        """Tokenizes questions, or (question, context) pairs, as windows."""
+        return make_windows(as_questions(rows), tokenizer, max_length or MAX_LENGTH, counts=counts)
+
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Notes about windows, truncated questions, and answers that are not completely in any window."""
+        windows = _windows(examples)
+        found = []
+        if len(windows) > windows.num_rows:
+            make = plural(windows.num_rows, f"{name} question makes", f"{name} questions make")
+            found.append(f"{make} {len(windows):,} windows of {max_length} tokens.")
+        if windows.counts.cut_texts:
+            one, many = f"{name} question is truncated", f"{name} questions are truncated"
+            found.append(f"{plural(windows.counts.cut_texts, one, many)} to leave tokens for the context.")
+        if windows.unreachable:
+            answers = plural(len(windows.unreachable), f"{name} answer is", f"{name} answers are")
+            found.append(f"{answers} not completely in any window: raise --max-length.")
+        return found
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Number of windows in a batch."""
+        return {self.name: len(batch)}
+
+    def outcome(self, model: Model, batch: Batch) -> LossSums:
+        """Summed loss (mean of start and end), and number of windows with a correct span."""
+        logits, targets = _padded(model.logits(batch), batch.lengths), batch.labels["sequence"]
+        total = span_loss(logits[..., 0], logits[..., 1], targets[:, 0], targets[:, 1]) * len(batch)
+        correct = (logits.detach().argmax(dim=1) == targets).all(dim=1).sum()
+        return LossSums({self.name: total}, self.counts(batch), {self.name: correct})
+
+    def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
+        """Tunes the no-answer threshold on the dev examples, if the model may predict no answer."""
+        if self.may_refuse:
+            self.threshold = tune_threshold(self.scored(logits, examples))
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
+        """float32 [tokens, 2]: start and end logits of the tokens of all windows."""
+        device = next(model.parameters()).device
+        begins = np.concatenate([[0], np.cumsum(examples.lengths)])  # [windows + 1]
+        result = torch.zeros(int(begins[-1]), 2)
+        with torch.inference_mode():
+            for batch in packed_batches(examples, device, batch_tokens):
+                parts = model.logits(batch).float().cpu().split(batch.lengths)
+                for window, part in zip(batch.labels["example"].tolist(), parts, strict=True):
+                    result[begins[window] : begins[window + 1]] = part
+        return result.clone()
+
+    def found(self, logits: Tensor, examples: Examples, best: int = BEST) -> list[AnswerCandidates]:
+        """The `best` spans of each question. logits: float32 [tokens, 2]."""
+        parts = [part.numpy() for part in logits.split(examples.lengths.tolist())]
+        return find_answers(_windows(examples), parts, best=best)
+
+    def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
+        """Averages logits, float32 [tokens, 2], so that a span score is the mean over the models.
+
+        Raises InputError if the models do not have the same tokens and windows.
+        """
+        for number, other in enumerate(examples[1:], start=1):
+            if len(other) != len(examples[0]) or not all(map(np.array_equal, examples[0].input_ids, other.input_ids)):
+                raise InputError(
+                    f"Model {number} (from 0) tokenizes the questions differently from model 0: spans can be averaged "
+                    "only if all models have the same tokenizer and --max-length."
+                )
+        return super().combine_predictions(logits, examples)
+
+    def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
+        """{"answer", "start", "end", "score", "no_answer_score", "no_answer_margin"} for each question.
+
+        start, end: characters of the original context; score, no_answer_score: probabilities among the best spans.
+        Without an answer "answer" is "" and start and end are None.
+        """
+        return [self.worded(found) for found in self.found(logits, examples)]
+
+    def worded(self, found: AnswerCandidates) -> dict[str, Any]:
+        """The prediction from candidate answers as JSON; see `answers`."""
+        span = found.best(self._limit())
+        answer = {"answer": "", "start": None, "end": None, "score": found.no_answer_probability}
+        if span is not None:
+            answer = {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
+        margin = found.no_answer_margin if np.isfinite(found.no_answer_margin) else None
+        return {**answer, "no_answer_score": found.no_answer_probability, "no_answer_margin": margin}
+
+    def with_threshold(self, threshold: float) -> QuestionAnswering:
+        """Returns the task with this no-answer threshold. Raises InputError unless it is finite."""
+        if not np.isfinite(threshold):
+            raise InputError(f"A no-answer threshold must be a finite number, not {threshold}.")
+        return QuestionAnswering(True, Threshold(threshold))
+
+    def joined(self, others: Sequence[QuestionAnswering]) -> QuestionAnswering:
+        """Allows no-answer predictions if any of the models does, with the mean of their thresholds."""
+        known = [task.threshold for task in (self, *others) if task.threshold is not None]
+        each = [task.may_refuse for task in (self, *others)]
+        may_refuse = None if all(one is None for one in each) else any(each)
+        if not known:
+            return QuestionAnswering(may_refuse)
+        value = sum(threshold.value for threshold in known) / len(known)
+        return QuestionAnswering(may_refuse, Threshold(value, frozenset().union(*(one.seen for one in known))))
+
+    def _limit(self) -> float | None:
+        """The margin above which no answer is predicted; None for never."""
+        if not self.may_refuse:
+            return None
+        return (self.threshold or Threshold()).value
+
+    def losses(self, logits: Tensor, examples: Examples) -> Tensor:
+        """Mean loss over the windows of each question: float32 [questions]."""
+        windows = _windows(examples)
+        rows = torch.from_numpy(windows.question)
+        total = torch.zeros(windows.num_rows).index_add_(0, rows, _window_losses(logits, windows))
+        return total / torch.bincount(rows, minlength=windows.num_rows)
+
+    def scored(self, logits: Tensor, examples: Examples) -> Scored:
+        """Scores of answering and of predicting no answer for each question."""
+        return score_all(_windows(examples).questions, self.found(logits, examples))
+
+    def score(self, logits: Tensor, examples: Examples) -> Evaluation:
+        """exact_match and f1, in total and for answerable and unanswerable questions, and the mean loss over windows.
+
+        If no-answer predictions are allowed, rows that the threshold was tuned on (or all rows before tuning) are
+        scored in two halves, each with the threshold of the other.
+        """
+        scored = self.scored(logits, examples)
+        loss = float(_window_losses(logits, _windows(examples)).mean())
+        outcome = out_of_fold_outcome(scored, self.threshold, self.may_refuse)
+        return Evaluation(summarize(outcome, scored.has_answer), logits, loss)
+
+    def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
+        """Whether the answer exactly matches a gold answer after SQuAD normalization."""
+        golds = _windows(examples).questions[row].label or []
+        return score_answer(answer["answer"], golds)[0] == 1.0
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task", "may_refuse", "threshold"}."""
+        threshold = None if self.threshold is None else self.threshold.to_json()
+        return {"task": self.name, "may_refuse": self.may_refuse, "threshold": threshold}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> QuestionAnswering:
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        may_refuse, threshold = facts.get("may_refuse"), facts.get("threshold")
+        if not (may_refuse is None or isinstance(may_refuse, bool)):
+            raise ModelFolderError("The model's maskwright.json has a 'may_refuse' that is not true or false.")
+        if not (threshold is None or isinstance(threshold, dict)):
+            raise ModelFolderError("The model's maskwright.json has a 'threshold' that is not an object.")
+        return cls(may_refuse, None if threshold is None else Threshold.from_json(threshold))
+
+
+def as_questions(rows: Sequence[Any]) -> list[Question]:
+    """Converts rows with question (text) and context (text_pair). Raises InputError if a context is missing."""
+    for row in rows:
+        if row.text_pair is None:
+            raise InputError(f"{row.file}, line {row.line}: a question needs its context as the second text.")
+    return [
+        row if isinstance(row, Question) else Question(str(row.line), row.text, row.text_pair, None, row.line, row.file)
+        for row in rows
+    ]
+
+
+def _windows(examples: Examples) -> Windows:
+    assert isinstance(examples, Windows)
+    return examples
+
+
+def _padded(logits: Tensor, lengths: list[int]) -> Tensor:
+    """Pads [tokens, 2] to [sequences, longest, 2] with -inf, so that padding cannot be an answer."""
+    parts = list(logits.float().split(lengths))
+    return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=-torch.inf)
+
+
+def _window_losses(logits: Tensor, windows: Windows) -> Tensor:
+    """The loss of each window: float32 [windows]."""
+    if windows.targets is None:
+        raise InputError("Unlabeled questions cannot be scored: pass questions with known answers.")
+    parts = zip(logits.split(windows.lengths.tolist()), windows.targets, strict=True)
+    return torch.stack([F.cross_entropy(part.T, target) for part, target in parts])

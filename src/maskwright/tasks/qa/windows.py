@@ -1,0 +1,221 @@
+"""Questions with contexts as packed windows: [CLS] question [SEP] part of the context [SEP].
+
+A long context is split into windows that overlap by `stride` tokens (Devlin et al. 2019, section 4.2). Context tokens
+keep their character offsets, so an answer is a span of the original text. The training target of a window is the token
+range of the whole words of the answer, or [CLS] if they are not all in the window (section 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from ...core.errors import InputError
+from ...text.readers.squad import Question
+from ...text.tokenizers.encoding import Pieces, SpecialTokensTemplate, TextCounts, Truncation, all_windows
+from ...text.word_boundaries import whole_words, word_edges
+from ..rows.examples import TOKENIZE_CHARACTERS, Examples
+
+if TYPE_CHECKING:
+    from ...text.tokenizers.tokenizer import Tokenizer
+
+MAX_LENGTH, MAX_STRIDE, MAX_QUESTION_TOKENS = 384, 128, 64  # as published for SQuAD
+_BLOCK = 256  # questions tokenized at once
+
+
+def default_stride(max_length: int) -> int:
+    """Default overlap of neighboring windows in tokens: a third of `max_length`, at most 128."""
+    return min(MAX_STRIDE, max_length // 3)
+
+
+@dataclass(frozen=True)
+class Windows(Examples):
+    """Windows of all questions, in the order of the questions and the context.
+
+    `input_ids` has one entry per window; `targets` int64 [windows, 2] are the first and last answer token; `rows` are
+    the questions. question: int64 [windows], question of each window; first: int64 [windows], its first context token;
+    spans: for each window int32 [context tokens, 2], character range of each context token, end exclusive; unreachable:
+    indices of questions whose answer is not completely in any window.
+    """
+
+    question: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    first: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    spans: Sequence[np.ndarray] = field(default=(), repr=False)
+    unreachable: Sequence[int] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """Number of questions."""
+        return len(self.rows)
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        """The questions of the windows."""
+        return cast(Sequence[Question], self.rows)
+
+    def may_answer(self, window: int) -> np.ndarray:
+        """Tokens where an answer can begin or end: bool [tokens]. Context tokens with at least one character."""
+        allowed = np.zeros(len(self.input_ids[window]), dtype=bool)
+        spans, first = self.spans[window], self.first[window]
+        allowed[first : first + len(spans)] = spans[:, 1] > spans[:, 0]
+        return allowed
+
+
+def make_windows(
+    questions: Sequence[Question],
+    tokenizer: Tokenizer,
+    max_length: int = MAX_LENGTH,
+    *,
+    stride: int | None = None,
+    max_question_tokens: int = MAX_QUESTION_TOKENS,
+    counts: TextCounts | None = None,
+    num_skipped: int = 0,
+) -> Windows:
+    """Splits questions with contexts into windows of at most `max_length` tokens, including special tokens.
+
+    stride: overlap of neighboring windows in context tokens (default: a third of max_length, at most 128);
+    max_question_tokens: longer questions are truncated, at most to half of a window. Targets are created if the answers
+    of all questions are known; the first answer is used. counts: accumulates truncated and unknown tokens. Raises
+    InputError if the stride is not smaller than the context of a window.
+    """
+    counts = TextCounts() if counts is None else counts
+    made = _Maker(tokenizer, max_length, stride, max_question_tokens, counts)
+    for block in _blocks(questions):
+        made.add(block)
+    has_targets = bool(questions) and all(question.answers is not None for question in questions)
+    targets = torch.tensor(made.targets, dtype=torch.int64).reshape(-1, 2) if has_targets else None
+    return Windows(
+        made.input_ids,
+        made.token_types if made.has_types else None,
+        targets,
+        cast(Any, questions),
+        counts,
+        num_skipped,
+        np.asarray(made.question, dtype=np.int64),
+        np.asarray(made.first, dtype=np.int64),
+        made.spans,
+        made.unreachable if has_targets else (),
+    )
+
+
+def _blocks(questions: Sequence[Question]) -> Iterator[list[Question]]:
+    """Splits questions into blocks tokenized at once, limited by questions and by characters of their contexts."""
+    block: list[Question] = []
+    contexts: set[str] = set()
+    characters = 0
+    for question in questions:
+        block.append(question)
+        if question.context not in contexts:
+            contexts.add(question.context)
+            characters += len(question.context)
+        if len(block) == _BLOCK or characters >= TOKENIZE_CHARACTERS:
+            yield block
+            block, contexts, characters = [], set(), 0
+    if block:
+        yield block
+
+
+class _Maker:
+    """Builds windows block by block; a context is tokenized once for consecutive questions on it."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, max_length: int, stride: int | None, max_question_tokens: int, counts: TextCounts
+    ) -> None:
+        self.tokenizer, self.counts = tokenizer, counts
+        self.stride = default_stride(max_length) if stride is None else stride
+        self.template: SpecialTokensTemplate = tokenizer("a", "a").template
+        self.room = max_length - self.template.num_special
+        self.max_question = min(max_question_tokens, self.room // 2)
+        if self.max_question < 1 or self.stride < 0:
+            raise InputError(
+                f"max_length={max_length}, max_question_tokens={max_question_tokens} and stride={self.stride} leave no "
+                "room for a question and its context: raise the first two, and set stride to 0 or more."
+            )
+        self.input_ids: list[np.ndarray] = []
+        self.token_types: list[np.ndarray] = []
+        self.question: list[int] = []
+        self.first: list[int] = []
+        self.spans: list[np.ndarray] = []
+        self.targets: list[tuple[int, int]] = []
+        self.unreachable: list[int] = []
+        self.num_questions = 0
+        self.has_types = 1 in self.template.type_ids
+
+    def add(self, questions: Sequence[Question]) -> None:
+        """Adds the windows of a block of questions."""
+        contexts = list(dict.fromkeys(question.context for question in questions))
+        found = dict(zip(contexts, map(_Tokens.of, contexts, self._pieces(contexts)), strict=True))
+        for question, tokens in zip(questions, self._pieces([one.question for one in questions]), strict=True):
+            self._add_question(question, tokens, found[question.context])
+            self.num_questions += 1
+
+    def _pieces(self, texts: list[str]) -> list[Pieces]:
+        return [encoding.pieces[0] for encoding in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
+
+    def _add_question(self, question: Question, tokens: Pieces, context: _Tokens) -> None:
+        kept = tokens.ids[: self.max_question]
+        self._count(tokens, kept, context)
+        target = _token_span(question, context)
+        before = [*self.template.gaps[0][0], *kept, *self.template.gaps[1][0]]
+        after, first, num_reached = self.template.gaps[2][0], len(before), 0
+        for start, end in self._cuts(len(kept), len(context.ids)):
+            is_inside = target is not None and start <= target[0] and target[1] < end
+            num_reached += is_inside
+            shift = first - start
+            self.targets.append((target[0] + shift, target[1] + shift) if target and is_inside else (0, 0))
+            self.input_ids.append(np.asarray([*before, *context.ids[start:end], *after], dtype=np.int32))
+            if self.has_types:
+                self.token_types.append(self._types(len(kept), end - start))
+            self.question.append(self.num_questions)
+            self.first.append(first)
+            self.spans.append(context.spans[start:end])
+        if question.answers and not num_reached:
+            self.unreachable.append(self.num_questions)
+
+    def _cuts(self, num_question: int, num_context: int) -> list[tuple[int, int]]:
+        """First token and end of the context part of each window."""
+        size = min(num_context, self.room - num_question)
+        if size < num_context and self.stride >= size:
+            raise InputError(
+                f"stride={self.stride} must be smaller than the {size} context tokens of a window: lower stride or "
+                "raise max_length."
+            )
+        return all_windows(num_context, (0, size), Truncation(self.room, "only_second", self.stride))
+
+    def _types(self, num_question: int, num_context: int) -> np.ndarray:
+        gaps, (question, context) = self.template.gaps, self.template.type_ids
+        parts = [*gaps[0][2], *[question] * num_question, *gaps[1][2], *[context] * num_context, *gaps[2][2]]
+        return np.asarray(parts, dtype=np.int8)
+
+    def _count(self, question: Pieces, kept: list[int], context: _Tokens) -> None:
+        unk, special = self.tokenizer.unk_id, self.template.num_special
+        unknown = 0 if unk is None else kept.count(unk) + context.ids.count(unk)
+        self.counts.add(len(kept) + len(context.ids) + special, len(question) - len(kept), unknown, special)
+
+
+class _Tokens(NamedTuple):
+    """A tokenized context: ids, spans int32 [tokens, 2], and words int64 [characters, 2] from `word_edges`."""
+
+    ids: list[int]
+    spans: np.ndarray
+    words: np.ndarray
+
+    @classmethod
+    def of(cls, context: str, pieces: Pieces) -> _Tokens:
+        """Collects what the windows need from an encoding."""
+        return cls(pieces.ids, np.asarray(pieces.offsets, dtype=np.int32).reshape(-1, 2), word_edges(context))
+
+
+def _token_span(question: Question, context: _Tokens) -> tuple[int, int] | None:
+    """First and last context token of the whole words of the first answer; None without an answer."""
+    if not question.answers:
+        return None
+    gold = question.answers[0]
+    place = np.array([[gold.start, gold.start + len(gold.text)]])
+    start, end = whole_words(context.words, place)[0]
+    touched = np.flatnonzero((context.spans[:, 0] < end) & (context.spans[:, 1] > start))
+    return (int(touched[0]), int(touched[-1])) if len(touched) else None

@@ -1,0 +1,1 @@
+"""Regression: one number for each text or pair, by mean squared error (`task.py`)."""

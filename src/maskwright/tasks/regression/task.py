@@ -1,0 +1,194 @@
+"""Regression: texts or pairs to one number, as in semantic textual similarity, by mean squared error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...core.config import check
+from ...core.errors import ConfigError, InputError, ModelFolderError, RowErrors
+from ...models.heads import SequenceClassificationHead
+from ...models.model import Model
+from ...text.formats.cells import number_error
+from ...text.readers.tables import Row, Table, read_table
+from ..evaluation import metrics as scores
+from ..evaluation.unscored import Unscored
+from ..rows.examples import Examples
+from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.sequence import SequenceTask
+
+
+class Regression(SequenceTask):
+    """Predicts one number per row, in the unit of the targets: they are neither shifted nor scaled.
+
+    long: window settings for long texts, None to truncate them; score_range: smallest and largest valid target
+    (default: any). Predictions are not clipped to it.
+    """
+
+    name: ClassVar[str] = "regression"
+    head = "regression"
+    settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
+    read_settings: ClassVar[tuple[str, ...]] = ("score_range",)
+    main_metric = "pearson"
+
+    def __init__(self, long: LongTexts | None = None, score_range: Sequence[float] | None = None) -> None:
+        self.labels: list[str] = []
+        self.long, self.score_range = long, as_range(score_range)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str | None = None,
+        dev_file: str | None = None,
+        score_range: Sequence[float] | None = None,
+        **long: Any,
+    ) -> Regression:
+        """Validates the targets. Raises RowErrors for targets that are not finite numbers in the range, InputError if
+        there are no rows.
+
+        long, stride, pool, max_windows: see `LongTexts.of`.
+        """
+        task = cls(LongTexts.of(**long), score_range)
+        if not train_rows:
+            raise InputError(f"{train_file or 'The training data'} has no rows: pass texts with numbers.")
+        task.check(train_rows, train_file)
+        task.check(dev_rows, dev_file)
+        return task
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+        score_range: Sequence[float] | None = None,
+    ) -> Table:
+        """Reads texts or pairs with a number each, in the score range; see `text.readers.tables.read_table`."""
+        span = as_range(score_range)
+        try:
+            return read_table(path, columns=columns, numeric=True, span=span, skip_bad_rows=skip_bad_rows)
+        except RowErrors as error:
+            first = error.rows[0]
+            if error.num_good == 0 and all(row.reason.endswith("is not a number") for row in error.rows):
+                raise InputError(
+                    f"{first.file} has no label that is a number (line {first.line}: {first.reason}). For classes run "
+                    "maskwright finetune classification; to use another column pass --columns label=NAME."
+                ) from None
+            raise
+
+    def read_known(
+        self, path: Path | str, *, columns: Mapping[str, str] | None = None, skip_bad_rows: bool = False
+    ) -> Table:
+        """As `read`, for scoring, with the score range of training."""
+        return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, score_range=self.score_range)
+
+    def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
+        """Returns a reason if no row has a number."""
+        found = {row.label for row in rows if row.label is not None}
+        if not found or any(number_error(label) is None for label in found):
+            return None
+        return Unscored.of_labels(found)
+
+    @property
+    def predicts(self) -> str:
+        """Numbers."""
+        return "numbers"
+
+    @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """pearson and spearman."""
+        return ("pearson", "spearman")
+
+    @property
+    def num_labels(self) -> int:
+        """Always 1."""
+        return 1
+
+    @property
+    def problem_type(self) -> str:
+        """regression."""
+        return "regression"
+
+    def target(self, label: str | None) -> float:
+        """Parses the number of a cell. Raises ValueError if it is missing, not a finite number, or out of range."""
+        if label is None:
+            raise ValueError("is missing")
+        fault = number_error(label, self.score_range)
+        if fault is not None:
+            raise ValueError(fault)
+        if abs(float(label)) > torch.finfo(torch.float32).max:
+            raise ValueError(f"'{label}' is not a finite number")
+        return float(label)
+
+    def as_targets(self, values: Sequence[Any]) -> Tensor:
+        """float32 [rows]."""
+        return torch.tensor(values, dtype=torch.float32)
+
+    def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Mean squared error. logits: float32 [rows, 1]; targets: float32 [rows]."""
+        return F.mse_loss(logits.squeeze(-1), targets)
+
+    def init_from_counts(self, model: Model, examples: Examples) -> None:
+        """Initializes the bias to the mean of the targets; training it there would take the first epochs."""
+        if isinstance(model.head, SequenceClassificationHead) and examples.targets is not None:
+            with torch.no_grad():
+                model.head.classifier.bias.fill_(examples.targets.mean().item())
+
+    def decode(self, logits: Tensor) -> list[dict[str, Any]]:
+        """{"score": number} for each row."""
+        return [{"score": value} for value in logits.squeeze(-1).tolist()]
+
+    def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
+        """The window with the highest number."""
+        window = int(window_logits[:, 0].argmax())
+        return {"": (window, float(window_logits[window, 0]))}
+
+    def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
+        """pearson, spearman and mse."""
+        gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()
+        return {
+            "pearson": scores.pearson(gold, predicted),
+            "spearman": scores.spearman(gold, predicted),
+            "mse": scores.mse(gold, predicted),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task": "regression"}, "long" for windows, and "score_range" if set."""
+        facts: dict[str, Any] = {"task": self.name}
+        facts |= {} if self.long is None else {"long": self.long.to_json()}
+        return facts if self.score_range is None else {**facts, "score_range": list(self.score_range)}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Regression:
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        return cls(LongTexts.from_json(facts), stored_range(facts))
+
+
+def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    """Validates (smallest, largest) score; None for any. Raises ConfigError for an invalid range."""
+    if ends is None:
+        return None
+    is_pair = isinstance(ends, Sequence) and not isinstance(ends, str) and len(ends) == 2
+    fits = is_pair and all(isinstance(end, (int, float)) and math.isfinite(end) for end in ends) and ends[0] < ends[1]
+    shown = " ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in ends) if is_pair else repr(ends)
+    check(fits, f"Setting 'score_range' is {shown}; it must be the smallest and the largest score, for example 0 5.")
+    return float(ends[0]), float(ends[1])
+
+
+def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Reads `facts["score_range"]`. Raises ModelFolderError for an invalid range."""
+    try:
+        return as_range(facts.get("score_range"))
+    except ConfigError as error:
+        raise ModelFolderError(f"The model's maskwright.json has an invalid score range: {error}") from None

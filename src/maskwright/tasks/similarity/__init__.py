@@ -1,0 +1,5 @@
+"""Sentence embeddings trained by contrast (Reimers and Gurevych 2019).
+
+task.py   the task: cosine and in-batch losses, correlation with gold scores
+rows.py   scored pairs, positive pairs and single texts as packed examples
+"""

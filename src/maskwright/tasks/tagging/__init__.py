@@ -1,0 +1,7 @@
+"""Token classification: named entities and parts of speech (Devlin et al. 2019, section 5.3).
+
+task.py       the task: loss, optional CRF, entity metrics
+examples.py   tagged sentences as windows of subword tokens
+schemes.py    tagging schemes: BIO, BIOES, BILOU, IO
+report.py     report blocks, most-frequent-tag baseline
+"""

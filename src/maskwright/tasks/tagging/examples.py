@@ -1,0 +1,199 @@
+"""Tagged sentences as subword tokens: each word is classified at its first token; long sentences become windows.
+
+Neighboring windows share a quarter of their tokens. A word is classified once, in the window with the most context
+around it, so nothing is truncated and the loss counts each word once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+from ...data.batch import Batch
+from ...text.readers.tagged import Sentence
+from ...text.tokenizers.encoding import Encoding, TextCounts
+from ...text.words import Span
+from ..rows.examples import TOKENIZE_ROWS, Examples
+
+if TYPE_CHECKING:
+    from ...text.tokenizers.tokenizer import Tokenizer
+
+SHARED = 4  # neighboring windows share 1/4 of their tokens
+
+
+@dataclass(frozen=True)
+class TaggedExamples(Examples):
+    """Sentences as windows: `input_ids` has one entry per window; `targets` are the tags, int64 [words].
+
+    places, words: for each window int64 [classified words], position of the first token of each word it classifies, and
+    the index of that word over all sentences; starts: int64 [sentences + 1], number of words before each sentence;
+    num_repaired: number of gold tags that were invalid in their scheme.
+    """
+
+    places: Sequence[np.ndarray] = field(default=(), repr=False)
+    words: Sequence[np.ndarray] = field(default=(), repr=False)
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64), repr=False)
+    num_repaired: int = 0
+
+    @property
+    def num_rows(self) -> int:
+        """Number of sentences."""
+        return len(self.starts) - 1
+
+    @property
+    def num_words(self) -> int:
+        """Number of words of all sentences."""
+        return int(self.starts[-1])
+
+    @property
+    def num_words_by_row(self) -> list[int]:
+        """Number of words of each sentence."""
+        return [end - start for start, end in pairwise(self.starts.tolist())]
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """Packs the windows `indices`, shortest first.
+
+        Batch labels: "example" int64 [sequences], window of each sequence; "places" int64 [words], packed position of
+        the first token of each classified word; "words" int64 [words], index of that word over all sentences; "chain"
+        int64 [sequences], number of classified words per sequence; "is_first", "is_last" bool [sequences], whether they
+        begin and end their sentence; "tags" int64 [words], if there are targets.
+        """
+        batch = super().batch(indices)
+        windows = batch.labels["example"].tolist()
+        offsets = batch.cu_seqlens.tolist()
+        places = [self.places[window] + offset for window, offset in zip(windows, offsets, strict=False)]
+        words = torch.from_numpy(np.concatenate([self.words[window] for window in windows]))
+        labels = {
+            "example": batch.labels["example"],
+            "places": torch.from_numpy(np.concatenate(places)),
+            "words": words,
+            "chain": torch.tensor([len(self.words[window]) for window in windows]),
+            "is_first": torch.tensor([self._begins(window) for window in windows]),
+            "is_last": torch.tensor([self._ends(window) for window in windows]),
+        }
+        if self.targets is not None:
+            labels["tags"] = self.targets[words]
+        return replace(batch, labels=labels)
+
+    def _begins(self, window: int) -> bool:
+        words = self.words[window]
+        return len(words) > 0 and int(words[0]) in self._edges
+
+    def _ends(self, window: int) -> bool:
+        words = self.words[window]
+        return len(words) > 0 and int(words[-1]) + 1 in self._edges
+
+    @cached_property
+    def _edges(self) -> frozenset[int]:
+        return frozenset(self.starts.tolist())
+
+
+def window_sentences(
+    rows: Sequence[Sentence],
+    tokenizer: Tokenizer,
+    max_length: int | None,
+    targets: Tensor | None = None,
+    *,
+    counts: TextCounts | None = None,
+    num_skipped: int = 0,
+    num_repaired: int = 0,
+) -> TaggedExamples:
+    """Tokenizes sentences as windows of at most `max_length` tokens (None: one window per sentence).
+
+    counts: accumulates unknown tokens; nothing is truncated. Raises InputError for a word without tokens if the
+    vocabulary has no unknown token.
+    """
+    counts = TextCounts() if counts is None else counts
+    input_ids: list[np.ndarray] = []
+    places: list[np.ndarray] = []
+    words: list[np.ndarray] = []
+    starts = [0]
+    for begin in range(0, len(rows), TOKENIZE_ROWS):
+        for windows, first_tokens in _encode(rows[begin : begin + TOKENIZE_ROWS], tokenizer, max_length):
+            owners = _best_windows(windows, first_tokens)
+            order = np.argsort(owners, kind="stable")  # words, those of the first window first
+            owns = np.split(order, np.searchsorted(owners[order], np.arange(1, len(windows))))
+            for window, own in zip(windows, owns, strict=True):
+                first = window.windows[0][0] - len(window.template.gaps[0][0])
+                input_ids.append(np.asarray(window.ids, dtype=np.int32))
+                places.append(first_tokens[own] - first)
+                words.append(own + starts[-1])
+                counts.add(len(window), 0, window.num_unknown, window.template.num_special)
+            counts.texts -= len(windows) - 1
+            starts.append(starts[-1] + len(first_tokens))
+    return TaggedExamples(
+        input_ids, None, targets, rows, counts, num_skipped, places, words, np.asarray(starts), num_repaired
+    )
+
+
+def _encode(
+    rows: Sequence[Sentence], tokenizer: Tokenizer, max_length: int | None
+) -> list[tuple[list[Encoding], np.ndarray]]:
+    """For each sentence its windows, and the first subword token of each word: int64 [words]."""
+    room = 0 if max_length is None else max_length - len(tokenizer(""))
+    stride = max(room, 0) // SHARED
+
+    def encode(sentences: Sequence[Sequence[str]]) -> list[Encoding]:
+        return tokenizer.encode_batch([" ".join(words) for words in sentences], max_length, stride=stride)
+
+    encodings = encode([row.words for row in rows])
+    found = []
+    for row, encoding in zip(rows, encodings, strict=True):
+        first, chosen = _first_tokens(encoding.pieces[0].offsets, row.words), encoding
+        if (first < 0).any():
+            shown = [
+                _unknown(row, tokenizer) if place < 0 else word for word, place in zip(row.words, first, strict=True)
+            ]
+            chosen = encode([shown])[0]
+            first = _first_tokens(chosen.pieces[0].offsets, shown)
+        found.append(([chosen, *chosen.overflowing], first))
+    return found
+
+
+def _unknown(row: Sentence, tokenizer: Tokenizer) -> str:
+    if tokenizer.unk_id is None:
+        raise InputError(f"{row.file}, line {row.line}: the tokenizer has no token for a word of this sentence.")
+    return tokenizer.special_tokens["unk"]
+
+
+def _first_tokens(offsets: Sequence[Span], words: Sequence[str]) -> np.ndarray:
+    """The first subword token that overlaps each word, -1 if there is none: int64 [words].
+
+    offsets: character range of each token in the words joined by spaces. A token can belong to several words.
+    """
+    first = np.full(len(words), -1, dtype=np.int64)
+    token = start = 0
+    for number, word in enumerate(words):
+        end = start + len(word)
+        while token < len(offsets) and offsets[token][1] <= start:
+            token += 1
+        if token < len(offsets) and offsets[token][0] < end and offsets[token][1] > offsets[token][0]:
+            first[number] = token
+        start = end + 1
+    return first
+
+
+def _best_windows(windows: Sequence[Encoding], tokens: np.ndarray) -> np.ndarray:
+    """The window with the most context around each token, the first of equal ones: int64 [tokens].
+
+    Time and memory are linear in the total length of the windows.
+    """
+    last = max(window.windows[0][1] for window in windows)
+    most, owner = np.full(last, -1, dtype=np.int64), np.zeros(last, dtype=np.int64)
+    for number, window in enumerate(windows):
+        start, end = window.windows[0]
+        own = np.arange(start, end)
+        before = own - start if start else np.full(end, last)
+        after = end - 1 - own if end < last else np.full(end - start, last)
+        around = np.minimum(before, after)
+        better = own[around > most[start:end]]
+        most[better], owner[better] = around[better - start], number
+    return owner[tokens]

@@ -1,0 +1,307 @@
+"""Translation with an encoder-decoder (Vaswani et al. 2017).
+
+Training uses teacher forcing: each target token is predicted from the source and the previous gold tokens, in one pass.
+Its logits are sums per row: float32 [rows, 3], loss in nats, correct tokens, and tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError, MissingExtraError, ModelFolderError
+from ...core.progress import track, warn
+from ...data.batch import Batch
+from ...models.decoding.beam import Beams
+from ...models.decoding.search import GeneratedText
+from ...models.decoding.translation import translate_ids
+from ...models.encoder_decoder import EncoderDecoder
+from ...models.vocabulary_growth import with_tokenizer
+from ...objectives.outcome import LossSums
+from ...text.formats.brackets import BracketConstraint
+from ...text.formats.files import file_format
+from ...text.formats.language_tags import check_languages, language_of, languages_of, tag
+from ...text.readers.pairs import read_pairs
+from ...text.readers.parallel import read_parallel
+from ...text.readers.tables import Row, Table
+from ...text.tokenizers.encoding import TextCounts
+from ..base import Evaluation
+from ..rows.examples import Examples
+from ..rows.targets import TargetTask, require_rows, with_targets
+from .examples import TranslationExamples, end_id, source_ids, target_ids
+from .scores import corpus_scores
+
+if TYPE_CHECKING:
+    from ...models.model import Model
+    from ...text.tokenizers.tokenizer import Tokenizer
+
+BEAMS = 5
+
+
+class Translation(TargetTask):
+    """Translates texts into another language.
+
+    label_smoothing: probability mass distributed over all tokens in training (section 5.4); languages: target languages
+    of the source tags, such as <to-fr>; empty without tags. `bind` takes the start token, the target tokenizer and the
+    language codes of a Marian model from the model.
+    """
+
+    name: ClassVar[str] = "translation"
+    head = "seq2seq"
+    target_label = "words"
+    settings: ClassVar[tuple[str, ...]] = ("label_smoothing",)
+    main_metric = "token_accuracy"
+    adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
+
+    def __init__(self, label_smoothing: float = 0.1, languages: Sequence[str] = ()) -> None:
+        self.labels: list[str] = []
+        self.label_smoothing, self.languages = label_smoothing, tuple(languages)
+        self.start_id: int | None = None
+        self.target_tokenizer: Tokenizer | None = None
+        self.codes: tuple[str, ...] = ()
+
+    # -- rows and examples -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str | tuple[Path | str, Path | str],
+        *,
+        columns: Mapping[str, str] | None = None,
+        multi_label: bool | None = None,
+        skip_bad_rows: bool = False,
+    ) -> Table:
+        """Reads sources with translations: two line-aligned files, or a table with columns source and target."""
+        if isinstance(path, tuple):
+            return read_parallel(*path, skip_bad_rows=skip_bad_rows)
+        if file_format(path, default="txt") == "txt":
+            raise InputError(
+                f"{path} contains texts without translations: also pass the line-aligned file of translations "
+                "(a.de b.en), or pass a .tsv, .csv or .jsonl with source and target."
+            )
+        return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
+
+    @classmethod
+    def from_rows(
+        cls,
+        train_rows: Sequence[Row],
+        dev_rows: Sequence[Row] = (),
+        *,
+        train_file: str | None = None,
+        dev_file: str | None = None,
+        label_smoothing: float | None = None,
+    ) -> Translation:
+        """Builds the task. Raises InputError if there are no rows, or only some sources have a language tag."""
+        require_rows(train_rows, train_file)
+        languages = languages_of(train_rows)
+        return cls(0.1 if label_smoothing is None else label_smoothing, languages)
+
+    def extend_vocabulary(self, model: Model) -> Model:
+        """Adds the language tags to the vocabulary of the model."""
+        tokenizer = model.tokenizer
+        missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
+        if tokenizer is None or not missing:
+            return model
+        grown = with_tokenizer(model, tokenizer.with_tokens(missing))
+        if isinstance(grown, EncoderDecoder) and grown.config.decoder_vocab_size is None and grown.target_tokenizer:
+            grown.target_tokenizer = grown.target_tokenizer.with_tokens(missing)  # shared vocabulary
+        return grown
+
+    def bind(self, model: Model) -> None:
+        """Copies the start token, the target tokenizer and the languages with tags from the model."""
+        if isinstance(model, EncoderDecoder):
+            self.start_id = model.config.decoder_start_token_id
+            self.target_tokenizer = model.target_tokenizer
+            if model.tokenizer is not None:
+                codes = model.tokenizer.language_codes
+                self.codes = codes if len(codes) > 1 else ()  # a single language needs no code
+                special = (model.tokenizer.id_to_token(index) for index in sorted(model.tokenizer.special_ids))
+                own = {language_of(token) for token in special if token is not None} - {None}
+                self.languages = tuple(sorted({*self.languages, *(one for one in own if one is not None)}))
+
+    def examples(
+        self,
+        rows: Sequence[Row],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        *,
+        file: str | None = None,
+        skip_bad_rows: bool = False,
+    ) -> TranslationExamples:
+        """Tokenizes pairs to at most `max_length` tokens per side; `is_too_long` marks truncated ones."""
+        good = with_targets(rows, file, skip_bad_rows)
+        check_languages(good, self.languages, self.codes)
+        own, start = self.target_tokenizer or tokenizer, self._start(tokenizer)
+        counts = TextCounts()
+        references = [str(row.label) for row in good]
+        sources = source_ids([row.text for row in good], tokenizer, None, TextCounts())
+        targets = target_ids(references, own, start, None, TextCounts())
+        sides = [(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
+        is_too_long = [max_length is not None and max(both) > max_length for both in sides]
+        if any(is_too_long):
+            sources = source_ids([row.text for row in good], tokenizer, max_length, counts)
+            targets = target_ids(references, own, start, max_length, counts)
+        else:
+            for source in sources:
+                unknown = 0 if tokenizer.unk_id is None else int((source == tokenizer.unk_id).sum())
+                counts.add(len(source), 0, unknown, 1)
+        return TranslationExamples(
+            sources,
+            targets=torch.tensor([len(target) - 1 for target in targets]),
+            rows=good,
+            counts=counts,
+            num_skipped=len(rows) - len(good),
+            target_ids=targets,
+            is_too_long=torch.tensor(is_too_long).numpy(),
+        )
+
+    def unlabeled(
+        self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
+    ) -> TranslationExamples:
+        """Tokenizes sources to at most `max_length` tokens. Raises InputError for an unknown target language."""
+        check_languages(rows, self.languages, self.codes)
+        sources = source_ids([row.text for row in rows], tokenizer, max_length, counts)
+        return TranslationExamples(sources, rows=rows, counts=counts)
+
+    def for_training(self, examples: Examples) -> Examples:
+        """Removes pairs with a truncated side."""
+        if not isinstance(examples, TranslationExamples) or not bool(examples.is_too_long.any()):
+            return examples
+        num_cut = int(examples.is_too_long.sum())
+        warn(f"{num_cut:,} of {len(examples):,} training pairs are longer than max_length and are skipped.")
+        return examples.fitting()
+
+    def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
+        """Notes about truncated pairs."""
+        cut = int(examples.is_too_long.sum()) if isinstance(examples, TranslationExamples) else 0
+        return (
+            [f"{cut:,} of {len(examples):,} {name} pairs are truncated to {max_length} tokens per side."] if cut else []
+        )
+
+    def _start(self, tokenizer: Tokenizer) -> int:
+        if self.start_id is not None:
+            return self.start_id
+        own = self.target_tokenizer or tokenizer
+        if own.bos_id is None:
+            raise InputError("Neither the model nor the tokenizer has a start token.")
+        return own.bos_id
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def outcome(self, model: Model, batch: Batch) -> LossSums:
+        """Summed loss with label smoothing, and number of correct target tokens."""
+        loss, right = model.mlm_loss(self.target_states(model, batch), batch.labels["words"], self.label_smoothing)
+        return LossSums({self.name: loss}, self.counts(batch), {self.name: right})
+
+    def target_states(self, model: Model, batch: Batch) -> Tensor:
+        """Decoder states that predict each target token: float [target tokens, hidden]."""
+        if not isinstance(model, EncoderDecoder) or batch.target is None:
+            raise InputError("Training a translation model needs an encoder-decoder and pairs of texts.")
+        return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        model: Model,
+        examples: Examples,
+        batch_tokens: int | None = None,
+        *,
+        beams: Beams | None = None,
+        max_new_tokens: int | None = None,
+        only_trees: bool = False,
+    ) -> list[dict[str, Any]]:
+        """{"translation", "score", "ended"} for each row, and further hypotheses as "others".
+
+        score: log probability, with beams divided by length ** length_penalty; ended: False if the length limit was
+        reached. only_trees: constrain decoding to bracket strings of trees over the source words; rows for which this
+        finds nothing are decoded without the constraint.
+        """
+        trees_of = [row.text for row in examples.rows] if only_trees else None
+        hypotheses = self.generate(model, examples.input_ids, beams, max_new_tokens, trees_of)
+        tokenizer = self.target_tokenizer or model.tokenizer
+        found = []
+        for text in hypotheses:
+            first, *others = (
+                {"translation": tokenizer.decode(one.ids).strip(), "score": one.score, "ended": one.is_ended}
+                for one in text
+            )
+            found.append({**first, "others": others} if others else first)
+        return found
+
+    def generate(
+        self,
+        model: Model,
+        sources: Sequence[np.ndarray],
+        beams: Beams | None = None,
+        max_new_tokens: int | None = None,
+        trees_of: Sequence[str] | None = None,
+    ) -> list[list[GeneratedText]]:
+        """Generates token ids for sources from `source_ids`: hypotheses, best first.
+
+        trees_of: source texts, to constrain decoding to bracket strings over their words; see `predict`. Raises
+        InputError unless the model is an encoder-decoder with a tokenizer.
+        """
+        if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
+            raise InputError("Only an encoder-decoder with a tokenizer translates.")
+        self.bind(model)
+        tokenizer = self.target_tokenizer or model.tokenizer
+        ends = {end_id(tokenizer)} if model.config.eos_token_id is None else {model.config.eos_token_id}
+        never = [tokenizer.pad_id, tokenizer.unk_id, tokenizer.mask_id]
+        never += [tokenizer.token_to_id(tag(language)) for language in self.languages]
+        never += [tokenizer.token_to_id(f">>{language}<<") for language in self.codes]
+        banned = {one for one in never if one is not None} - ends
+        rule = None if trees_of is None else BracketConstraint(tokenizer, trees_of, ends)
+        decode = partial(
+            translate_ids,
+            model,
+            beams=beams or Beams(BEAMS),
+            end_ids=ends,
+            banned_ids=banned,
+            max_new_tokens=max_new_tokens,
+        )
+        with track("translating", len(sources), "texts") as progress:
+            found = decode(sources, allows=rule, tell=lambda done: progress.update(done, ""))
+        stuck = [row for row, text in enumerate(found) if not text]
+        for row, text in zip(stuck, decode([sources[row] for row in stuck]), strict=True):
+            found[row] = text
+        return found
+
+    def full_evaluation(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Evaluation:
+        """As `evaluate`, with BLEU and chrF of beam-search translations; without sacrebleu it warns and omits them."""
+        evaluation = self.evaluate(model, examples, batch_tokens)
+        translations = [answer["translation"] for answer in self.predict(model, examples)]
+        try:
+            scores, signatures = corpus_scores(translations, [str(row.label) for row in examples.rows])
+        except MissingExtraError as error:
+            warn(str(error))
+            return evaluation
+        return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """{"task": "translation", "label_smoothing"}, and "languages" if sources have tags."""
+        own = {"task": self.name, "label_smoothing": self.label_smoothing}
+        return own | ({"languages": list(self.languages)} if self.languages else {})
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Translation:
+        """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
+        smoothing = facts.get("label_smoothing", 0.1)
+        if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
+            raise ModelFolderError("maskwright.json: label_smoothing must be a number from 0 to below 1.")
+        languages = facts.get("languages", [])
+        if not isinstance(languages, list) or not all(isinstance(one, str) for one in languages):
+            raise ModelFolderError("maskwright.json: languages must be a list of names.")
+        return cls(float(smoothing), languages)
+
+
+def _knows(tokenizer: Tokenizer, token: str) -> bool:
+    return tokenizer.token_to_id(token) is not None

@@ -1,0 +1,1 @@
+"""File formats: opening and decompressing files, records, table cells, column mapping."""

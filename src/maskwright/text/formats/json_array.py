@@ -1,0 +1,166 @@
+"""Streams the entries of one array in a JSON file: `{"version": ..., "data": [entry, entry, ...]}`.
+
+Question-answering files contain tens of megabytes in one object. Only the current entry is kept as text, so memory
+use does not depend on file size.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError
+from .files import open_bytes, reject_binary
+from .records import RepeatedKeyError, deduplicated
+
+_SAMPLE_BYTES = 8192
+_FIRST_CHUNK = 1 << 16
+_SPACES = " \t\n\r"
+
+
+def read_array(path: Path | str, key: str) -> Iterator[Any]:
+    """Yields the entries of the array under `key` in the file's top-level object; the file may be compressed.
+
+    Raises InputError with line and column if the file is not such JSON; entries before the error have been yielded.
+    """
+    with open_bytes(path) as handle:
+        reject_binary(handle.peek(_SAMPLE_BYTES)[:_SAMPLE_BYTES], path)
+        text = io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
+        yield from _Scanner(text, str(path)).entries(key)
+
+
+class _Scanner:
+    """A window on the text of a file, starting at the first unparsed character.
+
+    It grows by its own size, so that parsing an entry again costs at most twice its length in total.
+    """
+
+    def __init__(self, source: io.TextIOBase, name: str) -> None:
+        self.source, self.name = source, name
+        self.text, self.at, self.is_whole = "", 0, False
+        self.line, self.column = 1, 1  # of the first character of `text`
+        self.decoder = json.JSONDecoder(object_pairs_hook=deduplicated)
+
+    def entries(self, key: str) -> Iterator[Any]:
+        """Iterates over the object and the array under `key`."""
+        if self.next_character() != "{":
+            raise InputError(f"{self.name} does not contain a JSON object with '{key}'.")
+        found = False
+        for name in self.members():
+            if name != key:
+                self.value()
+                continue
+            if found:
+                raise self.fault(f"duplicate key '{key}'")
+            found = True
+            if self.next_character() != "[":
+                raise self.fault(f"'{key}' is not a list")
+            yield from self.items()
+        if self.next_character(needed=False):
+            raise self.fault("unexpected data after the end of the object")
+        if not found:
+            raise InputError(f"{self.name} has no '{key}': expected {{\"{key}\": [...]}}.")
+
+    def members(self) -> Iterator[str]:
+        """Yields the keys of the object that begins here; the caller parses each value."""
+        self.at += 1
+        if self.next_character() != "}":
+            while True:
+                if self.next_character() != '"':
+                    raise self.fault("expected a key in double quotes")
+                name = self.value()
+                if self.next_character() != ":":
+                    raise self.fault("expected a colon after the key")
+                self.at += 1
+                yield name
+                if not self.is_next_of("}"):
+                    break
+        self.at += 1
+
+    def items(self) -> Iterator[Any]:
+        """Yields the values of the array that begins here."""
+        self.at += 1
+        if self.next_character() != "]":
+            while True:
+                yield self.value()
+                if not self.is_next_of("]"):
+                    break
+        self.at += 1
+
+    def is_next_of(self, end: str) -> bool:
+        """Whether the next character is a comma (which is consumed) rather than `end`."""
+        character = self.next_character()
+        if character == ",":
+            self.at += 1
+        elif character != end:
+            raise self.fault(f"expected a comma or '{end}'")
+        return character == ","
+
+    def next_character(self, needed: bool = True) -> str:
+        """Returns the next non-space character without consuming it; "" at the end of the file."""
+        while True:
+            while self.at < len(self.text) and self.text[self.at] in _SPACES:
+                self.at += 1
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.read_on():
+                if needed:
+                    raise self.fault("unexpected end of file")
+                return ""
+
+    def value(self) -> Any:
+        """Parses the JSON value that begins here."""
+        self.next_character()
+        while True:
+            begin = self.at
+            try:
+                value, end = self.decoder.raw_decode(self.text, begin)
+            except json.JSONDecodeError as error:
+                if self.read_on():
+                    continue
+                self.at += error.pos - begin
+                raise self.fault(error.msg) from None
+            except RepeatedKeyError as error:
+                raise self.fault(str(error)) from None
+            except RecursionError:
+                raise self.fault("nested too deeply") from None
+            except ValueError as error:  # a number of thousands of digits
+                raise self.fault(str(error)) from None
+            if end == len(self.text) and self.read_on():
+                continue  # a number may continue
+            self.at = end
+            return value
+
+    def read_on(self) -> bool:
+        """Drop parsed text and read more; False at the end of the file."""
+        if self.is_whole:
+            return False
+        self._forget()
+        try:
+            more = self.source.read(max(_FIRST_CHUNK, len(self.text)))
+        except UnicodeDecodeError as error:
+            reason = f"byte 0x{error.object[error.start]:02x} is not valid UTF-8"
+            raise InputError(f"{self.name} is not UTF-8 text after line {self.line}: {reason}.") from None
+        self.is_whole = not more
+        self.text += more
+        return not self.is_whole
+
+    def _forget(self) -> None:
+        self.line, self.column = self._place()
+        self.text, self.at = self.text[self.at :], 0
+
+    def _place(self) -> tuple[int, int]:
+        """Returns line and column of the current character."""
+        lines = self.text.count("\n", 0, self.at)
+        if not lines:
+            return self.line, self.column + self.at
+        return self.line + lines, self.at - self.text.rindex("\n", 0, self.at)
+
+    def fault(self, reason: str) -> InputError:
+        """Returns the error for the current character."""
+        line, column = self._place()
+        reason = reason[:1].lower() + reason[1:]
+        return InputError(f"{self.name} is not the expected JSON: line {line}, column {column}: {reason}.")

@@ -1,0 +1,1 @@
+"""Readers of corpora and labeled files."""

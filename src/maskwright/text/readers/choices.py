@@ -1,0 +1,268 @@
+"""Reads multiple-choice examples: SWAG (csv), and JSON lines with `context`, `question`, `choices`, `label`.
+
+All examples of a file must have the same number of choices. In SWAG (Zellers et al. 2018, arXiv:1808.05326) the choices
+are sentence endings; in CosmosQA's csv they are answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError, RowError, RowErrors
+from ..formats.cells import read_text
+from ..formats.files import file_format
+from ..formats.records import Record, json_kind, read_records
+
+# (context, question, prefix of the choice columns, which are numbered from 0)
+_CSV_LAYOUTS = (("sent1", "sent2", "ending"), ("context", "question", "answer"), ("context", "question", "choice"))
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRow:
+    """One multiple-choice example.
+
+    context: may be empty; question: may be empty; in SWAG the beginning of every ending; choices: at least two; label:
+    index of the correct choice from 0, or None; key: the example's ID in the file, or "".
+    """
+
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    label: int | None
+    line: int
+    file: str
+    key: str = ""
+
+    @property
+    def text(self) -> str:
+        """The context, or the question if there is no context."""
+        return self.context if self.context.strip() else self.question
+
+    @property
+    def text_pair(self) -> str | None:
+        """The question if both context and question have text, else None."""
+        return self.question if self.context.strip() and self.question.strip() else None
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Returns (first text, second text) for each choice; the question precedes the choice as in BERT on SWAG.
+
+        Without a context the question is the first text.
+        """
+        if not self.context.strip():
+            return [(self.question, choice) for choice in self.choices]
+        return [(self.context, f"{self.question} {choice}".strip()) for choice in self.choices]
+
+
+@dataclass(frozen=True)
+class ChoiceTable:
+    """The examples of a file, all with `num_choices` choices; skipped: errors of skipped rows."""
+
+    rows: list[ChoiceRow]
+    num_choices: int
+    skipped: list[RowError] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_skipped(self) -> int:
+        """Number of skipped rows (a row may have several errors)."""
+        return len({(error.file, error.line) for error in self.skipped})
+
+
+def is_choices(path: Path | str) -> bool:
+    """Whether a .csv or .jsonl file contains multiple-choice examples, by the names in its first row."""
+    kind = file_format(path, default="txt")
+    if kind not in ("csv", "jsonl") or not Path(path).is_file():
+        return False
+    first = next(read_records(path, kind), None)
+    if first is None or first.faults:
+        return False
+    return "choices" in first.named if kind == "jsonl" else _layout([cell.strip() for cell in first.cells]) is not None
+
+
+def read_choices(
+    path: Path | str, *, num_choices: int | None = None, with_labels: bool | None = True, skip_bad_rows: bool = False
+) -> ChoiceTable:
+    """Read multiple-choice examples from .csv or .jsonl, plain or compressed.
+
+    Args:
+        path: File to read.
+        num_choices: Required number of choices; None: the most common number in the file.
+        with_labels: True: every row needs a label; False: ignore labels; None: read labels where present.
+        skip_bad_rows: Skip invalid rows and list them in `skipped`.
+
+    Raises:
+        RowErrors: all invalid rows (no text, fewer than two choices, wrong number of choices, label out of range).
+        InputError: unknown format or header, or no rows.
+        MissingFileError: no such file.
+    """
+    kind = file_format(path)
+    if kind not in ("csv", "jsonl"):
+        raise InputError(f"{path} is .{kind}: multiple-choice examples are read from .csv (SWAG) and .jsonl.")
+    faults: list[RowError] = []
+    rows, expected = _of_one_size(list(_parsed(path, kind, with_labels, faults)), num_choices, faults)
+    faults.sort(key=lambda fault: fault.line)
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults, len(rows))
+    if not rows:
+        raise InputError(f"{path} contains no {'valid ' if faults else ''}rows.")
+    return ChoiceTable(rows, expected, faults)
+
+
+def choices_of(items: Sequence[Mapping[str, Any]], *, with_labels: bool = True) -> list[ChoiceRow]:
+    """Returns examples from in-memory rows with `context`, `question`, `choices` and optionally `label`.
+
+    Rows are validated as in a file; their "line" counts from 1. Raises RowErrors with every invalid row, InputError if
+    there are none.
+    """
+    faults: list[RowError] = []
+    found = []
+    for number, named in enumerate(items, start=1):
+        bad: list[RowError] = []
+        row = _row(Record("the rows", number, named=dict(named)), with_labels, bad)
+        found += [] if row is None or bad else [row]
+        faults += bad
+    rows, _ = _of_one_size(found, None, faults)
+    if faults:
+        raise RowErrors(sorted(faults, key=lambda fault: fault.line))
+    if not rows:
+        raise InputError("There are no rows: pass at least one.")
+    return rows
+
+
+def _of_one_size(
+    found: Sequence[ChoiceRow], num_choices: int | None, faults: list[RowError]
+) -> tuple[list[ChoiceRow], int]:
+    """Keeps rows with `num_choices` choices (None: the most common number), and returns that number."""
+    expected = num_choices or _most_common([len(row.choices) for row in found])
+    rows = []
+    for row in found:
+        if len(row.choices) == expected:
+            rows.append(row)
+        else:
+            who = "are expected" if num_choices else "is what most rows have"
+            reason = f"there are {len(row.choices)} choices, and {expected} {who}"
+            faults.append(RowError(row.file, row.line, "choices", reason))
+    return rows, expected
+
+
+def _most_common(sizes: Sequence[int]) -> int:
+    """Returns the most common size (ties: the first); 0 if empty."""
+    return Counter(sizes).most_common(1)[0][0] if sizes else 0
+
+
+def _parsed(path: Path | str, kind: str, with_labels: bool | None, faults: list[RowError]) -> Iterator[ChoiceRow]:
+    records = read_records(path, kind)
+    for record in records if kind == "jsonl" else _named(path, records, with_labels):
+        bad = list(record.faults)
+        row = None if bad else _row(record, with_labels, bad)
+        faults += bad
+        if row is not None and not bad:
+            yield row
+
+
+def _named(path: Path | str, records: Iterator[Record], with_labels: bool | None) -> Iterator[Record]:
+    """Yields the rows of a csv file as if each were a JSON object with the standard names."""
+    first = next(records, None)
+    if first is None:
+        raise InputError(f"{path} is empty.")
+    if first.faults:
+        raise RowErrors([fault for record in chain([first], records) for fault in record.faults])
+    header = [cell.strip() for cell in first.cells]
+    layout = _layout(header)
+    if layout is None:
+        raise InputError(f"{path} does not have the SWAG columns sent1, sent2, ending0, ending1, ... and label.")
+    context, question, columns = layout
+    if with_labels and "label" not in header:
+        raise InputError(f"{path} has no column 'label': without labels, rows can only be predicted.")
+    for record in records:
+        if record.faults:
+            yield record
+        elif len(record.cells) != len(header):
+            fault = record.fault(None, f"has {len(record.cells)} columns, not {len(header)}")
+            yield Record(record.file, record.line, faults=(fault,))
+        else:
+            cells = dict(zip(header, record.cells, strict=True))
+            choices = [cells[column] for column in columns]
+            while choices and not choices[-1]:  # a row may use fewer columns than another
+                choices.pop()
+            key = next((cells[name] for name in ("id", "video-id") if name in cells), "")
+            named = {"context": cells[context], "question": cells[question], "choices": choices, "id": key}
+            yield Record(record.file, record.line, named=named | {"label": cells.get("label")})
+
+
+def _layout(header: Sequence[str]) -> tuple[str, str, list[str]] | None:
+    """Returns the columns of context, question and choices; None if any is missing."""
+    for context, question, stem in _CSV_LAYOUTS:
+        columns = _numbered(header, stem)
+        if context in header and question in header and columns:
+            return context, question, columns
+    return None
+
+
+def _numbered(header: Sequence[str], stem: str) -> list[str]:
+    """Returns the consecutive columns stem0, stem1, ..."""
+    names: list[str] = []
+    while f"{stem}{len(names)}" in header:
+        names.append(f"{stem}{len(names)}")
+    return names
+
+
+def _row(record: Record, with_labels: bool | None, faults: list[RowError]) -> ChoiceRow | None:
+    """Returns the example, or None; errors are added to `faults`."""
+    named = record.named
+    texts = {name: "" if named.get(name) is None else named[name] for name in ("context", "question")}
+    for name, text in texts.items():
+        reason = None if text == "" else read_text(text)[1]
+        if reason is not None and not (isinstance(text, str) and not text.strip()):
+            faults.append(record.fault(name, reason))
+    if not faults and not any(text.strip() for text in texts.values()):
+        faults.append(record.fault("context", "neither context nor question has text"))
+    choices = named.get("choices")
+    if not isinstance(choices, list):
+        reason = "is missing" if choices is None else f"is {json_kind(choices)}, not a list"
+        faults.append(record.fault("choices", reason))
+        return None
+    if len(choices) < 2:
+        faults.append(record.fault("choices", f"has {len(choices)} choices, at least two are required"))
+    for number, choice in enumerate(choices):
+        reason = read_text(choice)[1]
+        if reason is not None:
+            faults.append(record.fault("choices", f"choice {number}: {reason}"))
+    label = None
+    if with_labels or (with_labels is None and named.get("label") not in (None, "")):
+        label, reason = _label(named.get("label"), len(choices))
+        if reason is not None:
+            faults.append(record.fault("label", reason))
+    if faults:
+        return None
+    key = named.get("id")
+    return ChoiceRow(
+        texts["context"],
+        texts["question"],
+        tuple(choices),
+        label,
+        record.line,
+        record.file,
+        "" if key is None else str(key),
+    )
+
+
+def _label(cell: Any, count: int) -> tuple[int | None, str | None]:
+    """Returns the index of the correct choice, or an error."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return None, "the label is missing"
+    if isinstance(cell, bool) or not isinstance(cell, (int, str)):
+        return None, f"is {json_kind(cell)}, not the index of a choice"
+    text = str(cell).strip()
+    if not (text.isascii() and text.isdecimal()):
+        return None, f"'{text[:60]}' is not the index of a choice (from 0)"
+    if len(text) > 9 or int(text) >= count:
+        return None, f"{text[:60]} is out of range for {count} choices (counted from 0)"
+    return int(text), None

@@ -1,0 +1,279 @@
+"""Streams a corpus as documents, each a tuple of sentences, with memory use independent of corpus size.
+
+In `.txt` a blank line ends a document, and each line is a sentence (or a paragraph, split on request). In `.jsonl`,
+`.parquet`, `.csv`, `.tsv` and `hub:` data sets each row is a document, whose text field is split into sentences.
+Invalid rows are collected and raised together at the end, or skipped and counted. Two limits bound memory: longer
+sentences are split at a space, longer documents are closed; both are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError, RowError, RowErrors
+from ...core.plural import plural
+from ...core.progress import warn
+from ..formats.cells import read_text
+from ..formats.files import HUB, STDIN, Line, Meter, expand, file_format, read_lines
+from ..formats.records import Record, read_records
+from ..sentences import split_sentences
+from .hub_text import hub_rows
+
+FOLDER_FORMATS = ("txt", "jsonl", "parquet", "csv")
+MAX_SENTENCE_CHARACTERS = 100_000
+MAX_DOCUMENT_CHARACTERS = 4 << 20
+MAX_ROWS_KEPT = 10_000
+
+Source = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document: its non-empty sentences, and the file and line (or row) where it begins."""
+
+    sentences: tuple[str, ...]
+    file: str
+    line: int
+
+
+@dataclass
+class CorpusFacts:
+    """Statistics of a corpus.
+
+    file_bytes: size on disk, compressed or not; cut_sentences, cut_documents: number that exceeded the limit;
+    bad_rows: errors of the first `MAX_ROWS_KEPT` of `skipped_rows`.
+    """
+
+    files: int = 0
+    file_bytes: int = 0
+    documents: int = 0
+    sentences: int = 0
+    characters: int = 0
+    skipped_rows: int = 0
+    cut_sentences: int = 0
+    cut_documents: int = 0
+    bad_rows: list[RowError] = field(default_factory=list, repr=False)
+
+    def counts(self) -> dict[str, int]:
+        """Returns the counts, without the list of bad rows."""
+        return {name: value for name, value in asdict(self).items() if name != "bad_rows"}
+
+    def copy(self) -> CorpusFacts:
+        """Returns a snapshot."""
+        return replace(self, bad_rows=list(self.bad_rows))
+
+    def add_bad(self, errors: Iterable[RowError]) -> None:
+        """Count one bad row, and keep its errors up to the limit."""
+        self.skipped_rows += 1
+        self.bad_rows += list(errors)[: max(0, MAX_ROWS_KEPT - len(self.bad_rows))]
+
+
+def read_documents(
+    source: Source,
+    *,
+    text_field: str = "text",
+    split_lines: bool = False,
+    skip_bad_rows: bool = False,
+    facts: CorpusFacts | None = None,
+) -> Iterator[Document]:
+    """Stream the documents of a corpus in order.
+
+    Args:
+        source: File, folder, glob pattern, `-`, `hub:NAME[/CONFIG]`, or a list of these.
+        text_field: Text column of tables.
+        split_lines: Split the lines of `.txt` into sentences.
+        facts: Updated while reading.
+
+    Raises:
+        InputError, MissingFileError, MissingExtraError: at once, for a source that cannot be read.
+        RowErrors: at the end of the stream, for all bad rows, unless skip_bad_rows.
+        InputError: at the end of the stream, if there was no document.
+    """
+    facts = CorpusFacts() if facts is None else facts
+    names = corpus_files(source)
+    return _stream(names, text_field, split_lines, skip_bad_rows, facts)
+
+
+def read_whole(source: Source, *, skip_bad_rows: bool = False) -> list[Document]:
+    """Returns all documents of a corpus, and logs the number of skipped rows. Raises as `read_documents`."""
+    facts = CorpusFacts()
+    documents = list(read_documents(source, skip_bad_rows=skip_bad_rows, facts=facts))
+    if facts.skipped_rows:
+        warn(f"{plural(facts.skipped_rows, 'bad row was', 'bad rows were')} skipped.")
+    return documents
+
+
+def corpus_files(source: Source) -> list[str]:
+    """Returns the files of a corpus in reading order."""
+    names = expand(source, FOLDER_FORMATS)
+    for name in names:
+        if name != STDIN and not name.startswith(HUB):
+            file_format(name, default="txt")
+    return names
+
+
+def read_file(name: str, text_field: str, split_lines: bool, facts: CorpusFacts) -> Iterator[Document]:
+    """Yields the documents of one corpus file; bad rows are added to `facts` and skipped."""
+    facts.files += 1
+    kind = "txt" if name == STDIN else "hub" if name.startswith(HUB) else file_format(name, default="txt")
+    before = facts.file_bytes
+
+    def meter(position: int) -> None:
+        facts.file_bytes = before + position
+
+    if kind == "txt":
+        documents = _read_plain(name, read_lines(name, meter), split_lines, facts)
+    else:
+        documents = _read_rows(name, kind, text_field, facts, meter)
+    for document in documents:
+        facts.documents += 1
+        facts.sentences += len(document.sentences)
+        facts.characters += sum(map(len, document.sentences))
+        yield document
+    facts.file_bytes = before + file_size(name)
+
+
+def file_size(name: str) -> int:
+    """Returns the size of a corpus file in bytes; 0 for standard input and `hub:` data sets, where it is unknown."""
+    return 0 if name == STDIN or name.startswith(HUB) else Path(name).stat().st_size
+
+
+def finish(facts: CorpusFacts, names: Sequence[str], skip_bad_rows: bool) -> None:
+    """Finish a pass: raise RowErrors or InputError if the corpus cannot be used."""
+    if facts.bad_rows and not skip_bad_rows:
+        raise RowErrors(facts.bad_rows)
+    if facts.documents == 0:
+        good = "valid " if facts.skipped_rows else ""
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise InputError(f"The corpus ({shown}) contains no {good}text.")
+
+
+def _stream(
+    names: list[str], text_field: str, split_lines: bool, skip_bad_rows: bool, facts: CorpusFacts
+) -> Iterator[Document]:
+    for name in names:
+        yield from read_file(name, text_field, split_lines, facts)
+    finish(facts, names, skip_bad_rows)
+
+
+# -- plain text --------------------------------------------------------------------------------------------
+
+
+def _read_plain(name: str, lines: Iterator[Line], split_lines: bool, facts: CorpusFacts) -> Iterator[Document]:
+    shown = "standard input" if name == STDIN else name
+    builder = _Builder(shown, facts)
+    for line in lines:
+        if line.fault:
+            facts.add_bad([RowError(shown, line.number, None, line.fault)])
+            continue
+        text = line.text.strip()
+        if not text:
+            yield from builder.close()
+        else:
+            yield from builder.add(split_sentences(text) if split_lines else [text], line.number)
+    yield from builder.close()
+
+
+class _Builder:
+    """Collects sentences into documents within the limits."""
+
+    def __init__(self, file: str, facts: CorpusFacts) -> None:
+        self.file, self.facts = file, facts
+        self.sentences: list[str] = []
+        self.line = self.size = 0
+
+    def add(self, sentences: Iterable[str], line: int) -> Iterator[Document]:
+        """Add sentences that begin on `line`; yields each document that reaches the limit."""
+        for sentence in sentences:
+            for piece in _cut(sentence, self.facts):
+                if self.size + len(piece) > MAX_DOCUMENT_CHARACTERS:
+                    self.facts.cut_documents += 1
+                    yield from self.close()
+                if not self.sentences:
+                    self.line = line
+                self.sentences.append(piece)
+                self.size += len(piece)
+
+    def close(self) -> Iterator[Document]:
+        """Yields the current document if it is not empty."""
+        if self.sentences:
+            yield Document(tuple(self.sentences), self.file, self.line)
+        self.sentences, self.size = [], 0
+
+
+def _cut(sentence: str, facts: CorpusFacts) -> Iterator[str]:
+    """Yields parts of at most `MAX_SENTENCE_CHARACTERS`, split at the last space if there is one."""
+    if len(sentence) <= MAX_SENTENCE_CHARACTERS:
+        yield sentence
+        return
+    facts.cut_sentences += 1
+    start = 0
+    while start < len(sentence):
+        end = start + MAX_SENTENCE_CHARACTERS
+        if end < len(sentence):
+            space = sentence.rfind(" ", start + 1, end + 1)
+            end = space if space > start else end
+        piece = sentence[start:end].strip()
+        if piece:
+            yield piece
+        start = end
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def row_texts(
+    name: str, kind: str, text_field: str, facts: CorpusFacts, meter: Meter = lambda position: None
+) -> Iterator[tuple[int, str]]:
+    """Yields line (row) and text of each valid row of a table; bad rows are added to `facts` and skipped."""
+    for line, value, faults in _texts(name, kind, text_field, meter):
+        text, reason = read_text(value) if not faults else (None, None)
+        if faults or reason is not None:
+            facts.add_bad(faults or [RowError(name, line, text_field, reason or "")])
+        else:
+            yield line, text or ""
+
+
+def _read_rows(name: str, kind: str, text_field: str, facts: CorpusFacts, meter: Meter) -> Iterator[Document]:
+    builder = _Builder(name, facts)
+    for line, text in row_texts(name, kind, text_field, facts, meter):
+        yield from builder.add(split_sentences(text), line)
+        yield from builder.close()
+
+
+def _texts(name: str, kind: str, text_field: str, meter: Meter) -> Iterator[tuple[int, Any, list[RowError]]]:
+    """Yields line, text cell and errors of each row."""
+    if kind == "hub":
+        for row, value in enumerate(hub_rows(name, text_field), start=1):
+            yield row, value, []
+        return
+    records = read_records(name, kind, [text_field], meter)
+    if kind in ("csv", "tsv"):
+        yield from _cells(name, records, text_field)
+        return
+    for record in records:
+        yield record.line, record.named.get(text_field), list(record.faults)
+
+
+def _cells(name: str, records: Iterator[Record], text_field: str) -> Iterator[tuple[int, Any, list[RowError]]]:
+    """Yields the same for a table with a header."""
+    header = next(records, None)
+    if header is None:
+        return
+    if header.faults:
+        raise RowErrors(header.faults)
+    plain = [cell.strip() for cell in header.cells]
+    if plain.count(text_field) != 1:
+        problem = "no column" if text_field not in plain else "more than one column"
+        shown = ", ".join(f"'{cell[:40]}'" for cell in plain[:20])
+        raise InputError(f"{name} has {problem} '{text_field}': the columns are {shown}. Specify the text column.")
+    place = plain.index(text_field)
+    for record in records:
+        faults = list(record.faults)
+        count = len(record.cells)
+        if not faults and count != len(plain):
+            faults = [record.fault(None, f"has {count} column{'s' * (count != 1)}, not {len(plain)}")]
+        yield record.line, None if faults else record.cells[place], faults

@@ -1,0 +1,269 @@
+"""Reads GLUE tasks from their original files, or from plain files with recognized column names.
+
+The original files are tab-separated with quirks: quotes are literal; CoLA has no header and four columns; MRPC starts
+with a byte order mark; columns differ between training, dev and test files; test files have an index instead of a
+label. Wang et al. 2019, GLUE, arXiv:1804.07461.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from ...core.errors import ConfigError, InputError, MissingFileError, RowError, RowErrors
+from ...core.registry import unknown_name
+from ..formats.cells import Rules, read_label, read_text
+from ..formats.files import PACKINGS
+from ..formats.records import Record, read_records
+from .tables import Row
+
+_ENTAILMENT = ("entailment", "not_entailment")
+_BINARY = ("0", "1")
+_SENTENCES = ("sentence1", "sentence2")
+NO_GOLD = "-"  # MNLI's label for examples without annotator agreement
+
+
+@dataclass(frozen=True)
+class GlueTask:
+    """File layout of a task.
+
+    texts: column pairs (or single columns), the first one in the header is used; label, ids: column names, likewise;
+    labels: all labels, () for a number within `span`; positions: columns (text, label) of a file of `width` columns
+    without a header; stems: split -> alternative file names; folders: alternative folder names.
+    """
+
+    name: str
+    texts: tuple[tuple[str, ...], ...]
+    labels: tuple[str, ...]
+    label: tuple[str, ...] = ("label",)
+    ids: tuple[str, ...] = ("index", "id")
+    span: tuple[float, float] | None = None
+    positions: tuple[int, int] | None = None
+    width: int = 0
+    stems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+
+
+_MNLI_SPLITS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("dev_matched", "dev_mismatched", "test_matched", "test_mismatched"), ()
+)
+TASKS = {
+    task.name: task
+    for task in (
+        GlueTask("CoLA", (("sentence",),), _BINARY, positions=(3, 1), width=4),
+        GlueTask("SST-2", (("sentence",),), _BINARY),
+        GlueTask(
+            "MRPC",
+            (("#1 String", "#2 String"), _SENTENCES),
+            _BINARY,
+            ("Quality", "label"),
+            stems={"train": ("msr_paraphrase_train",), "test": ("msr_paraphrase_test",)},
+        ),
+        GlueTask("STS-B", (_SENTENCES,), (), ("score", "label"), span=(0.0, 5.0)),
+        GlueTask("QQP", (("question1", "question2"),), _BINARY, ("is_duplicate", "label")),
+        GlueTask(
+            "MNLI",
+            (_SENTENCES, ("premise", "hypothesis")),
+            ("contradiction", "entailment", "neutral"),
+            ("gold_label", "label"),
+            stems=_MNLI_SPLITS,
+        ),
+        GlueTask("QNLI", (("question", "sentence"),), _ENTAILMENT),
+        GlueTask("RTE", (_SENTENCES,), _ENTAILMENT),
+        GlueTask("WNLI", (_SENTENCES,), _BINARY),
+        GlueTask(
+            "AX",
+            (_SENTENCES, ("Premise", "Hypothesis")),
+            ("contradiction", "entailment", "neutral"),
+            ("Label", "label"),
+            stems={"test": ("diagnostic", "diagnostic-full")},
+            folders=("diagnostic",),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class GlueFile:
+    """One file of a task.
+
+    ids: position of each row from 0, or without labels the index from the file, as needed for a submission;
+    skipped: errors of skipped rows; num_without_gold: rows skipped because annotators did not agree (MNLI).
+    """
+
+    task: str
+    rows: list[Row]
+    ids: list[str]
+    skipped: list[RowError] = field(default_factory=list)
+    num_without_gold: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def glue_task(name: str) -> GlueTask:
+    """Returns a task by name, ignoring case and hyphens. Raises ConfigError with the closest match."""
+    for known, task in TASKS.items():
+        if _plain(known) == _plain(name):
+            return task
+    raise ConfigError(unknown_name("GLUE task", name, TASKS))
+
+
+def glue_files(folder: Path | str, name: str) -> dict[str, Path]:
+    """Returns the files of a task in `folder` by split: "train", "dev", "test", for MNLI also "dev_matched", ...
+
+    The task folder may have any common spelling (STS-B, stsb), or be `folder` itself if its name matches. Files are
+    .tsv, or .txt like the original, plain or compressed. Raises MissingFileError if there is no such folder or file.
+    """
+    task, root = glue_task(name), Path(folder)
+    if not root.is_dir():
+        raise MissingFileError(f"{root} is not a folder: specify the folder that contains the GLUE task folders.")
+    wanted = {_plain(one) for one in (task.name, *task.folders)}
+    places = [place for place in (root, *sorted(root.iterdir())) if place.is_dir()]
+    places = [place for place in places if _plain(place.resolve().name) in wanted]
+    if not places:
+        raise MissingFileError(f"{root} has no folder for {task.name}: create {task.name} with its .tsv files.")
+    stems: dict[str, tuple[str, ...]] = {"train": (), "dev": (), "test": ()} | dict(task.stems)
+    found: dict[str, Path] = {}
+    for split, others in stems.items():
+        names = [
+            f"{stem}{ending}{packing}"
+            for stem in (split, *others)
+            for ending in (".tsv", ".txt")
+            for packing in ("", *PACKINGS)
+        ]
+        hit = next((places[0] / file for file in names if (places[0] / file).is_file()), None)
+        found |= {} if hit is None else {split: hit}
+    if not found:
+        raise MissingFileError(f"{places[0]} contains no file of {task.name}: expected train.tsv, dev.tsv or test.tsv.")
+    return found
+
+
+def read_glue(path: Path | str, name: str, *, with_labels: bool = True, skip_bad_rows: bool = False) -> GlueFile:
+    """Read one file of the GLUE task `name`, in its original columns or the plain ones.
+
+    Args:
+        path: File to read.
+        name: Task name.
+        with_labels: Every row needs a gold label; otherwise labels are ignored, as in the test files.
+        skip_bad_rows: Skip invalid rows and list them in `skipped` instead of raising RowErrors.
+
+    Raises:
+        RowErrors: all invalid rows (columns, encoding, empty text, unknown label, score out of range).
+        InputError: header of another task, or no rows.
+        ConfigError: unknown task.
+        MissingFileError: no such file.
+    """
+    task = glue_task(name)
+    places, records = _open(path, task, with_labels)
+    rules = Rules(with_labels, not task.labels, frozenset(task.labels) or None, span=task.span)
+    rows: dict[str, Row] = {}
+    faults: list[RowError] = []
+    num_without_gold = 0
+    for number, record in enumerate(records):
+        if with_labels and _is_without_gold(record, places, task):
+            num_without_gold += 1
+            continue
+        row, bad = _read_row(record, places, task, rules)
+        faults += bad
+        if row is None:
+            continue
+        given = record.cells[places.ids].strip() if places.ids is not None else ""
+        key = str(number) if with_labels or not given else given
+        if key in rows:  # would be ambiguous in a submission
+            faults.append(
+                record.fault(places.names[places.ids or 0], f"duplicate '{key[:30]}', first in line {rows[key].line}")
+            )
+        else:
+            rows[key] = row
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults)
+    if not rows:
+        raise InputError(f"{path} contains no {'valid ' if faults else ''}rows of {task.name}.")
+    return GlueFile(task.name, list(rows.values()), list(rows), faults, num_without_gold)
+
+
+# -- columns -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Positions:
+    """Column positions from 0, and header names for messages."""
+
+    texts: tuple[int, ...]
+    label: int | None
+    ids: int | None
+    names: Sequence[str]
+
+    @property
+    def width(self) -> int:
+        """Required number of columns."""
+        return len(self.names)
+
+
+def _open(path: Path | str, task: GlueTask, with_labels: bool) -> tuple[_Positions, Iterator[Record]]:
+    """Returns the columns of a file, and its rows after the header."""
+    records = read_records(path, "tsv")  # MRPC's .txt is also tab-separated
+    first = next(records, None)
+    if first is None:
+        raise InputError(f"{path} is empty.")
+    if first.faults:
+        raise RowErrors([*first.faults, *(fault for record in records for fault in record.faults)])
+    header = [cell.strip() for cell in first.cells]
+    texts = next((names for names in task.texts if all(name in header for name in names)), None)
+    if texts is None and task.positions is not None and len(header) == task.width:
+        text, gold = task.positions
+        names = ["source", "label", "mark", "sentence"]
+        return _Positions((text,), gold if with_labels else None, None, names), chain([first], records)
+    if texts is None:
+        raise InputError(
+            f"{path} does not have the columns of {task.name}: its first row is {_listing(header)}, but "
+            f"{' and '.join(task.texts[0])} are required."
+        )
+    label = next((name for name in task.label if name in header), None)
+    if with_labels and label is None:
+        raise InputError(f"{path} has no labels (column {task.label[0]}): without labels, rows can only be predicted.")
+    places = tuple(header.index(name) for name in texts)
+    ids = next((header.index(name) for name in task.ids if name in header), None)
+    return _Positions(places, header.index(label) if with_labels and label else None, ids, header), records
+
+
+def _listing(cells: Sequence[str]) -> str:
+    return ", ".join(f"'{cell[:30]}'" for cell in cells[:8]) + (", ..." if len(cells) > 8 else "")
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+# -- rows --------------------------------------------------------------------------------------------------------
+
+
+def _is_without_gold(record: Record, places: _Positions, task: GlueTask) -> bool:
+    if places.label is None or record.faults or len(record.cells) != places.width:
+        return False
+    return "gold_label" in task.label and record.cells[places.label].strip() == NO_GOLD
+
+
+def _read_row(record: Record, places: _Positions, task: GlueTask, rules: Rules) -> tuple[Row | None, list[RowError]]:
+    """Returns the row, or None and its errors."""
+    if record.faults:
+        return None, list(record.faults)
+    if len(record.cells) != places.width:
+        return None, [record.fault(None, f"has {len(record.cells)} columns, not {places.width}")]
+    faults, texts = [], []
+    for place in places.texts:
+        text, reason = read_text(record.cells[place])
+        texts.append(text or "")
+        if reason is not None:
+            faults.append(record.fault(places.names[place], reason))
+    label = None
+    if places.label is not None:
+        label, reason = read_label(record.cells[places.label], rules)
+        if reason is not None:
+            faults.append(record.fault(places.names[places.label], reason))
+    if faults:
+        return None, faults
+    return Row(texts[0], texts[1] if len(texts) > 1 else None, label, record.line, record.file), []

@@ -1,0 +1,276 @@
+"""Reads questions: SQuAD JSON (v1.1 and v2.0), or tables with `question`, `context`, `answers` (.jsonl, .parquet).
+
+Rajpurkar et al. 2016 and 2018. A question with an empty list of answers is unanswerable. Every invalid entry is
+reported with file, number, ID and reason; the "line" in a SQuAD file is the question's number in it, from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...core.errors import InputError, RowError, RowErrors
+from ..formats.cells import read_text
+from ..formats.files import STDIN, bare_suffix, file_format
+from ..formats.json_array import read_array
+from ..formats.records import Record, json_kind, read_records
+from .answer_positions import find_answer, position_error
+
+
+class ReferenceAnswer(NamedTuple):
+    """A reference answer: its text and its first character in the context."""
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """End character (exclusive)."""
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a context.
+
+    answers: reference answers, () if unanswerable, None if the file has no answers; line: its line, or in a SQuAD file
+    its number from 1. Questions of one paragraph share the context string.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[ReferenceAnswer, ...] | None
+    line: int
+    file: str
+
+    @property
+    def text(self) -> str:
+        """The question, which is the first text of a row."""
+        return self.question
+
+    @property
+    def text_pair(self) -> str:
+        """The context, which is the second text of a row."""
+        return self.context
+
+    @property
+    def label(self) -> list[str] | None:
+        """The texts of the reference answers; None if unknown."""
+        return None if self.answers is None else [gold.text for gold in self.answers]
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is known to be unanswerable."""
+        return self.answers == ()
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a file; skipped: errors of skipped entries."""
+
+    rows: list[Question]
+    skipped: list[RowError] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_skipped(self) -> int:
+        """Number of skipped entries (an entry may have several errors)."""
+        return len({(fault.file, fault.line) for fault in self.skipped})
+
+
+def read_questions(path: Path | str, *, need_answers: bool = True, skip_bad_rows: bool = False) -> Questions:
+    """Read all questions of a file, plain or compressed.
+
+    need_answers: an entry without answers is invalid. skip_bad_rows: skip invalid entries and list them in
+    `Questions.skipped` instead of raising RowErrors. Raises RowErrors (all invalid entries), InputError (unknown
+    layout, or no questions), MissingFileError.
+    """
+    faults: list[RowError] = []
+    rows = list(scan_questions(path, faults, need_answers=need_answers))
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults, len(rows))
+    if not rows:
+        raise InputError(f"{path} contains no {'valid ' if faults else ''}question.")
+    return Questions(rows, faults)
+
+
+def is_questions(path: Path | str) -> bool:
+    """Whether a file contains questions: .json by its name, or JSON lines with an answers field."""
+    if str(path) != STDIN and bare_suffix(path) == ".json":
+        return True
+    if file_format(path, default="txt") != "jsonl" or not Path(path).is_file():
+        return False
+    first = next(read_records(path, "jsonl"), None)
+    return first is not None and {"question", "context", "answers"} <= set(first.named)
+
+
+def scan_questions(path: Path | str, faults: list[RowError], *, need_answers: bool = True) -> Iterator[Question]:
+    """Yields valid questions while reading, with one paragraph in memory at a time; errors are added to `faults`."""
+    if str(path) != STDIN and bare_suffix(path) == ".json":
+        records = _squad_records(path)
+    else:
+        kind = file_format(path)
+        if kind not in ("jsonl", "parquet"):
+            raise InputError(f"{path} is not a questions file: use SQuAD .json, .jsonl or .parquet.")
+        records = read_records(path, kind)
+    seen: dict[str, int] = {}
+    for record in records:
+        question, bad = _read_question(record, need_answers)
+        earlier = seen.setdefault(question.id, record.line) if question is not None else record.line
+        if question is not None and earlier != record.line:
+            bad.append(record.fault("id", f"id {question.id} is a duplicate of line {earlier}"))
+        faults += bad
+        if question is not None and not bad:
+            yield question
+
+
+# -- the SQuAD layout: data > paragraphs > qas --------------------------------------------------------------
+
+
+def _squad_records(path: Path | str) -> Iterator[Record]:
+    """Yields each question as a record with its context; an unreadable part is a record with an error."""
+    number = 0
+    for place, article in enumerate(read_array(path, "data")):
+        for found in _entries(article, f"data[{place}]"):
+            number += 1
+            if isinstance(found, str):
+                yield Record(str(path), number, faults=(RowError(str(path), number, None, found),))
+            else:
+                yield Record(str(path), number, named=found)
+
+
+def _entries(article: Any, where: str) -> Iterator[Mapping[str, Any] | str]:
+    """Yields the questions of an article with their contexts, or an error message."""
+    for place, paragraph in _list_in(article, "paragraphs", where):
+        if place is None:
+            yield paragraph
+            continue
+        for inner, entry in _list_in(paragraph, "qas", f"{where}.paragraphs[{place}]"):
+            if inner is None:
+                yield entry
+            elif not isinstance(entry, dict):
+                yield f"{where}.paragraphs[{place}].qas[{inner}] is {json_kind(entry)}, not an object"
+            else:
+                yield {**entry, "context": paragraph.get("context")}
+
+
+def _list_in(parent: Any, key: str, where: str) -> Iterator[tuple[int | None, Any]]:
+    """Yields index and entry of the list `parent[key]`, or (None, error)."""
+    if not isinstance(parent, dict):
+        yield None, f"{where} is {json_kind(parent)}, not an object"
+    elif not isinstance(parent.get(key), list):
+        yield (
+            None,
+            f"{where}.{key} is {json_kind(parent[key])}, not a list" if key in parent else f"{where} has no {key}",
+        )
+    else:
+        yield from enumerate(parent[key])
+
+
+# -- one question ------------------------------------------------------------------------------------------
+
+
+def _read_question(record: Record, need_answers: bool) -> tuple[Question | None, list[RowError]]:
+    """Returns the question (None if text is missing) and all errors."""
+    if record.faults:
+        return None, list(record.faults)
+    named = record.named
+    name, faults = _read_id(named.get("id"), record)
+    texts = {}
+    for column in ("question", "context"):
+        text, reason = read_text(named.get(column))
+        texts[column] = text or ""
+        if reason is not None:
+            reason = reason.replace("the text", f"the {column}")
+            faults.append(record.fault(column, f"id {name}: {reason}"))
+    answers, reasons = _read_answers(named, texts["context"], need_answers)
+    faults += [record.fault("answers", f"id {name}: {reason}") for reason in reasons]
+    question = Question(name, texts["question"], texts["context"], answers, record.line, record.file)
+    return question, faults
+
+
+def _read_id(value: Any, record: Record) -> tuple[str, list[RowError]]:
+    """Returns the ID as text (default: the line number), and its errors."""
+    if value is None:
+        return str(record.line), []
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value), []
+    text, reason = read_text(value)
+    if text is None:
+        return str(record.line), [record.fault("id", (reason or "").replace("the text", "the id"))]
+    return text, []
+
+
+def _read_answers(
+    named: Mapping[str, Any], context: str, need_answers: bool
+) -> tuple[tuple[ReferenceAnswer, ...] | None, list[str]]:
+    """Returns the reference answers, and error messages."""
+    is_impossible, value = named.get("is_impossible"), named.get("answers")
+    if value is None and is_impossible is not True:
+        return None, ["the answers are missing"] if need_answers else []
+    entries, reason = _answer_entries([] if value is None else value)
+    if is_impossible is not None and not isinstance(is_impossible, bool):
+        reason = f"is_impossible is {json_kind(is_impossible)}, not true or false"
+    elif reason is None and is_impossible is True and entries:
+        reason = "is_impossible is true, but there are answers"
+    elif reason is None and is_impossible is False and not entries:
+        reason = "is_impossible is false, but there is no answer"
+    if reason is not None:
+        return None, [reason]
+    found: list[ReferenceAnswer] = []
+    reasons: list[str] = []
+    for entry in entries:
+        gold, reason = _read_gold(entry, context)
+        if reason is not None:
+            reasons.append(reason)
+        elif gold is not None:
+            found.append(gold)
+    return tuple(found), reasons
+
+
+def _answer_entries(value: Any) -> tuple[list[Any], str | None]:
+    """Returns the list of answers from a text, a list of texts or objects, or an object of two lists; or an error."""
+    if isinstance(value, str):
+        return [value], None
+    if isinstance(value, dict):
+        texts, starts = value.get("text"), value.get("answer_start")
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            return [], "an object of answers needs two lists of equal length, 'text' and 'answer_start'"
+        return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)], None
+    if not isinstance(value, list):
+        return [], f"is {json_kind(value)}, not a list of answers"
+    return value, None
+
+
+def _read_gold(entry: Any, context: str) -> tuple[ReferenceAnswer | None, str | None]:
+    """Returns one answer from a text or an object with `text` and `answer_start`; or an error."""
+    if isinstance(entry, str):
+        entry = {"text": entry}
+    if not isinstance(entry, dict):
+        return None, f"an answer is {json_kind(entry)}, not text or an object"
+    text, reason = read_text(entry.get("text"))
+    if text is None:
+        return None, (reason or "").replace("the text", "the text of an answer")
+    start, end = entry.get("answer_start"), entry.get("answer_end")
+    for name, value in (("answer_start", start), ("answer_end", end)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            return None, f"{name} is {json_kind(value)}, not an integer"
+    if not context:
+        return None, None  # the missing context is reported
+    if start is None:
+        start, reason = find_answer(text, context)
+    elif end is not None and start > end:
+        reason = f"the answer starts at character {start}, beyond its end at {end}"
+    elif end is not None and end not in (
+        start + len(text),
+        start + len(text) - 1,
+    ):  # inclusive or exclusive end
+        reason = f"the answer has {len(text)} characters, but spans character {start} to {end}"
+    else:
+        reason = position_error(text, context, start)
+    return (None, reason) if reason is not None else (ReferenceAnswer(text, start), None)

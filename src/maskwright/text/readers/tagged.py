@@ -1,0 +1,261 @@
+"""Reads tagged sentences from CoNLL columns or JSON lines, plain or compressed, and reports all bad rows at once.
+
+In CoNLL columns each line is a word: the token first and the tag last, or as in `--columns token=0,tag=1`. A blank line
+ends a sentence; lines that begin with "# " are comments, and so is -DOCSTART-. Columns are separated by tabs, or by
+whitespace in lines without a tab. A JSON line is a sentence: {"tokens": [...], "tags": [...]}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import InputError, RowError, RowErrors
+from ..formats.cells import read_text
+from ..formats.files import Line, file_format, read_lines
+from ..formats.records import Record, json_kind, read_records
+from ..words import Span, split_words
+
+ROLES = ("token", "tag")
+CONLL_ENDINGS = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
+DOCUMENT_MARK = "-DOCSTART-"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words with their tags, or untagged (None).
+
+    spans: start and end character of each word in `text`; line, file: where it begins; lines: line of each word in
+    columns, () if all are on one line. `label` is the list of tags, as for rows of any task.
+    """
+
+    words: Sequence[str]
+    tags: Sequence[str] | None
+    text: str
+    spans: Sequence[Span]
+    line: int
+    file: str
+    lines: Sequence[int] = field(default=(), repr=False)
+    text_pair: None = None
+
+    @classmethod
+    def of_words(
+        cls, words: Sequence[str], tags: Sequence[str] | None, line: int, file: str, lines: Sequence[int] = ()
+    ) -> Sentence:
+        """Creates a sentence from words, joined with spaces."""
+        spans, start = [], 0
+        for word in words:
+            spans.append((start, start + len(word)))
+            start += len(word) + 1
+        return cls(tuple(words), None if tags is None else tuple(tags), " ".join(words), spans, line, file, lines)
+
+    @classmethod
+    def of_text(cls, text: str, line: int, file: str) -> Sentence:
+        """Creates an untagged sentence from text, split by `words.split_words`."""
+        spans = split_words(text)
+        return cls(tuple(text[start:end] for start, end in spans), None, text, spans, line, file)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def label(self) -> list[str] | None:
+        """The tags."""
+        return None if self.tags is None else list(self.tags)
+
+    def line_of(self, word: int) -> int:
+        """Returns the physical line of a word."""
+        return self.lines[word] if self.lines else self.line
+
+
+@dataclass(frozen=True)
+class TaggedTable:
+    """The sentences of a file; skipped: errors of skipped sentences, num_skipped: how many."""
+
+    rows: list[Sentence]
+    skipped: list[RowError] = field(default_factory=list)
+    num_skipped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def read_tagged(
+    path: Path | str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    need_tags: bool = True,
+    skip_bad_rows: bool = False,
+) -> TaggedTable:
+    """Read tagged sentences.
+
+    Args:
+        path: File to read.
+        columns: "token" and "tag" -> position from 0 (negative: from the end) in CoNLL columns, or name in JSON lines.
+        need_tags: Every sentence needs tags; otherwise tags are read where present.
+        skip_bad_rows: Skip sentences with errors instead of raising RowErrors.
+
+    Raises:
+        RowErrors: all errors of the file.
+        InputError: no sentences to read.
+        MissingFileError: no such file.
+    """
+    roles = dict(columns or {})
+    for role in roles:
+        if role not in ROLES:
+            raise InputError(f"Unknown column role '{role}' in tagged text: use {', '.join(ROLES)}.")
+    kind = file_format(path, default="conll")
+    if kind == "csv":
+        raise InputError(f"{path} is a table: tagged text is read from CoNLL columns, or .jsonl with tokens and tags.")
+    read = _Named(roles, need_tags) if kind in ("jsonl", "parquet") else _Columns(roles, need_tags, str(path))
+    faults: list[RowError] = []
+    rows: list[Sentence] = []
+    num_bad = 0
+    for found in read.sentences(path, kind):
+        if isinstance(found, Sentence):
+            rows.append(found)
+        else:
+            faults += found
+            num_bad += 1
+    if faults and not skip_bad_rows:
+        raise RowErrors(faults, len(rows))
+    if not rows:
+        raise InputError(f"{path} contains no {'valid ' if faults else ''}sentences.")
+    return TaggedTable(rows, faults, num_bad)
+
+
+def is_tagged(path: Path | str, columns: Mapping[str, str] | None = None) -> bool:
+    """Whether a file contains tagged words: CoNLL columns by its name, or JSON lines with tokens."""
+    if set(columns or {}) & set(ROLES):
+        return True
+    name = Path(path).name.lower()
+    if any(name.removesuffix(packing).endswith(CONLL_ENDINGS) for packing in ("", ".gz", ".xz", ".zst")):
+        return True
+    if not Path(path).is_file() or file_format(path, default="txt") != "jsonl":
+        return False
+    first = next(read_records(path, "jsonl"), None)
+    return first is not None and "tokens" in first.named and "text" not in first.named
+
+
+Parsed = Sentence | list[RowError]
+
+
+class _Columns:
+    """Reader of CoNLL columns. The first word line determines the number of columns."""
+
+    def __init__(self, roles: Mapping[str, str], need_tags: bool, file: str) -> None:
+        self.token = _position(roles.get("token", "0"))
+        self.tag = _position(roles.get("tag", "-1"))
+        self.need_tags, self.file, self.width = need_tags, file, 0
+
+    def sentences(self, path: Path | str, kind: str) -> Iterator[Parsed]:
+        """Yields sentences, or their errors."""
+        block: list[Line] = []
+        for line in read_lines(path):
+            if line.fault is None and (not line.text.strip() or line.text.startswith(DOCUMENT_MARK)):
+                yield from self._close(block)
+                block = []
+            elif not line.text.startswith("# "):
+                block.append(line)
+        yield from self._close(block)
+
+    def _close(self, block: Sequence[Line]) -> Iterator[Parsed]:
+        if not block:
+            return
+        faults: list[RowError] = []
+        words, tags = [], []
+        for line in block:
+            word, tag, reason = self._read(line)
+            if reason is not None:
+                faults.append(RowError(self.file, line.number, None, reason))
+            words.append(word)
+            tags.append(tag)
+        given = tags if self.width > 1 else None
+        lines = [line.number for line in block]
+        yield faults or Sentence.of_words(words, given, lines[0], self.file, lines)
+
+    def _read(self, line: Line) -> tuple[str, str, str | None]:
+        """Returns token, tag and error."""
+        if line.fault is not None:
+            return "", "", line.fault
+        cells = line.text.split("\t") if "\t" in line.text else line.text.split()
+        self.width = self.width or len(cells)
+        if self.width == 1 and self.need_tags:
+            return "", "", "has one column, but a token and its tag are required"
+        if len(cells) != self.width:
+            noun = "column" if len(cells) == 1 else "columns"
+            return "", "", f"has {len(cells)} {noun}, not {self.width} like the first line"
+        most = max(place if place >= 0 else -place - 1 for place in (self.token, self.tag))
+        if most >= len(cells):
+            raise InputError(
+                f"{self.file} has {len(cells)} columns, so there is no column {most} (counted from 0): check --columns."
+            )
+        word, tag = cells[self.token].strip(), cells[self.tag].strip()
+        if not word:
+            return "", "", "the token is empty"
+        if not tag:
+            return "", "", "the tag is empty"
+        return word, tag, read_text(word)[1] or read_text(tag)[1]
+
+
+class _Named:
+    """Reader of JSON objects with lists of tokens and tags."""
+
+    def __init__(self, roles: Mapping[str, str], need_tags: bool) -> None:
+        self.tokens, self.tags = roles.get("token", "tokens"), roles.get("tag", "tags")
+        self.need_tags = need_tags
+
+    def sentences(self, path: Path | str, kind: str) -> Iterator[Parsed]:
+        """Yields sentences, or their errors."""
+        for record in read_records(path, kind):
+            yield list(record.faults) or self._sentence(record)
+
+    def _sentence(self, record: Record) -> Parsed:
+        words, tags = record.named.get(self.tokens), record.named.get(self.tags)
+        faults = _faults(record, self.tokens, words, "token")
+        if tags is not None or self.need_tags:
+            faults += _faults(record, self.tags, tags, "tag")
+        if faults or not words:
+            return faults
+        if tags is not None and len(tags) != len(words):
+            return [record.fault(self.tags, f"has {len(tags)} tags for {len(words)} tokens")]
+        return Sentence.of_words(words, tags, record.line, record.file)
+
+
+def _faults(record: Record, name: str, cells: Any, what: str) -> list[RowError]:
+    if not isinstance(cells, list) or not cells:
+        found = "is missing" if cells is None else "is empty" if cells == [] else f"is {json_kind(cells)}, not a list"
+        return [record.fault(name, found)]
+    faults = []
+    for number, cell in enumerate(cells, start=1):
+        if not isinstance(cell, str):
+            faults.append(record.fault(name, f"{what} {number} is {json_kind(cell)}, not text"))
+        elif not cell.strip():
+            faults.append(record.fault(name, f"{what} {number} is empty"))
+        elif (reason := read_text(cell)[1]) is not None:
+            faults.append(record.fault(name, f"{what} {number}: {reason}"))
+    return faults
+
+
+def _position(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(
+            f"--columns has '{text}': specify CoNLL columns by position from 0, as in token=0,tag=3."
+        ) from None
+
+
+def as_sentences(rows: Iterable[Any]) -> list[Sentence]:
+    """Converts rows of texts or sentences to sentences. Raises InputError for a text pair."""
+    found = []
+    for row in rows:
+        if isinstance(row, Sentence):
+            found.append(row)
+            continue
+        if row.text_pair is not None:
+            raise InputError(f"{row.file}, line {row.line}: a text pair cannot be tagged; use single texts.")
+        found.append(Sentence.of_text(row.text, row.line, row.file))
+    return found

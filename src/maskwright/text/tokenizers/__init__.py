@@ -1,0 +1,1 @@
+"""Tokenizers: training, file formats, encoding, explanations."""

@@ -1,0 +1,248 @@
+"""Explains step by step how a vocabulary is learned: the counts that select each merge, and those it changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from ...core.errors import ConfigError, InputError
+from .trainers import bpe, score
+from .trainers.bpe import MergeLearner, TieBreak
+from .trainers.score import ScoreLearner
+from .trainers.segmentation import Pair, Segmentation, apply_merges
+from .vocabulary import END_OF_WORD
+
+ExplainedKind = Literal["bpe", "wordpiece-score"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An adjacent pair before a merge: its count, the counts of its parts, and its score if used."""
+
+    left: str
+    right: str
+    count: int
+    left_count: int
+    right_count: int
+    score: Fraction | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns a JSON-serializable dict, with the score as a number."""
+        facts = {"left": self.left, "right": self.right, "count": self.count}
+        if self.score is None:
+            return facts
+        return facts | {
+            "left_count": self.left_count,
+            "right_count": self.right_count,
+            "score": float(self.score),
+        }
+
+
+@dataclass(frozen=True)
+class Step:
+    """One merge: the winner, all candidates (best first; ties in order of first occurrence), the candidates tied with
+    the winner, and the changed symbols with their counts before and after.
+    """
+
+    number: int
+    winner: Candidate
+    merged: str
+    candidates: tuple[Candidate, ...]
+    tied: tuple[Candidate, ...]
+    changes: tuple[tuple[str, int, int], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns a JSON-serializable dict."""
+        return {
+            "number": self.number,
+            **self.winner.as_dict(),
+            "merged": self.merged,
+            "tied_with": [[other.left, other.right] for other in self.tied],
+            "changes": [{"symbol": symbol, "before": before, "after": after} for symbol, before, after in self.changes],
+            "candidates": [candidate.as_dict() for candidate in self.candidates],
+        }
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A complete training run: initial symbol counts, the steps, and the final segmentation of the words."""
+
+    kind: str
+    tie_break: str
+    words: dict[str, int]
+    start: dict[str, int]
+    steps: tuple[Step, ...]
+    segmented: dict[str, list[str]]
+    stopped: str
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """The learned merges in order."""
+        return [(step.winner.left, step.winner.right) for step in self.steps]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns a JSON-serializable dict."""
+        return {
+            "kind": self.kind,
+            "tie_break": self.tie_break,
+            "words": self.words,
+            "symbols": self.start,
+            "merges": [step.as_dict() for step in self.steps],
+            "segmented": self.segmented,
+            "stopped": self.stopped,
+        }
+
+
+def explain(
+    words: dict[str, int],
+    kind: str = "bpe",
+    *,
+    num_merges: int | None = None,
+    vocab_size: int | None = None,
+    tie_break: TieBreak = "first",
+) -> Explanation:
+    """Learn merges from word counts and record each step.
+
+    num_merges, vocab_size: stop at whichever is reached first (vocab_size counts symbols without special tokens);
+    without either, when no pair is left. Raises ConfigError for an unsupported kind or tie rule, InputError without
+    words.
+    """
+    if kind not in get_args(ExplainedKind):
+        raise ConfigError(f"Only {' and '.join(get_args(ExplainedKind))} can be explained, not '{kind}'.")
+    if kind != "bpe" and tie_break != "first":
+        raise ConfigError("wordpiece-score always merges the pair seen first; tie_break is an option of bpe.")
+    if not words or any(not word or count < 1 for word, count in words.items()):
+        raise InputError("Words to explain need a count of at least 1 each, as in old:7,older:3.")
+    split = bpe.split_word if kind == "bpe" else score.split_word
+    state = Segmentation((split(word), count) for word, count in words.items())
+    start = _symbols_in_order(state)
+    learner = MergeLearner(state, tie_break) if kind == "bpe" else ScoreLearner(state)
+    steps: list[Step] = []
+    vocabulary = set(state.names)
+    stopped = ""
+    for number in itertools.count(1):
+        if num_merges is not None and number > num_merges:
+            stopped = f"the limit of {num_merges} merges"
+        elif vocab_size is not None and len(vocabulary) >= vocab_size:
+            stopped = f"the limit of {vocab_size} symbols"
+        elif (step := _next_step(number, learner)) is None:
+            stopped = "no pair is left"
+        else:
+            steps.append(step)
+            vocabulary.add(step.merged)
+            continue
+        break
+    rows = zip(words, state.words, strict=True)
+    segmented = {word: [state.names[symbol] for symbol in row] for word, row in rows}
+    return Explanation(kind, tie_break, dict(words), start, tuple(steps), segmented, stopped)
+
+
+def encode_steps(word: str, merges: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Returns the states of a word as learned BPE merges apply to it, from characters to tokens."""
+    state = Segmentation([(bpe.split_word(word), 1)])
+    ranks: dict[Pair, tuple[int, int]] = {}
+    rows = [state.words[0]]
+    for rank, (left, right) in enumerate(merges):
+        ranks[state.number(left), state.number(right)] = (rank, state.number(left + right))
+        if (row := apply_merges(rows[-1], ranks)) != rows[-1]:
+            rows.append(row)
+    return [[state.names[symbol] for symbol in row] for row in rows]
+
+
+def parse_words(text: str) -> dict[str, int]:
+    """Parse `old:7,older:3` as counts. Raises InputError for anything else."""
+    words: dict[str, int] = {}
+    for part in text.split(","):
+        word, colon, count = part.strip().rpartition(":")
+        if not (word and colon and count.isdecimal() and int(count) > 0) or any(map(str.isspace, word)):
+            raise InputError(f"'{part.strip()}' is not WORD:COUNT; specify words as in old:7,older:3,finest:9.")
+        words[word] = words.get(word, 0) + int(count)
+    return words
+
+
+def _next_step(number: int, learner: MergeLearner | ScoreLearner) -> Step | None:
+    state = learner.segmentation
+    names, before = state.names, list(state.symbol_counts)
+    candidates = _candidates(state, scored=isinstance(learner, ScoreLearner))
+    merge: bpe.Merge | score.ScoredMerge | None = next((merge for merge in learner), None)
+    if merge is None:
+        return None
+    winner = next(item for item in candidates if (item.left, item.right) == (merge.left, merge.right))
+    worth = winner.count if winner.score is None else winner.score
+    tied = tuple(
+        item
+        for item in candidates
+        if item is not winner and (item.count if item.score is None else item.score) == worth
+    )
+    before += [0] * (len(names) - len(before))
+    involved = dict.fromkeys(state.number(name) for name in (merge.left, merge.right, merge.merged))
+    others = (symbol for symbol in range(len(names)) if before[symbol] != state.symbol_counts[symbol])
+    changes = tuple(
+        (names[symbol], before[symbol], state.symbol_counts[symbol]) for symbol in {**involved, **dict.fromkeys(others)}
+    )
+    return Step(number, winner, merge.merged, tuple(candidates), tied, changes)
+
+
+def _candidates(state: Segmentation, *, scored: bool) -> list[Candidate]:
+    """Returns all pairs, best first, ties in order of first occurrence in the corpus."""
+    found = []
+    for pair in sorted(state.pair_counts, key=state.first_position):
+        counts = (state.pair_counts[pair], state.symbol_counts[pair[0]], state.symbol_counts[pair[1]])
+        worth = Fraction(counts[0], counts[1] * counts[2]) if scored else None
+        found.append(Candidate(state.names[pair[0]], state.names[pair[1]], *counts, worth))
+    return sorted(found, key=lambda item: -(item.count if item.score is None else item.score))
+
+
+def _symbols_in_order(state: Segmentation) -> dict[str, int]:
+    """Returns symbols and their counts: the end-of-word symbol first, then in order of first occurrence."""
+    order = sorted(range(len(state.names)), key=lambda symbol: state.names[symbol] != END_OF_WORD)
+    return {state.names[symbol]: state.symbol_counts[symbol] for symbol in order}
+
+
+def render(explanation: Explanation, num_candidates: int = 5) -> str:
+    """Formats the explanation as text: initial counts, then each merge with its candidates and changed counts."""
+    lines = [
+        "Words: " + ", ".join(f"{word} {count}" for word, count in explanation.words.items()),
+        f"{len(explanation.start)} symbols: " + ", ".join(f"{name} {n}" for name, n in explanation.start.items()),
+    ]
+    for step in explanation.steps:
+        lines += ["", *_render_step(step, explanation.tie_break, num_candidates)]
+    lines += [
+        "",
+        "Merges in order: " + ", ".join(step.merged for step in explanation.steps),
+        f"Stopped: {explanation.stopped}. Final words:",
+        *(f"  {word:<12} {' '.join(pieces)}" for word, pieces in explanation.segmented.items()),
+    ]
+    return "\n".join(lines)
+
+
+def _render_step(step: Step, tie_break: str, num_candidates: int) -> list[str]:
+    lines = [f"Merge {step.number}: {step.winner.left} + {step.winner.right} -> {step.merged}"]
+    shown = step.candidates[: max(num_candidates, 1 + len(step.tied) if len(step.tied) < num_candidates else 0)]
+    for item in shown:
+        mark = "*" if item is step.winner else " "
+        lines.append(f"  {mark} {item.left + ' ' + item.right:<16} {_worth(item)}")
+    if len(step.candidates) > len(shown):
+        lines.append(f"    and {len(step.candidates) - len(shown)} more pairs")
+    if step.tied:
+        rivals = ", ".join(f"{item.left} {item.right}" for item in step.tied[:num_candidates])
+        rivals += f" and {len(step.tied) - num_candidates} more" if len(step.tied) > num_candidates else ""
+        rule = {
+            "first": "the pair seen first in the corpus wins",
+            "last": "the pair seen last in the corpus wins",
+            "lexicographic": "the lexicographically first pair wins",
+        }[tie_break]
+        lines.append(f"    Tie with {rivals}: {rule}.")
+    for symbol, before, after in step.changes:
+        change = f"{before} - {before - after} = {after}" if before else f"{after} (new)"
+        lines.append(f"    {symbol:<16} {change}")
+    return lines
+
+
+def _worth(item: Candidate) -> str:
+    if item.score is None:
+        return str(item.count)
+    return f"{item.count} / ({item.left_count} * {item.right_count}) = {float(item.score):.4g}"

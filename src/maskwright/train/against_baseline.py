@@ -1,0 +1,86 @@
+"""Compares the score of a training with its trivial baseline, for every objective and task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Level = Literal["good", "watch", "bad"]
+MARGIN = 0.01  # minimum difference from the baseline
+PARTS = {
+    "mlm": ("always the most common token", "mlm_accuracy"),
+    "clm": ("always the most common token", "mlm_accuracy"),
+    "denoise": ("always the most common token", "mlm_accuracy"),
+    "nsp": ("always one class", "nsp_accuracy"),
+    "sop": ("always one class", "nsp_accuracy"),
+    "rtd": ("always original", ""),
+}  # of pre-training: the trivial predictor, and the baseline that has its accuracy if the scores do not
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A held-out score compared with a trivial predictor on the same data; higher is better.
+
+    metric: of both; predictor: description of the baseline; margin: minimum difference for "good".
+    """
+
+    metric: str
+    score: float
+    baseline: float
+    predictor: str
+    margin: float = MARGIN
+
+    @property
+    def level(self) -> Level:
+        """good; bad if the score is no better than the baseline; watch if both are perfect."""
+        if self.score > self.baseline + self.margin:
+            return "good"
+        return "watch" if self.score >= 1.0 else "bad"
+
+    def __str__(self) -> str:
+        says = {"good": "better than", "watch": "perfect, as almost is", "bad": "no better than"}[self.level]
+        return f"{self.metric} {self.score:.4f}, {says} {self.predictor}: {self.baseline:.4f}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields and "level"."""
+        return {**asdict(self), "level": self.level}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Compared:
+        """The inverse of `to_json`."""
+        return cls(**{name: value for name, value in facts.items() if name != "level"})
+
+
+def worst_level(found: Sequence[Compared]) -> Level:
+    """The lowest level of all comparisons."""
+    levels = {one.level for one in found}
+    return "bad" if "bad" in levels else "watch" if "watch" in levels else "good"
+
+
+def health_line(found: Mapping[str, Compared] | Sequence[Compared], level: str | None = None) -> str:
+    """The line that a command prints after training.
+
+    found: the comparisons, by name for several tasks; level: overrides the level of the comparisons.
+    """
+    every = list(found.values()) if isinstance(found, Mapping) else list(found)
+    named = [f"{name}: {one}" for name, one in found.items()] if isinstance(found, Mapping) else map(str, every)
+    level = level or worst_level(every)
+    return f"health: {level} ({'; '.join(named)})" + (". Train longer or raise --lr." if level == "bad" else "")
+
+
+def compare_pretraining(scores: Mapping[str, float], baseline: Mapping[str, float]) -> list[Compared]:
+    """Compare each part of a pre-training. baseline: the fields of `health.Baseline`, for scores without a baseline."""
+    found = []
+    for part, (predictor, usual) in PARTS.items():
+        if f"{part}_accuracy" in scores:
+            trivial = scores.get(f"{part}_baseline", baseline.get(usual, 0.5))
+            found.append(Compared(f"{part}_accuracy", scores[f"{part}_accuracy"], trivial, predictor))
+    return found
+
+
+def named_baseline(scores: Mapping[str, float], baseline: Mapping[str, float]) -> dict[str, float]:
+    """Baselines by the names of their scores, only for the parts of the run. Arguments as in `compare_pretraining`."""
+    named = {one.metric: one.baseline for one in compare_pretraining(scores, baseline)}
+    losses = {f"{part}_loss": baseline["mlm_loss"] for part in ("mlm", "clm", "denoise") if f"{part}_loss" in scores}
+    return named | losses

@@ -1,0 +1,1 @@
+"""Knowledge distillation and pruning."""

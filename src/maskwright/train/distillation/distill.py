@@ -1,0 +1,123 @@
+"""Knowledge distillation from teacher to model folder: student, training, comparison, report (Sanh et al. 2019).
+
+Rerunning the same command resumes an interrupted run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...core.config import to_dict
+from ...core.progress import note
+from ...hub.download import find_folder
+from ...hub.folders import load_model, save_model
+from ...hub.sentence import MODULES
+from ...inference.ready import compute_in, require_head, tokenizer_of
+from ...models.device import resolve_device, resolve_precision
+from ...models.model import Model
+from ..against_baseline import Compared
+from ..loop import train
+from ..run import RunFolder, RunResult, open_run
+from .config import DistillConfig
+from .measure import Measured, compressed_rows, measure, pruned_rows
+from .report import write_distill_report
+from .sentences import SentenceSide
+from .sides import RowsSide, TextSide
+from .student import Student
+
+Side = TextSide | RowsSide | SentenceSide
+
+
+@dataclass(frozen=True)
+class DistillResult(RunResult):
+    """Paths and scores of a run.
+
+    metric: the main metric; score_kept: the student's score as a fraction of the teacher's (None if that is 0); rows:
+    teacher, student, and the teacher pruned, in int8, factorized and with shared layers, on the same held-out data;
+    baseline: the student's score compared with a trivial predictor (None in a run of an older version).
+    """
+
+    metric: str
+    score_kept: float | None
+    rows: tuple[Measured, ...]
+    already_finished: bool = False
+    baseline: Compared | None = None
+
+
+def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
+    """Run `config`, or resume it; a finished run is returned unchanged.
+
+    Raises RunError when the folder contains another run or the teacher has changed, ModelFolderError for a teacher that
+    does not fit the data, InputError for a student that does not fit the teacher, Interrupted after a signal.
+    """
+    device = resolve_device(config.device)
+    by_embeddings = teaches_embeddings(config)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True), by_embeddings)
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        if run.result is not None:
+            return _result(run, run.result, already_finished=True)
+        teacher = open_teacher(config).to(device)
+        side_type = SentenceSide if by_embeddings else TextSide if config.corpus else RowsSide
+        side: Side = side_type(config, run, device, teacher)
+        side.student.model.to(device)
+        note(_introduced(side.student, teacher))
+        job = side.job()
+        train(job, side.loop_settings(), run, name="distillation")
+        result = conclude(config, run, side, job)
+        run.finish(result)
+        return _result(run, result)
+
+
+def teaches_embeddings(config: DistillConfig) -> bool:
+    """Whether the teacher is a sentence encoder (its folder declares its embeddings), used on text."""
+    return bool(config.corpus) and (find_folder(config.teacher)[0] / MODULES).is_file()
+
+
+def open_teacher(config: DistillConfig) -> Model:
+    """The teacher in evaluation mode and the run's precision. Raises ModelFolderError."""
+    teacher, report = load_model(find_folder(config.teacher)[0])
+    report.log_weight_mismatch(config.teacher)
+    heads = ("mlm", "pretraining", "sentence") if config.corpus else ("classification", "regression")
+    require_head(teacher, heads, config.teacher)
+    tokenizer_of(teacher)
+    compute_in(teacher, config.precision)
+    return teacher.requires_grad_(False)
+
+
+def conclude(config: DistillConfig, run: RunFolder, side: Any, job: Any) -> dict[str, Any]:
+    """Compare student and teacher, write the student's folder and the report; returns the result of the run."""
+    model, (evaluation, own) = side.final(job), side.evaluations(job)
+    fewer = config.prune_layers
+    if fewer is None:
+        fewer = side.teacher.config.num_hidden_layers - model.config.num_hidden_layers
+    rows = [measure("teacher", side.teacher, evaluation), measure("student", model, own)]
+    rows += pruned_rows(side.teacher, evaluation, config.prune_heads, fewer)
+    rows += compressed_rows(side.teacher, evaluation)
+    best = rows[0].scores[evaluation.metric]
+    result = {
+        "metric": evaluation.metric,
+        "score_kept": rows[1].scores[evaluation.metric] / best if best > 0 else None,
+        "baseline": Compared(evaluation.metric, rows[1].scores[evaluation.metric], *evaluation.baseline).to_json(),
+        "rows": [asdict(row) for row in rows],
+        "layers": list(side.student.layers),
+        "weights": {"copied": len(side.student.copied), "new": list(side.student.new)},
+    }
+    facts = {**side.facts(), "training": {**run.recipe, **{key: result[key] for key in ("score_kept", "layers")}}}
+    save_model(model, run.path / "model", facts=facts, replace=True)
+    write_distill_report(run, rows, result, side.student)
+    return result
+
+
+def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> DistillResult:
+    rows = tuple(Measured(**row) for row in result["rows"])
+    against = Compared.from_json(result["baseline"]) if "baseline" in result else None
+    return DistillResult(run.path, result["metric"], result["score_kept"], rows, already_finished, against)
+
+
+def _introduced(student: Student, teacher: Model) -> str:
+    """A description of the student, for the log."""
+    size = f"The student has {student.model.num_parameters:,} of the teacher's {teacher.num_parameters:,} parameters"
+    if student.layers:
+        return f"{size} and is initialized from its layers {', '.join(map(str, student.layers))}."
+    return f"{size}, initialized at random{', except for the word embeddings' if student.copied else ''}."

@@ -1,0 +1,395 @@
+"""Fine-tuning on labeled text with one seed or several, and in memory for the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...core import registry
+from ...core.config import to_dict
+from ...core.errors import InputError, RowErrors
+from ...core.plural import plural
+from ...core.progress import note, warn
+from ...core.randomness import generator
+from ...hub.folders import LoadReport, load_model, save_model
+from ...hub.sentence import Declared
+from ...inference.ready import compute_in
+from ...models.build import build
+from ...models.device import resolve_device, resolve_precision
+from ...models.encoder_decoder import EncoderDecoder
+from ...models.model import Model
+from ...tasks.base import AnyTable, Evaluation, Task
+from ...tasks.rows.contents import check_content
+from ...tasks.rows.examples import Examples
+from ...text.readers.tagged import Sentence
+from ...text.tokenizers.tokenizer import Tokenizer
+from ..against_baseline import Compared
+from ..finetune_baseline import compare_with_baseline
+from ..loop import LoopSettings, train
+from ..run import RunFolder, RunResult, open_run
+from ..schedules import Schedule
+from ..weight_averaging import mean_weights
+from .config import FinetuneConfig
+from .from_scratch import network_from_scratch
+from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
+from .report import write_finetune_report
+from .run_data import LabeledData, RunData
+from .seeds import SeedResult, SeedRunner, best_weights, statistics
+
+DEV_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Result of `fit`. steps: number of optimizer steps; best_metrics: best dev metrics, {} without dev examples."""
+
+    steps: int
+    best_metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class FinetuneResult(RunResult):
+    """Paths and dev metrics of a run.
+
+    mean, deviation: over seeds; seeds: the metrics of each; average: metrics of the model with averaged weights, None
+    without weight averaging; calibration: temperature, and the calibration error before and after, if fitted; final:
+    metrics of the saved model; signatures: how an external library computed some of them; baseline: the mean score
+    compared with the task's trivial baseline (None in a run of an older version).
+    """
+
+    mean: dict[str, float]
+    deviation: dict[str, float]
+    seeds: list[dict[str, Any]]
+    main_metric: str
+    average: dict[str, float] | None = None
+    already_finished: bool = False
+    calibration: dict[str, float] | None = None
+    final: dict[str, float] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
+    baseline: Compared | None = None
+
+
+def fit(
+    model: Model,
+    task: Task,
+    train_examples: Examples,
+    dev_examples: Examples | None = None,
+    *,
+    epochs: int = 3,
+    lr: float = 5e-5,
+    batch_size: int = 32,
+    seed: int = 0,
+    freeze_encoder: bool = False,
+    precision: str = "auto",
+    warmup_share: float = 0.1,
+    weight_decay: float = 0.01,
+    patience: int = 0,
+    schedule: Schedule = "linear",
+    accumulation: int = 1,
+) -> FitResult:
+    """Fine-tune `model` in place, without files; with dev examples it ends with the best weights on them."""
+    device = next(model.parameters()).device
+    compute_in(model, resolve_precision(precision, device, training=True))
+    job = FinetuneJob(
+        model,
+        task,
+        train_examples,
+        dev_examples,
+        MemoryBestModelSaver(),
+        batch_size=batch_size,
+        seed=seed,
+        device=device,
+        accumulation=accumulation,
+        patience=patience,
+        freeze_encoder=freeze_encoder,
+    )
+    settings = LoopSettings(
+        steps=epochs * job.steps_per_epoch,
+        lr=lr,
+        warmup=warmup_share,
+        schedule=schedule,
+        weight_decay=weight_decay,
+        clip_norm=1.0,
+        seed=seed,
+        log_every=10,
+        checkpoint_every=job.steps_per_epoch,
+        evaluate_every=job.steps_per_epoch,
+    )
+    steps = train(job, settings, name="fine-tuning")
+    job.conclude()
+    return FitResult(steps, job.best["metrics"])
+
+
+def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
+    """Run `config`, or resume it; a finished run is returned unchanged.
+
+    Raises RunError when the folder contains another run, RowErrors for bad rows, ModelFolderError for an unreadable
+    model, Interrupted after a signal.
+    """
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        if run.result is not None:
+            return _result(run, run.result, already_finished=True)
+        return _result(run, FinetuningSetup(config, device).run_all(run))
+
+
+class FinetuningSetup(SeedRunner):
+    """Loads the data of a run and trains its seeds."""
+
+    config: FinetuneConfig
+
+    def __init__(self, config: FinetuneConfig, device: torch.device) -> None:
+        self.config, self.device = config, device
+        self.task, self.data = build_task(config, read_data(config))
+        model, self.loaded = self._model(config.seed)
+        self.tokenizer = model.tokenizer
+        positions = model.config.max_position_embeddings
+        if config.max_length > positions:
+            raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {positions} positions.")
+        learned = list(self.task.learns_from(self.data.train))
+        self.train = self.task.for_training(self._examples(learned, config.train))
+        self.dev = self._examples(self.data.dev, config.dev or config.train)
+        for name, examples in (("train", self.train), ("dev", self.dev)):
+            for remark in self.task.notes(examples, name, config.max_length):
+                warn(remark)
+            counts = examples.counts
+            if counts.unknown_tokens:
+                note(f"{name}: {counts.unknown_note()}.")
+        if self.train.counts.all_unknown:
+            raise InputError(
+                f"All tokens of {config.train} are unknown to the model's tokenizer, so there is nothing to learn: "
+                "use a model that was trained on such text."
+            )
+
+    def conclude(self, run: RunFolder, seeds: Sequence[SeedResult]) -> dict[str, Any]:
+        """Write the best seed's model, or the average of all, and the report; returns the result of the run."""
+        best = max(seeds, key=lambda seed: seed.metrics[self.task.main_metric])
+        job = self.job(best.seed, RunFolder(best.folder, run.recipe))
+        model = job.model
+        job.conclude()
+        if self.config.average_seeds:
+            model.load_state_dict(mean_weights([best_weights(seed.folder) for seed in seeds]))
+        evaluation = self.task.full_evaluation(model, self.dev)
+        self.task.tune_threshold(evaluation.logits, self.dev)
+        calibration = self._calibrate(evaluation) if self.config.calibrate else None
+        result = {
+            **statistics(seeds, best),
+            "average": {"loss": evaluation.loss, **evaluation.metrics} if self.config.average_seeds else None,
+            "calibration": calibration,
+            "final": {"loss": evaluation.loss, **evaluation.metrics},
+            "signatures": evaluation.signatures,
+            "main_metric": self.task.main_metric,
+            "baseline": self.compared(seeds).to_json(),
+            "dev_from_train": self.data.from_train,
+            "mix": None if model.top is None else model.top.mixture(),
+            "weights": {
+                "loaded": len(self.loaded.loaded),
+                "new": self.loaded.new,
+                "unused": self.loaded.unused,
+            },
+        }
+        facts = {
+            **self.task.to_json(),
+            "max_length": self.config.max_length,
+            "training": {**run.recipe, **result},
+        }
+        save_model(model, run.path / "model", facts=facts, replace=True)
+        write_finetune_report(run, self.run_data, seeds, evaluation, result)
+        return result
+
+    def _calibrate(self, evaluation: Evaluation) -> dict[str, float]:
+        """Fit the temperature on the dev examples; the reported calibration error is cross-fitted on two halves."""
+        temperature = self.task.calibrate(evaluation.logits, self.dev)
+        if temperature.is_at_limit:
+            warn(
+                "The dev examples do not determine a temperature: all predictions are correct, or no better than "
+                "chance."
+            )
+        after = self.task.score(evaluation.logits, self.dev).metrics["ece"]
+        return {"temperature": temperature.value, "ece_before": evaluation.metrics["ece"], "ece": after}
+
+    def compared(self, seeds: Sequence[SeedResult]) -> Compared:
+        """The mean score of the seeds compared with the task's trivial baseline."""
+        scores = [seed.metrics[self.task.main_metric] for seed in seeds]
+        return compare_with_baseline(self, sum(scores) / len(scores))
+
+    @property
+    def run_data(self) -> RunData:
+        """Task, rows and settings, for the report."""
+        return RunData(
+            self.config, self.device, self.task, self.data, self.train, self.dev, self.tokenizer, self.loaded
+        )
+
+    def first_model(self) -> Model:
+        """The untrained network."""
+        return self._model(self.config.seed)[0]
+
+    def _examples(self, rows: list[Any], path: Path) -> Examples:
+        return self.task.examples(rows, self.tokenizer, self.config.max_length, file=str(path))
+
+    def _model(self, seed: int) -> tuple[Model, LoadReport]:
+        """The untrained network: loaded, or new from a preset; new weights are initialized from `seed`."""
+        config, task = self.config, self.task
+        if config.model is not None:
+            model, report = load_model(
+                config.model,
+                task.head,
+                labels=task.labels or None,
+                problem_type=task.problem_type,
+                seed=seed,
+                top=config.network,
+            )
+        else:
+            tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
+            target = None if config.target_tokenizer is None else Tokenizer.load(config.target_tokenizer)
+            network = network_from_scratch(str(config.preset), config.network, tokenizer, target)
+            model = build(network, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)
+            model.tokenizer = tokenizer
+            if isinstance(model, EncoderDecoder):
+                model.target_tokenizer = target
+            report = LoadReport([], [name for name, _ in model.named_parameters()], [])
+        if model.tokenizer is None:
+            raise InputError(
+                f"{config.model} has no tokenizer: copy its tokenizer.json or vocab.txt to the model folder."
+            )
+        model = task.extend_vocabulary(model)
+        task.bind(model)
+        if task.head is None:
+            model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)
+        compute_in(model, config.precision)
+        model.recomputes = config.activation_checkpointing
+        return model.to(self.device), report
+
+    def start(self, seed: int) -> tuple[Model, Examples, Examples]:
+        """The untrained network, its new head initialized from the training data, and the prepared train and dev."""
+        model, loaded = self._model(seed)
+        train, dev = (self.task.prepare(model, examples) for examples in (self.train, self.dev))
+        if has_new_head(loaded):
+            self.task.init_from_counts(model, train)
+        return model, train, dev
+
+    def job(self, seed: int, folder: RunFolder) -> FinetuneJob:
+        """The training job of a seed."""
+        config = self.config
+        model, train, dev = self.start(seed)
+        return FinetuneJob(
+            model,
+            self.task,
+            train,
+            dev,
+            DiskBestModelSaver(best_weights(folder.path)),
+            batch_size=config.batch_size,
+            seed=seed,
+            device=self.device,
+            accumulation=config.accumulation,
+            patience=config.patience,
+            freeze_encoder=config.freeze_encoder,
+            batch_tokens=config.batch_tokens,
+            last=None
+            if not config.average_checkpoints
+            else WeightAverager(folder.path / "last", config.average_checkpoints),
+        )
+
+
+def has_new_head(loaded: LoadReport) -> bool:
+    """Whether the head was newly initialized rather than loaded with the model."""
+    return any("classifier" in name or name.startswith("head.") for name in loaded.new)
+
+
+def read_data(config: FinetuneConfig) -> LabeledData:
+    """Read train and dev; without dev, hold out a tenth of train, stratified by class if there are classes."""
+    train_table = _table(config, config.train, config.train_target)
+    if config.dev is not None:
+        dev_table = _table(config, config.dev, config.dev_target)
+        return LabeledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
+    rows = train_table.rows
+    if len(rows) < 10:
+        noun = "sentence" if isinstance(rows[0], Sentence) else "row"
+        raise InputError(
+            f"{config.train} has {plural(len(rows), noun)}; 10 are needed to hold out a dev split. Pass --dev FILE."
+        )
+    dev = _hold_out(registry.resolve("task", config.task_name).strata(rows), config.seed)
+    are = "is" if len(dev) == 1 else "are"
+    note(f"No --dev: {len(dev):,} of {len(rows):,} training rows {are} held out.")
+    return LabeledData(
+        [row for number, row in enumerate(rows) if number not in dev],
+        [row for number, row in enumerate(rows) if number in dev],
+        True,
+        train_table.num_skipped,
+    )
+
+
+def build_task(config: FinetuneConfig, data: LabeledData) -> tuple[Task, LabeledData]:
+    """The task and its data; with `config.skip_bad_rows`, rows with labels that the task cannot have are removed.
+
+    Otherwise raises RowErrors as `make_task` does.
+    """
+    while True:
+        try:
+            return make_task(config, data), data
+        except RowErrors as error:
+            fewer = data.without(error.rows)
+            if not config.skip_bad_rows or fewer.skipped == data.skipped:
+                raise
+            more = plural(fewer.skipped - data.skipped, "more bad row is", "more bad rows are")
+            warn(f"{more} skipped, the first: {error.rows[0]}")
+            data = fewer
+
+
+def make_task(config: FinetuneConfig, data: LabeledData) -> Task:
+    """The task with the labels of the rows. Raises RowErrors for dev labels that train does not contain."""
+    cls: type[Task] = registry.resolve("task", config.task_name)
+    options = {name: getattr(config, name) for name in cls.settings}
+    files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
+    task = cls.from_rows(data.train, data.dev, **files, **options)
+    if config.metric is not None:
+        task.choose_by(config.metric)
+    return task
+
+
+def _table(config: FinetuneConfig, path: Path, target: Path | None = None) -> AnyTable:
+    cls: type[Task] = registry.resolve("task", config.task_name)
+    if target is None and not config.columns:
+        check_content(path, config.task_name)
+    table = cls.read(
+        path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
+        columns=config.columns or None,
+        multi_label=config.multi_label,
+        skip_bad_rows=config.skip_bad_rows,
+        **{name: getattr(config, name) for name in cls.read_settings},
+    )
+    if table.num_skipped:
+        warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")
+    return table
+
+
+def _hold_out(labels: Sequence[str], seed: int) -> set[int]:
+    """Indices of the dev examples: a tenth of each label, at least one of a label with two rows or more."""
+    chosen: set[int] = set()
+    for label in sorted(set(labels)):
+        rows = [number for number, other in enumerate(labels) if other == label]
+        count = max(round(len(rows) * DEV_SHARE), 1) if len(rows) > 1 else 0
+        order = generator(seed, f"set aside {label}").permutation(len(rows))  # terms: ok
+        chosen.update(rows[place] for place in order[:count].tolist())
+    return chosen
+
+
+def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> FinetuneResult:
+    return FinetuneResult(
+        run.path,
+        result["mean"],
+        result["deviation"],
+        result["seeds"],
+        result["main_metric"],
+        result.get("average"),  # a run of an older version has none
+        already_finished,
+        result.get("calibration"),
+        result.get("final", {}),
+        result.get("signatures", {}),
+        Compared.from_json(result["baseline"]) if "baseline" in result else None,
+    )

@@ -1,0 +1,1 @@
+"""Multi-task fine-tuning: one encoder, one head per task."""

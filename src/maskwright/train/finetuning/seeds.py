@@ -1,0 +1,102 @@
+"""Runs of several seeds: each trains, and resumes, in its own folder; the run aggregates their metrics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..loop import LoopSettings, train
+from ..optimizer import ADAM
+from ..run import RunFolder
+from .job import FinetuneJob
+from .multi_task.job import MultiTaskJob
+
+if TYPE_CHECKING:
+    from .config import FinetuneConfig
+    from .multi_task.config import MultiTaskConfig
+
+
+@dataclass
+class SeedResult:
+    """The result.json of one finished seed."""
+
+    seed: int
+    metrics: dict[str, float]
+    best_step: int
+    folder: Path = field(repr=False)
+
+
+class SeedRunner(ABC):
+    """Trains the seeds of a fine-tuning. config: its recipe."""
+
+    config: FinetuneConfig | MultiTaskConfig
+
+    @abstractmethod
+    def job(self, seed: int, folder: RunFolder) -> FinetuneJob | MultiTaskJob:
+        """The training job of a seed."""
+
+    def run_seed(self, run: RunFolder, seed: int) -> SeedResult:
+        """Train one seed in its own folder, or read its result if it is finished."""
+        folder = RunFolder(run.path / f"seed-{seed}", run.recipe)
+        folder.path.mkdir(exist_ok=True)
+        if folder.result is None:
+            job = self.job(seed, folder)
+            settings = epoch_settings(self.config, job.steps_per_epoch, seed, job.adam)
+            train(job, settings, folder, name=f"fine-tuning, seed {seed}")
+            folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
+        found = folder.result or {}
+        return SeedResult(found["seed"], found["metrics"], found["best_step"], folder.path)
+
+    @abstractmethod
+    def conclude(self, run: RunFolder, seeds: Sequence[SeedResult]) -> dict[str, Any]:
+        """Write models and report; returns the result of the run."""
+
+    def run_all(self, run: RunFolder) -> dict[str, Any]:
+        """Train every seed, conclude, and mark the run as finished; returns its result."""
+        seeds = [self.run_seed(run, self.config.seed + number) for number in range(self.config.seeds)]
+        result = self.conclude(run, seeds)
+        run.finish(result)
+        return result
+
+
+def epoch_settings(
+    config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int, seed: int, adam: tuple[float, float] = ADAM
+) -> LoopSettings:
+    """The settings of the training loop, with an evaluation after each epoch."""
+    return LoopSettings(
+        steps=config.epochs * steps_per_epoch,
+        lr=config.lr,
+        warmup=config.warmup,
+        schedule=config.schedule,
+        weight_decay=config.weight_decay,
+        clip_norm=config.clip_norm,
+        seed=seed,
+        log_every=config.log_every,
+        checkpoint_every=config.checkpoint_every or steps_per_epoch,
+        evaluate_every=steps_per_epoch,
+        keep=1,
+        adam=adam,
+    )
+
+
+def best_weights(folder: Path) -> Path:
+    """The folder with the best weights of a seed."""
+    return folder / "best"
+
+
+def statistics(seeds: Sequence[SeedResult], best: SeedResult) -> dict[str, Any]:
+    """Mean and standard deviation of each metric over seeds, the metrics of each seed, and the best seed."""
+    names = list(best.metrics)
+    table = np.array([[seed.metrics[name] for name in names] for seed in seeds])  # [seeds, metrics]
+    deviation = table.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(names))
+    return {
+        "mean": dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
+        "deviation": dict(zip(names, deviation.tolist(), strict=True)),
+        "seeds": [{"seed": seed.seed, "best_step": seed.best_step, **seed.metrics} for seed in seeds],
+        "best_seed": best.seed,
+    }

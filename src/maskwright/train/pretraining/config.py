@@ -1,0 +1,146 @@
+"""The recipe of a pre-training run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from ...core import registry
+from ...core.config import (
+    check,
+    check_above_zero,
+    check_at_least,
+    check_below_one,
+    check_name,
+    check_not_negative,
+    fit_types,
+)
+from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
+from .. import settings
+from ..schedules import Schedule, warmup_steps
+
+OBJECTIVE_OF = Setting("Pre-training objective: mlm, mlm+nsp, mlm+sop, rtd, clm, bilm or denoise.")
+MASK_RATE = Setting("Masking probability.", panel=OBJECTIVE)
+GENERATOR_SHARE = Setting(
+    "Width of rtd's generator, as a fraction of the discriminator's.", default_help="0.25", panel=OBJECTIVE
+)
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Everything that decides a pre-training run. Validated on construction: ConfigError names the setting.
+
+    corpus: one folder prepared by an earlier run (its `data/`) is used as it is; model: changes of the preset, by names
+    of ModelConfig; reset_state: otherwise the hidden state of a recurrent network is carried from batch to batch
+    (truncated backpropagation, max_length tokens at a time); dropout: 0 learns more from a text that is seen about
+    once; eval: a labeled file scores a linear probe on frozen features. activation_checkpointing and tensorboard may
+    change when a run is resumed. `maskwright pretrain --help` has a line for each setting.
+    """
+
+    COMMAND: ClassVar[str] = "pretrain"
+
+    corpus: tuple[str, ...] = option(
+        help="Text: files, folders, globs, hub: names, or the data/ of an earlier run.", is_argument=True
+    )
+    output: Path = option(help=settings.OUTPUT)
+    preset: str = option("bert-mini", settings.PRESET)
+    objective: str = option("mlm+nsp", OBJECTIVE_OF)
+    tokenizer: Path | None = option(None, "Saved tokenizer.", default_help="none: train WordPiece first")
+    vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
+    lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
+    model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
+    steps: int = option(2000, settings.STEPS)
+    batch_tokens: int = option(4096, settings.BATCH_TOKENS)
+    max_length: int = option(128, settings.MAX_LENGTH)
+    accumulation: int = option(1, settings.ACCUMULATION)
+    activation_checkpointing: bool = option(False, settings.ACTIVATION_CHECKPOINTING)
+    compile: Literal["auto", "on", "off"] = option(
+        "auto", "Compile the layers; auto where that saves more time than it takes.", panel=HARDWARE
+    )
+    lr: float = option(5e-4, settings.LR)
+    warmup: float = option(0.1, settings.WARMUP)
+    schedule: Schedule = option("linear", settings.SCHEDULE)
+    weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
+    clip_norm: float = option(1.0, settings.CLIP_NORM)
+    mask_rate: float = option(0.15, MASK_RATE)
+    whole_words: bool = option(False, "Mask whole words.", panel=OBJECTIVE)
+    short_share: float = option(0.1, "Fraction of examples of random shorter length.", panel=OBJECTIVE)
+    reset_state: bool = option(
+        False, "Recurrent networks under clm: reset the hidden state at each example.", panel=OBJECTIVE
+    )
+    dropout: float | None = option(
+        None,
+        "Dropout in this run; the saved model keeps its own.",
+        default_help="the network's",
+        panel=OPTIMIZATION,
+    )
+    generator_share: float | None = option(None, GENERATOR_SHARE)
+    rtd_weight: float | None = option(
+        None, "Weight of the discriminator's loss under rtd.", default_help="50", panel=OBJECTIVE
+    )
+    holdout: float = option(0.01, settings.HOLDOUT)
+    eval: tuple[str, ...] = option(
+        (), settings.EVAL, help="Held-out text, or a labeled file for a linear probe. Repeatable."
+    )
+    checkpoint_every: int = option(0, settings.CHECKPOINT_EVERY, default_help="a twentieth of --steps")
+    evaluate_every: int = option(0, "Steps between evaluations.", default_help="as --checkpoint-every", panel=RUN)
+    log_every: int = option(10, settings.LOG_EVERY)
+    keep: int = option(2, settings.KEEP)
+    skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
+    keep_duplicates: bool = option(False, "Keep duplicate documents.", panel=DATA)
+    tensorboard: bool = option(False, settings.TENSORBOARD)
+    seed: int = option(0, settings.SEED)
+    device: settings.Device = option("auto", settings.DEVICE)
+    precision: settings.Precision = option("auto", settings.PRECISION)
+
+    def __post_init__(self) -> None:
+        fit_types(self)
+        check(bool(self.corpus), "Setting 'corpus' is empty: pass at least one text file, folder or glob.")
+        from ...models.presets import PRESETS
+
+        check_name("preset", "preset", self.preset, PRESETS)
+        check_name("objective", "objective", self.objective, registry.names("objective"))
+        check_at_least(self, 1, "steps", "accumulation", "log_every", "keep")
+        check_above_zero(self, "lr", "clip_norm", "generator_share", "rtd_weight")
+        check_not_negative(self, "warmup", "weight_decay", "checkpoint_every", "evaluate_every")
+        check_below_one(self, "mask_rate", "short_share", "holdout", "dropout")
+        check(
+            self.generator_share is None or self.generator_share <= 1,
+            f"Setting 'generator_share' is {self.generator_share}; it must be at most 1.",
+        )
+        check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learned.")
+        check_at_least(self, 8, "max_length")
+        check_at_least(self, 16, "vocab_size")
+        warmup = warmup_steps(self.warmup, self.steps)
+        check(warmup <= self.steps, f"Setting 'warmup' ({warmup} steps) is more than 'steps' ({self.steps}).")
+        check(
+            self.batch_tokens >= self.max_length * self.accumulation,
+            f"Setting 'batch_tokens' is {self.batch_tokens}; it must fit at least one sequence of max_length "
+            f"{self.max_length} for each of {self.accumulation} micro-batches.",
+        )
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of one micro-batch."""
+        return self.batch_tokens // (self.max_length * self.accumulation)
+
+    def resolved(self, device: str, precision: str) -> PretrainConfig:
+        """The recipe with every automatic setting resolved."""
+        every = self.checkpoint_every or max(self.steps // 20, 1)
+        return replace(
+            self,
+            device=device,  # type: ignore[arg-type]
+            precision=precision,  # type: ignore[arg-type]
+            checkpoint_every=every,
+            evaluate_every=self.evaluate_every or every,
+            output=self.output.resolve(),
+            corpus=tuple(_absolute(source) for source in self.corpus),
+            eval=tuple(_absolute(source) for source in self.eval),
+            tokenizer=self.tokenizer.resolve() if self.tokenizer else None,
+        )
+
+
+def _absolute(source: str) -> str:
+    """The absolute path of a source; `-` and `hub:` names are unchanged."""
+    return source if source == "-" or source.startswith("hub:") else str(Path(source).absolute())

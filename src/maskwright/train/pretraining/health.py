@@ -1,0 +1,78 @@
+"""The health of a pre-training run: its scores compared with the unigram baseline and the majority class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+WORDS = {"mlm": "masked tokens", "clm": "next tokens", "denoise": "hidden tokens"}  # what is predicted, by part
+PAIRS = {"nsp_accuracy": "sentence pairs", "sop_accuracy": "sentence orders"}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Trivial baselines on the same labels as the scores: the accuracy of the most common token, the cross-entropy of
+    the unigram model, and for sentence pairs the accuracy of the majority class.
+    """
+
+    mlm_accuracy: float
+    mlm_loss: float
+    nsp_accuracy: float = 0.5
+
+
+@dataclass(frozen=True)
+class RunHealth:
+    """level: good, watch or bad; reasons: sentences, the most important first."""
+
+    level: str
+    reasons: tuple[str, ...]
+
+
+def baseline_of(scores: dict[str, float]) -> Baseline:
+    """The baselines among the scores of an objective (`objectives.scores.mean_scores`, by part)."""
+    part = words_part(scores)
+    pairs = next((scores[f"{name}_baseline"] for name in ("nsp", "sop") if f"{name}_baseline" in scores), 0.5)
+    return Baseline(scores[f"{part}_baseline"], scores[f"{part}_baseline_loss"], pairs)
+
+
+def words_part(scores: dict[str, float]) -> str:
+    """Which part of WORDS the scores have."""
+    return next(part for part in WORDS if f"{part}_accuracy" in scores)
+
+
+def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> RunHealth:
+    """Compare the final held-out scores with the baseline, and the last losses with the earlier ones.
+
+    scores: `mlm_accuracy`, `mlm_scored_loss` (or those of another part of WORDS), with pairs `nsp_accuracy` or
+    `sop_accuracy`, with replaced tokens `rtd_accuracy` and `rtd_baseline`; losses: the logged losses in order.
+    """
+    bad, watch, good = [], [], []
+    part = words_part(scores)
+    accuracy, gain = scores[f"{part}_accuracy"], baseline.mlm_loss - scores[f"{part}_scored_loss"]
+    compared = (
+        f"{100 * accuracy:.1f}% of the {WORDS[part]} correct, "
+        f"{100 * baseline.mlm_accuracy:.1f}% by always the most common token"
+    )
+    if gain < 0.1:
+        bad.append(f"The model has learned only token frequencies: {compared}. Train longer or raise --lr.")
+    elif gain < 1.0:
+        watch.append(f"The model is better than the unigram baseline, but undertrained: {compared}. Train longer.")
+    else:
+        good.append(f"The model uses context: {compared}.")
+    for name, what in PAIRS.items():
+        if name in scores:
+            (good if scores[name] > baseline.nsp_accuracy + 0.1 else watch).append(
+                f"{100 * scores[name]:.1f}% of the {what} correct, "
+                f"{100 * baseline.nsp_accuracy:.1f}% by always the majority class."
+            )
+    if "rtd_accuracy" in scores:
+        (good if scores["rtd_accuracy"] > scores["rtd_baseline"] + 0.005 else watch).append(
+            f"{100 * scores['rtd_accuracy']:.1f}% of the tokens classified correctly as original or replaced, "
+            f"{100 * scores['rtd_baseline']:.1f}% by always original."
+        )
+    tail = losses[-max(len(losses) // 5, 1) :]
+    if len(losses) >= 20 and np.mean(tail) > 1.1 * min(np.convolve(losses, np.ones(5) / 5, mode="valid")):
+        watch.append("The loss increased toward the end: lower --lr or use more --warmup.")
+    level = "bad" if bad else "watch" if watch else "good"
+    return RunHealth(level, (*bad, *watch, *good))

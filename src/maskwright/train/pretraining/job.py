@@ -1,0 +1,121 @@
+"""Pre-training as a job of the training loop: batches from token shards, and scores on held-out text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...core.errors import InputError
+from ...data.batch import Batch
+from ...data.shards import TokenShards
+from ...models.model import Model
+from ...objectives.outcome import LossSums
+from ...objectives.pretraining import MaskedLanguageModeling
+from ..loop import Window
+from ..prefetch import Prefetcher
+
+EVALUATION_SEQUENCES = 256
+
+Probe = Callable[[Model], dict[str, float]]
+
+
+class HeldOut:
+    """A fixed set of held-out batches.
+
+    shards, documents: the held-out text; examples and masks are sampled once, from `seed`.
+    """
+
+    def __init__(
+        self,
+        shards: TokenShards,
+        documents: np.ndarray,
+        objective: MaskedLanguageModeling,
+        seed: int,
+        size: int,
+    ) -> None:
+        self.batches = objective.held_out(shards, documents, seed=seed, sequences=size, most=EVALUATION_SEQUENCES)
+        if not self.batches:
+            raise InputError("The held-out text has no example: its documents are too short for this objective.")
+        self.objective = objective
+        self.tokens = sum(batch.num_tokens for batch in self.batches)
+
+    @torch.inference_mode()
+    def score(self, model: nn.Module, device: torch.device) -> dict[str, float]:
+        """Mean losses and accuracies of `model`, which must be in evaluation mode."""
+        window = Window()
+        for batch in self.batches:
+            window.add(self.objective.outcome(model, batch.to(device)))
+        return window.means()
+
+
+class PretrainJob:
+    """Supplies batches to the loop. One step is `accumulation` micro-batches of `sequences` examples each.
+
+    model: the module that the objective trains, a Model or a pair of them; held_out: None if no text is held out;
+    probes: functions that return additional scores of the model.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: MaskedLanguageModeling,
+        shards: TokenShards,
+        documents: np.ndarray,
+        *,
+        tokenizer: Any,
+        sequences: int,
+        accumulation: int,
+        seed: int,
+        device: torch.device,
+        held_out: HeldOut | None = None,
+        probes: Sequence[Probe] = (),
+    ) -> None:
+        self.model, self.objective, self.shards, self.device = model, objective, shards, device
+        self.sequences, self.accumulation, self.seed = sequences, accumulation, seed
+        self.tokenizer, self.held_out, self.probes = tokenizer, held_out, probes
+        self.stream = objective.batches(shards, documents, seed=seed, sequences=sequences, accumulation=accumulation)
+        self.position = self.stream.state()  # after the batches in use; the stream itself may be one step ahead
+        self._next = Prefetcher(self._make, ahead=device.type == "cuda")
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """The masked batches of step `step`; advances the stream."""
+        batches, self.position = self._next.take(step)
+        return batches
+
+    def _make(self, step: int) -> tuple[list[Batch], dict[str, int]]:
+        """The batches of a step, on the device, and the position of the stream after them."""
+        batches = [self.stream.batch(step, number).to(self.device) for number in range(self.accumulation)]
+        return batches, self.stream.state()
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Number of labels of each part."""
+        return self.objective.counts(batch)
+
+    def outcome(self, batch: Batch) -> LossSums:
+        """Losses and correct predictions of a batch."""
+        return self.objective.outcome(self.model, batch)
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Scores on held-out text and of each probe."""
+        scores = self.held_out.score(self.model, self.device) if self.held_out is not None else {}
+        for probe in self.probes:
+            scores |= probe(self.objective.final_model(self.model))
+        return scores
+
+    def should_stop(self) -> bool:
+        """Always False: pre-training does not stop early."""
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """The position of the stream."""
+        return {"stream": self.position}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the position of a checkpoint."""
+        self._next.forget()
+        self.stream.restore(state["stream"])
+        self.position = self.stream.state()

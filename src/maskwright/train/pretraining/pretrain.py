@@ -1,0 +1,361 @@
+"""Pre-training from corpus to model folder: tokenizer, shards, network, training, report.
+
+Each stage is complete or absent in the run folder, so rerunning the same command resumes an interrupted run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...core import registry
+from ...core.config import to_dict
+from ...core.errors import InputError
+from ...core.progress import note, warn
+from ...data.prepare import prepare
+from ...data.shards import TokenShards
+from ...hub.folders import save_model
+from ...models.config import ModelConfig
+from ...models.device import DTYPES, resolve_device, resolve_precision
+from ...models.model import Model
+from ...models.presets import preset, special_token_settings
+from ...objectives.audit import AuditedSequence
+from ...objectives.causal import line_separator
+from ...objectives.masking import Masker
+from ...objectives.pretraining import GENERATOR_SHARE, RTD_WEIGHT, MaskedLanguageModeling, Recipe
+from ...objectives.selection import objective_for
+from ...objectives.stream import split_documents
+from ...text.tokenizers.tokenizer import Tokenizer
+from ..against_baseline import named_baseline
+from ..compiled import choose_compiling, compile_layers
+from ..loop import LoopSettings, train
+from ..piped_input import name_piped_sources, save_piped_input
+from ..run import RunFolder, RunResult, open_run
+from .config import PretrainConfig
+from .health import Baseline, RunHealth, baseline_of, judge
+from .job import HeldOut, PretrainJob, Probe
+from .linear_probe import is_labeled, linear_probe
+from .report import write_pretrain_report
+
+GENERATOR = "generator"  # the generator's subfolder in the model folder of a discriminator
+MANY_UNKNOWN = 0.05  # fraction of the tokens; far above that of a tokenizer trained on similar text
+
+
+@dataclass(frozen=True)
+class PretrainResult(RunResult):
+    """Paths and scores of a run. scores: on held-out text (on training text if none is held out)."""
+
+    scores: dict[str, float]
+    baseline: Baseline
+    verdict: RunHealth
+    steps: int
+    already_finished: bool = False
+
+
+def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
+    """Run `config`, or resume it; a finished run is returned unchanged.
+
+    Raises RunError when the folder contains another run, InputError for an unusable corpus, Interrupted after a signal.
+    """
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    network = preset(config.preset, **config.model)  # reports a wrong name or size before any work
+    check_preset(config, network)
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        if run.result is not None:
+            return _result(run, run.result, already_finished=True)
+        setup = PretrainingSetup(config, run, device)
+        job = setup.job()
+        setup.compile(job.model)
+        train(job, setup.loop_settings(), run, name="pre-training")
+        result = setup.conclude(job)
+        run.finish(result)
+        return _result(run, result)
+
+
+def check_preset(config: PretrainConfig, network: ModelConfig) -> None:
+    """Raise InputError if the objective needs another kind of network."""
+    writes = registry.resolve("objective", config.objective).writes
+    if network.num_decoder_layers and not writes:
+        raise InputError(
+            f"{config.preset} is an encoder-decoder: pre-train it with --objective denoise, or train it on text "
+            "pairs with maskwright finetune translation."
+        )
+    if writes and not network.num_decoder_layers:
+        raise InputError(
+            f"Objective {config.objective} needs an encoder-decoder, which {config.preset} is not: use --preset "
+            "transformer-mini, transformer-base or bart-base."
+        )
+
+
+def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[AuditedSequence]:
+    """The first batch of a run, decoded. Prepares tokenizer and shards as the run does, without training."""
+    device = resolve_device(config.device)
+    config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
+    check_preset(config, preset(config.preset, **config.model))
+    with open_run(config.output, to_dict(config), restart=restart) as run:
+        setup = PretrainingSetup(config, run, device)
+        job = setup.job()
+        job.model.eval()
+        tokenizer = setup.tokenizer
+        return setup.objective.shown(
+            job.model, job.micro_batches(0)[0], lambda index: str(tokenizer.id_to_token(index))
+        )
+
+
+class PretrainingSetup:
+    """Builds the components of a run from its recipe: tokenizer, shards, objective, network, job."""
+
+    job_type: ClassVar[type[PretrainJob]] = PretrainJob
+    title: str = ""  # name of the network in messages; "" for the preset's name
+
+    def __init__(self, config: PretrainConfig, run: RunFolder, device: torch.device) -> None:
+        self.config, self.run, self.device = config, run, device
+        self.title = self.title or config.preset
+        self.corpus = save_piped_input(config.corpus, run.path, "corpus")
+        self.eval = save_piped_input(config.eval, run.path, "eval")
+        with name_piped_sources((*config.corpus, *config.eval), (*self.corpus, *self.eval)):
+            self.tokenizer = self._tokenizer()
+            self.network = self._network()
+            self.shards = self._shards(self.corpus, "data")
+            self._check_vocabulary()
+            self.objective = self._objective()
+            self.training, self.held_out = self._split()
+
+    def job(self) -> PretrainJob:
+        """The job of this run, at its first step."""
+        config = self.config
+        network = self.network
+        if config.dropout is not None:
+            network = replace(network, hidden_dropout=config.dropout, attention_dropout=config.dropout)
+        model = self.objective.network(network, config.seed).to(self.device)
+        for part in (self.objective.final_model(model), self.objective.token_predictor(model)):
+            part.compute_dtype = DTYPES[config.precision]
+            part.tokenizer = self.tokenizer
+            part.recomputes = config.activation_checkpointing
+        count = sum(parameter.numel() for parameter in model.parameters())
+        note(
+            f"{self.title}: {count:,} parameters, {config.precision} on {config.device}, "
+            f"{config.steps:,} steps of {config.sequences * config.accumulation} sequences of at "
+            f"most {config.max_length} tokens"
+        )
+        return self.job_type(
+            model,
+            self.objective,
+            self.shards,
+            self.training,
+            tokenizer=self.tokenizer,
+            sequences=config.sequences,
+            accumulation=config.accumulation,
+            seed=config.seed,
+            device=self.device,
+            held_out=self.held_out,
+            probes=self._probes(),
+        )
+
+    def compile(self, model: nn.Module) -> None:
+        """Compile the layers if the recipe requires it, or leaves the choice and it saves time on this machine."""
+        config = self.config
+        choice = choose_compiling(config.compile, self.device, config.steps)
+        if choice.compiles:
+            failed = compile_layers(model, DTYPES[config.precision], must=config.compile == "on")
+            note("Layers are compiled." if failed is None else f"Layers are not compiled: {failed}")
+
+    def loop_settings(self) -> LoopSettings:
+        """The settings of the training loop."""
+        config = self.config
+        return LoopSettings(
+            steps=config.steps,
+            lr=config.lr,
+            warmup=config.warmup,
+            schedule=config.schedule,
+            weight_decay=config.weight_decay,
+            clip_norm=config.clip_norm,
+            seed=config.seed,
+            log_every=config.log_every,
+            checkpoint_every=config.checkpoint_every,
+            evaluate_every=config.evaluate_every,
+            keep=config.keep,
+        )
+
+    def conclude(self, job: PretrainJob) -> dict[str, Any]:
+        """Score the trained model and write its folder and the report; returns the result of the run."""
+        job.model.eval()
+        scores = job.evaluate(self.config.steps) or _last_training_scores(self.run)
+        losses = [record["loss"] for record in self.run.records() if "loss" in record]
+        baseline = baseline_of(scores)
+        verdict = judge(scores, baseline, losses)
+        result = {
+            "steps": self.config.steps,
+            "scores": scores,
+            "held_out": self.held_out is not None,
+            "baseline": vars(baseline),
+            "verdict": {"level": verdict.level, "reasons": list(verdict.reasons)},
+        }
+        facts = {
+            "task": "pretraining",
+            "objective": self.config.objective,
+            "training": {**self.run.recipe, **result, "baseline": named_baseline(scores, vars(baseline))},
+        }
+        model, generator = self._final_models(job.model)
+        save_model(model, self.run.path / "model", facts=facts, replace=True)
+        if generator is not model:
+            facts = {**facts, "task": "generator"}
+            save_model(generator, self.run.path / "model" / GENERATOR, facts=facts, replace=True)
+        write_pretrain_report(self.run, job, baseline, verdict, scores)
+        return result
+
+    def _final_models(self, trained: nn.Module) -> tuple[Model, Model]:
+        """The trained weights in the network of the preset (with its own dropout), and the model that predicts masked
+        tokens: the same one, except for an objective with a generator.
+        """
+        model = self.objective.make(self.network, self.config.generator_share or GENERATOR_SHARE)
+        model.load_state_dict(trained.state_dict())
+        kept, guesser = self.objective.final_model(model), self.objective.token_predictor(model)
+        kept.tokenizer = guesser.tokenizer = self.tokenizer
+        return kept, guesser
+
+    # -- stages ----------------------------------------------------------------------------------------------------
+
+    def _tokenizer(self) -> Tokenizer:
+        config, own = self.config, self.run.path / "tokenizer"
+        if config.tokenizer is not None:
+            return Tokenizer.load(config.tokenizer)
+        prepared = _prepared(self.corpus)
+        if prepared is not None:
+            raise InputError(
+                f"{prepared} contains token ids: pass the tokenizer that made them, as in "
+                f"--tokenizer {prepared.parent / 'tokenizer'}."
+            )
+        if not own.exists():
+            note(f"Training a WordPiece tokenizer with a vocabulary of {config.vocab_size:,} tokens.")
+            trained = Tokenizer.train(
+                list(self.corpus),
+                kind="wordpiece",
+                vocab_size=config.vocab_size,
+                lowercase=config.lowercase,
+                skip_bad_rows=config.skip_bad_rows,
+            )
+            trained.save(own)
+        return Tokenizer.load(own)
+
+    def _shards(self, sources: Sequence[str], name: str) -> TokenShards:
+        prepared = _prepared(sources)
+        if prepared is not None:
+            return TokenShards.open(prepared, self.tokenizer)
+        return prepare(
+            list(sources),
+            self.tokenizer,
+            self.run.path / name,
+            skip_bad_rows=self.config.skip_bad_rows,
+            keep_duplicates=self.config.keep_duplicates,
+            joint=line_separator(self.tokenizer) if self.config.objective in ("clm", "bilm") else "",
+        )
+
+    def _check_vocabulary(self) -> None:
+        """Raise InputError when all tokens are unknown; warn when many are."""
+        unknown, tokens = self.shards.counts["unknown_tokens"], self.shards.counts["tokens"]
+        if unknown == tokens:
+            raise InputError(
+                "All tokens of the corpus are unknown to the tokenizer: train one on this text (remove --tokenizer)."
+            )
+        if unknown > MANY_UNKNOWN * tokens:
+            warn(f"{unknown:,} of {tokens:,} tokens of the corpus are unknown to the tokenizer: train one on it.")
+
+    def _objective(self) -> MaskedLanguageModeling:
+        config, tokenizer = self.config, self.tokenizer
+        cls: type[MaskedLanguageModeling] = registry.resolve("objective", config.objective)
+        begin_id, end_id, *others = (_special_id(tokenizer, role) for role in cls.roles)
+        masker = Masker(
+            others[0] if others else end_id,
+            tokenizer.special_ids,
+            tokenizer.vocab_size,
+            config.mask_rate,
+            tokenizer.continues_word() if config.whole_words else None,
+        )
+        recipe = Recipe(
+            begin_id,
+            end_id,
+            masker,
+            config.max_length,
+            config.short_share,
+            config.generator_share or GENERATOR_SHARE,
+            config.rtd_weight or RTD_WEIGHT,
+            frames=bool(tokenizer.opening_ids),
+            token_counts=self.shards.unigram_counts(),
+        )
+        return objective_for(cls, self.network, carries=not config.reset_state)(recipe)
+
+    def _split(self) -> tuple[np.ndarray, HeldOut | None]:
+        """The training documents, and the held-out ones: the --eval text, or a fraction of the corpus."""
+        config = self.config
+        texts = [source for source in self.eval if not is_labeled(source)]
+        lengths = self.shards.document_lengths()
+        if texts:
+            shards, training = self._shards(texts, "eval-data"), np.arange(len(lengths))
+            kept = np.arange(shards.num_documents)
+            self.objective.check(len(kept))
+        else:
+            shards = self.shards
+            training, kept = split_documents(lengths, config.holdout, config.seed)
+        self.objective.check(len(training))
+        if len(kept) == 0:
+            note("No text is held out (the corpus has fewer than 8 documents): scores are on training text.")
+            return training, None
+        return training, HeldOut(shards, kept, self.objective, config.seed, config.sequences)
+
+    def _network(self) -> ModelConfig:
+        return preset(self.config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
+
+    def _network_settings(self) -> dict[str, Any]:
+        decided = registry.resolve("objective", self.config.objective).network_settings
+        published = preset(self.config.preset)
+        pad = self.tokenizer.pad_id if published.pad_token_id is None else self.tokenizer.pad_id or 0
+        settings = {
+            "pad_token_id": pad,
+            **decided,
+            **special_token_settings(published, self.tokenizer),
+            **self.config.model,
+        }
+        if settings.get("attention", published.attention) == "big_bird":
+            settings.setdefault("attention_seed", self.config.seed)  # random blocks depend on the seed of the run
+        positions = settings.get("max_position_embeddings") or published.max_position_embeddings
+        return {**settings, "max_position_embeddings": max(positions, self.config.max_length)}
+
+    def _probes(self) -> list[Probe]:
+        return [
+            linear_probe(source, self.tokenizer, self.config.max_length, self.config.seed, self.device)
+            for source in self.eval
+            if is_labeled(source)
+        ]
+
+
+def _special_id(tokenizer: Tokenizer, role: str) -> int:
+    """The id of a special token. Raises InputError when the tokenizer does not have it."""
+    index: int | None = getattr(tokenizer, f"{role}_id")
+    if index is None:
+        raise InputError(f"The tokenizer has no [{role.upper()}] token: train one with maskwright tokenizer train.")
+    return index
+
+
+def _prepared(sources: Sequence[str]) -> Path | None:
+    """The folder of token shards if the corpus is one, else None."""
+    folder = Path(sources[0])
+    return folder if len(sources) == 1 and (folder / "shards.json").is_file() else None
+
+
+def _last_training_scores(run: RunFolder) -> dict[str, float]:
+    record = next(record for record in reversed(run.records()) if "loss" in record)
+    return {key: value for key, value in record.items() if key.endswith(("loss", "_accuracy", "_baseline"))}
+
+
+def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> PretrainResult:
+    verdict = RunHealth(result["verdict"]["level"], tuple(result["verdict"]["reasons"]))
+    baseline = Baseline(**result["baseline"])
+    return PretrainResult(run.path, result["scores"], baseline, verdict, result["steps"], already_finished)

@@ -1,0 +1,250 @@
+"""The HTML report of a pre-training run."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.options import command_line
+from ...models.attention_rules import pattern_of, rule_of
+from ...models.config import ModelConfig
+from ...report import (
+    Chart,
+    Command,
+    Curves,
+    Facts,
+    Figure,
+    Health,
+    KeyFigures,
+    MaskExamples,
+    NextSteps,
+    Report,
+    RunMetadata,
+    SeenBlocks,
+    Series,
+    write_report,
+)
+from ...report.numbers import percent
+from ..run import RunFolder
+from .config import PretrainConfig
+from .health import PAIRS, WORDS, Baseline, RunHealth, words_part
+from .job import PretrainJob
+from .mask_examples import hidden_examples, mask_examples, next_examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+MAPS = 4
+
+
+def write_pretrain_report(
+    run: RunFolder, job: PretrainJob, baseline: Baseline, verdict: RunHealth, scores: dict[str, float]
+) -> None:
+    """Write report.html of a run: verdict, key figures, recipe, data, curves, mask predictions, next steps."""
+    recipe, facts = run.recipe, run.facts()
+    where = "held-out text" if job.held_out is not None else "the training text (nothing was held out)"
+    part = words_part(scores)
+    headline = (
+        f"{percent(scores[f'{part}_accuracy'])} of the {WORDS[part]} predicted correctly on {where}; always predicting "
+        f"the most common token gets {percent(baseline.mlm_accuracy)}."
+    )
+    if "rtd_accuracy" in scores:
+        headline = (
+            f"{percent(scores['rtd_accuracy'])} of the tokens classified correctly as original or replaced on {where}; "
+            f"always predicting original gets {percent(scores['rtd_baseline'])}."
+        )
+    model = run.path / "model"
+    blocks = [
+        _key_figures(job, baseline, scores, run),
+        RunMetadata(command_line(PretrainConfig, recipe), {key: _shown(value) for key, value in recipe.items()}, facts),
+        Facts(
+            {key.replace("_", " "): _shown(value) for key, value in job.shards.counts.items()},
+            title="The text",
+        ),
+        _curves(run.records(), baseline),
+        seen_blocks(job.objective.final_model(job.model).config, recipe["max_length"]),
+        _predictions(job, where),
+        NextSteps(_next_steps(model, job)),
+    ]
+    report = Report(
+        title=f"{recipe['preset']}, {recipe['objective']}",
+        headline=headline,
+        health=Health(verdict.level, verdict.reasons),  # type: ignore[arg-type]
+        blocks=blocks,
+        made=facts["started"],
+    )
+    write_report(run.path / "report.html", report)
+
+
+def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
+    if job.objective.writes:
+        own = f"maskwright finetune translation --model {model} --train train.source train.target -o runs/task"
+        return [Command(own, "fine-tune it on a text-to-text task")]
+    teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
+    steps = [Command(teach, "fine-tune it on a task")]
+    if job.objective.head == "clm":
+        steps.insert(0, Command(f'maskwright generate {model} "your text" --top-k 40', "generate text"))
+    if job.objective.words == "mlm":
+        fill = f'maskwright fill-mask {_generator_folder(model, job)} "your text with one [MASK] ."'
+        steps.insert(0, Command(fill, "predict masked tokens"))
+    return steps
+
+
+def _predictions(job: PretrainJob, where: str) -> MaskExamples:
+    if job.objective.words == "clm":
+        return MaskExamples(next_examples(job), "Next-token predictions", f"One position per sequence of {where}.")
+    if job.objective.writes:
+        return MaskExamples(hidden_examples(job), note=f"One masked word per sequence of {where}, generated again.")
+    return MaskExamples(mask_examples(job), note=f"One masked word per sequence of {where}.")
+
+
+def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
+    part = words_part(scores)
+    figures = [
+        Figure(
+            f"{WORDS[part].capitalize()} correct",
+            percent(scores[f"{part}_accuracy"]),
+            note=f"baseline {percent(baseline.mlm_accuracy)}",
+        ),
+        Figure(
+            "Cross-entropy",
+            round(scores[f"{part}_loss"], 3),
+            "nats",
+            f"unigram baseline {baseline.mlm_loss:.3f}",
+        ),
+    ]
+    if part == "clm":
+        perplexity = math.exp(min(scores["clm_loss"], 700.0))
+        figures.append(Figure("Perplexity", round(perplexity, 2), note="per token; depends on the tokenizer"))
+    if "backward_accuracy" in scores:
+        figures.append(Figure("Previous tokens correct", percent(scores["backward_accuracy"]), note="backward LM"))
+    for name, what in PAIRS.items():
+        if name in scores:
+            figures.append(Figure(f"{what.capitalize()} correct", percent(scores[name]), note="chance is 50%"))
+    if "rtd_accuracy" in scores:
+        note = f"always original gets {percent(scores['rtd_baseline'])}"
+        figures.insert(0, Figure("Tokens classified correctly", percent(scores["rtd_accuracy"]), note=note))
+    if "probe_accuracy" in scores:
+        figures.append(Figure("Linear probe", percent(scores["probe_accuracy"]), note="frozen features, labeled file"))
+    rates = [record["tokens_per_second"] for record in run.records() if "tokens_per_second" in record]
+    seen = sum(record.get("tokens", 0) for record in run.records())
+    figures.append(Figure("Speed", round(float(np.median(rates))), "tokens/s", f"{seen:,} tokens seen"))
+    figures.append(_size(job))
+    return KeyFigures(figures)
+
+
+def seen_blocks(network: ModelConfig, num_tokens: int) -> SeenBlocks:
+    """Attention patterns of the first sparse layers, for a text of `num_tokens`; empty for full attention."""
+    if all(rule_of(network, depth, training=False) is None for depth in range(network.num_hidden_layers)):
+        return SeenBlocks({})
+    found = [(depth, pattern_of(network, num_tokens, depth)) for depth in range(network.num_hidden_layers)]
+    sparse = [(depth, pattern) for depth, pattern in found if pattern is not None]
+    full = [str(depth + 1) for depth, pattern in found if pattern is None]
+    note = f"A text of {num_tokens:,} tokens: rows are query blocks, columns key blocks; first head."
+    if sparse:
+        note += f" A block is {sparse[0][1].block_size:,} tokens."
+    if full:
+        note += f" In layer {', '.join(full)} every token attends to all tokens at this length."
+    maps = {f"layer {depth + 1}": pattern.draw() for depth, pattern in sparse[:MAPS]}
+    return SeenBlocks(maps or {"every layer": "#"}, note=note)
+
+
+def _size(job: PretrainJob) -> Figure:
+    kept, guesser = job.objective.final_model(job.model), job.objective.token_predictor(job.model)
+    note = "" if guesser is kept else f"and a generator of {guesser.num_parameters:,}, shared tables included"
+    return Figure("Parameters", kept.num_parameters, note=note)
+
+
+def _generator_folder(model: Path, job: PretrainJob) -> Path:
+    """The folder of the model that predicts masked tokens: the model itself, or the generator in it."""
+    return (
+        model
+        if job.objective.token_predictor(job.model) is job.objective.final_model(job.model)
+        else model / "generator"
+    )
+
+
+def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:
+    """Loss, accuracy, learning rate and speed over the steps."""
+
+    def series(name: str, key: str) -> Series:
+        found = [(record["step"], record[key]) for record in records if key in record]
+        return Series(name, [x for x, _ in found], [y for _, y in found])
+
+    charts = [
+        Chart(
+            "Loss",
+            [
+                series("masked tokens, training", "mlm_loss"),
+                series("masked tokens, held out", "eval_mlm_loss"),
+                series("next tokens, training", "clm_loss"),
+                series("next tokens, held out", "eval_clm_loss"),
+                series("previous tokens, training", "backward_loss"),
+                series("previous tokens, held out", "eval_backward_loss"),
+                series("hidden tokens, training", "denoise_loss"),
+                series("hidden tokens, held out", "eval_denoise_loss"),
+            ],
+            baselines={"unigram baseline": baseline.mlm_loss},
+        ),
+        Chart(
+            "Masked-token accuracy",
+            [series("training", "mlm_accuracy"), series("held out", "eval_mlm_accuracy")],
+            unit="percent",
+            baselines={"most common token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Next-token accuracy",
+            [series("training", "clm_accuracy"), series("held out", "eval_clm_accuracy")],
+            unit="percent",
+            baselines={"most common token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Previous-token accuracy",
+            [series("training", "backward_accuracy"), series("held out", "eval_backward_accuracy")],
+            unit="percent",
+            baselines={"most common token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Hidden-token accuracy",
+            [series("training", "denoise_accuracy"), series("held out", "eval_denoise_accuracy")],
+            unit="percent",
+            baselines={"most common token": baseline.mlm_accuracy},
+        ),
+        Chart(
+            "Next-sentence accuracy",
+            [series("training", "nsp_accuracy"), series("held out", "eval_nsp_accuracy")],
+            unit="percent",
+            baselines={"chance": 0.5},
+        ),
+        Chart(
+            "Sentence-order accuracy",
+            [series("training", "sop_accuracy"), series("held out", "eval_sop_accuracy")],
+            unit="percent",
+            baselines={"chance": 0.5},
+        ),
+        Chart(
+            "Replaced-token detection accuracy",
+            [
+                series("training", "rtd_accuracy"),
+                series("held out", "eval_rtd_accuracy"),
+                series("held out, always original", "eval_rtd_baseline"),
+            ],
+            unit="percent",
+        ),
+        Chart("Linear probe on labeled rows", [series("accuracy", "eval_probe_accuracy")], unit="percent"),
+        Chart("Learning rate", [series("learning rate", "lr")]),
+        Chart("Tokens per second", [series("training", "tokens_per_second")]),
+    ]
+    return Curves([chart for chart in charts if not chart.is_empty()])
+
+
+def _shown(value: Any) -> Any:
+    """A setting as text."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return value

@@ -1,0 +1,178 @@
+"""Static word embeddings from raw text: one vector per word, independent of context (Mikolov et al. 2013).
+
+Gensim trains them. They are saved as the embedding table of a network without layers, so `similarity`, `embed`,
+`search`, `cluster` and `finetune` accept them like any encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from ...core import storage
+from ...core.config import check
+from ...core.errors import InputError, MissingExtraError
+from ...core.progress import Track, track
+from ...hub.folders import save_model
+from ...hub.sentence import Declared
+from ...models.build import build
+from ...models.model import Model
+from ...models.presets import preset
+from ...text.readers.corpus import read_documents
+from ...text.tokenizers.tokenizer import Tokenizer
+
+PRESET = "bag-small"
+BLOCK = 1_000  # sentences per tokenizer call
+MOST_SIZE, MOST_WINDOW = 10_000, 1_000
+NEGATIVE = 5  # negative samples per word
+
+
+@dataclass(frozen=True)
+class StaticConfig:
+    """Settings of static word embeddings.
+
+    corpus: text files, folders or globs; output: the model folder; method: "skip-gram" predicts the neighbors of a
+    word, "cbow" the word from them; size: number of dimensions; window: maximum number of words on either side;
+    min_count: rarer words are unknown; vocab_size: maximum vocabulary size, special tokens included; epochs: number of
+    training epochs. Training uses one thread, so it is deterministic. Raises ConfigError for values out of range.
+    """
+
+    corpus: tuple[str, ...]
+    output: Path
+    method: Literal["skip-gram", "cbow"] = "skip-gram"
+    size: int = 100
+    window: int = 5
+    min_count: int = 2
+    vocab_size: int = 30_000
+    epochs: int = 5
+    lowercase: bool = True
+    seed: int = 0
+    skip_bad_rows: bool = False
+
+    def __post_init__(self) -> None:
+        check(bool(self.corpus), "The corpus is empty: pass at least one text file, folder or glob.")
+        check(self.method in ("skip-gram", "cbow"), f"method is '{self.method}'; it must be skip-gram or cbow.")
+        for name in ("size", "window", "min_count", "epochs"):
+            check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be at least 1.")
+        for name, most in (("size", MOST_SIZE), ("window", MOST_WINDOW)):
+            check(getattr(self, name) <= most, f"{name} is {getattr(self, name)}; it must be at most {most:,}.")
+        check(0 <= self.seed < 2**32, f"seed is {self.seed}; it must be from 0 to {2**32 - 1}.")
+
+
+@dataclass(frozen=True)
+class StaticResult:
+    """model: the model folder; words: number of embedded words; tokens: words of the corpus; unknown: the fraction of
+    them without an embedding.
+    """
+
+    model: Path
+    words: int
+    tokens: int
+    unknown: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "model": str(self.model)}
+
+
+def train_static_vectors(config: StaticConfig, *, replace_folder: bool = False) -> StaticResult:
+    """Train static word embeddings on a corpus and write their model folder.
+
+    Raises MissingExtraError without gensim, RunError if the folder exists, InputError for a text without words.
+    """
+    try:
+        from gensim.models import Word2Vec
+        from gensim.models.callbacks import CallbackAny2Vec
+    except ImportError:
+        raise MissingExtraError("Training static word embeddings", "vectors") from None
+
+    storage.refuse_existing(config.output, replace=replace_folder)  # before the work, not after it
+    tokenizer = Tokenizer.train(
+        list(config.corpus),
+        kind="word",
+        vocab_size=config.vocab_size,
+        lowercase=config.lowercase,
+        skip_bad_rows=config.skip_bad_rows,
+        min_frequency=config.min_count,
+    )
+    sentences = _Sentences(config, tokenizer)
+    if not any(sentences):
+        raise InputError("No word of the corpus is frequent enough: lower --min-count, or pass more text.")
+
+    class ProgressCallback(CallbackAny2Vec):
+        def __init__(self, progress: Track) -> None:
+            self.progress, self.done = progress, 0
+
+        def on_epoch_end(self, model: Any) -> None:
+            self.done += 1
+            self.progress.update(self.done)
+
+    with track("training vectors", config.epochs, "epochs") as progress:
+        trained = Word2Vec(
+            sentences,
+            vector_size=config.size,
+            window=config.window,
+            min_count=1,  # rare words are already removed
+            sg=int(config.method == "skip-gram"),
+            negative=NEGATIVE,
+            seed=config.seed,
+            workers=1,
+            epochs=config.epochs,
+            callbacks=[ProgressCallback(progress)],
+        )
+    table = np.zeros((tokenizer.vocab_size, config.size), dtype=np.float32)
+    for word, row in trained.wv.key_to_index.items():
+        table[int(word)] = trained.wv.vectors[row]
+    model = bag_of_vectors(table, tokenizer)
+    result = StaticResult(
+        config.output, len(trained.wv), sentences.tokens, sentences.unknown / max(sentences.tokens, 1)
+    )
+    recipe = {**asdict(config), "output": str(config.output)}
+    facts = {
+        "task": "static vectors",  # terms: ok
+        "training": {**recipe, "words": result.words, "tokens": result.tokens},
+    }
+    save_model(model, config.output, facts=facts, replace=replace_folder)
+    return result
+
+
+def bag_of_vectors(table: np.ndarray, tokenizer: Tokenizer) -> Model:
+    """A network without layers that mean-pools the word embeddings `table`, float [vocab, size]."""
+    vocab, size = table.shape
+    network = replace(preset(PRESET, hidden_size=size, vocab_size=vocab), pad_token_id=tokenizer.pad_id)
+    model = build(network)
+    with torch.no_grad():
+        model.word_embeddings.copy_(torch.from_numpy(table))
+    model.tokenizer, model.sentence = tokenizer, Declared("mean")
+    return model.eval()
+
+
+class _Sentences:
+    """The corpus as sentences of word ids; read again in every epoch."""
+
+    def __init__(self, config: StaticConfig, tokenizer: Tokenizer) -> None:
+        self.config, self.tokenizer = config, tokenizer
+        self.tokens = self.unknown = 0  # of the last pass over the corpus
+
+    def __iter__(self) -> Iterator[list[str]]:
+        self.tokens = self.unknown = 0
+        block: list[str] = []
+        for document in read_documents(list(self.config.corpus), skip_bad_rows=self.config.skip_bad_rows):
+            block += document.sentences
+            if len(block) >= BLOCK:
+                yield from self._words(block)
+                block = []
+        yield from self._words(block)
+
+    def _words(self, block: Sequence[str]) -> Iterator[list[str]]:
+        for ids in self.tokenizer.encode_plain(list(block)):
+            known = [str(id) for id in ids if id != self.tokenizer.unk_id]
+            self.tokens += len(ids)
+            self.unknown += len(ids) - len(known)
+            if known:
+                yield known

@@ -1,0 +1,203 @@
+"""Settings are defined once: options, help, recipes and the command of a report say the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import typing
+
+import pytest
+import typer.main
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from maskwright.cli.app import app
+from maskwright.core import registry
+from maskwright.core.config import to_dict
+from maskwright.core.errors import ConfigError
+from maskwright.core.options import command_words, kind_of, length_of, settings_of
+from maskwright.experiments.benchmark.config import BenchmarkConfig
+from maskwright.experiments.ladder.config import LadderConfig
+from maskwright.experiments.layers.config import LayerLabConfig
+from maskwright.experiments.rare.config import RareLabConfig
+from maskwright.speed.plan_config import PlanConfig
+from maskwright.train.distillation.config import DistillConfig
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
+from maskwright.train.pretraining.config import PretrainConfig
+
+ROWS = {"train": "rows.tsv", "output": "runs/a"}
+SCRATCH = ROWS | {"preset": "bert-tiny", "tokenizer": "tok"}
+# Of every command, configurations to change at random.
+STARTS = [
+    (PretrainConfig, {"corpus": ("a.txt", "b"), "output": "runs/a"}),
+    (PretrainConfig, {"corpus": ("-",), "output": "runs/a", "objective": "rtd"}),
+    *((FinetuneConfig, ROWS | {"task": task, "model": "m"}) for task in registry.names("task")),
+    (FinetuneConfig, SCRATCH | {"task": "translation"}),
+    (FinetuneConfig, SCRATCH | {"task": "classification"}),
+    (MultiTaskConfig, {"multi_task": ("a.tsv", "regression:b.tsv", "tagging:c"), "output": "o", "model": "m"}),
+    (DistillConfig, {"teacher": "m", "corpus": ("a.txt",), "output": "runs/a"}),
+    (DistillConfig, {"teacher": "m", "train": "a.tsv", "output": "runs/a"}),
+    (LayerLabConfig, ROWS | {"model": "m"}),
+    (RareLabConfig, {"data": "a.tsv", "model": "m", "rare_class": "spam", "output": "runs/a"}),
+    (LadderConfig, {"data": "a.tsv", "output": "runs/a"}),
+    (BenchmarkConfig, {"benchmark": "glue", "data": "glue", "model": "m", "output": "runs/a"}),
+    (PlanConfig, {}),
+]
+CHANGES = {"positions": "rotary", "attention": "window", "hidden_size": 64, "rotary_base": 1e5, "tie": True, "x": "a b"}
+PRESETS = {"preset": ("bert-tiny", "bert-mini", "distilbert-base"), "task": registry.names("task")}
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=8)
+
+
+def values_of(name, kind):  # noqa: PLR0911
+    """Random values of a setting."""
+    if name in PRESETS:
+        return st.sampled_from(PRESETS[name])
+    if typing.get_origin(kind) is typing.Literal:
+        return st.sampled_from(typing.get_args(kind))
+    if typing.get_origin(kind) is dict:
+        if typing.get_args(kind)[1] is str:
+            return st.dictionaries(st.sampled_from(("text", "label", "token")), WORDS, max_size=3)
+        return st.sets(st.sampled_from(sorted(CHANGES))).map(lambda names: {one: CHANGES[one] for one in names})
+    if typing.get_origin(kind) is tuple:
+        items = values_of("", typing.get_args(kind)[0])
+        if length_of(kind):
+            return st.tuples(*[items] * length_of(kind))
+        return st.lists(items, max_size=3, unique=True).map(tuple)
+    if kind is bool:
+        return st.booleans()
+    if kind is int:
+        return st.one_of(st.integers(0, 5), st.integers(0, 100_000))
+    if kind is float:
+        return st.one_of(st.floats(0, 1), st.floats(-10, 1e5, allow_nan=False))
+    return WORDS
+
+
+@st.composite
+def configurations(draw, cls, start):
+    """A configuration with random changes, without those that it rejects."""
+    values, hints = dict(start), typing.get_type_hints(cls)
+    names = [one.name for one in dataclasses.fields(cls)]
+    for name in draw(st.lists(st.sampled_from(names), unique=True, max_size=15)):
+        changed = values | {name: draw(values_of(name, kind_of(hints[name])))}
+        try:
+            cls(**changed)
+        except ConfigError:
+            continue
+        values = changed
+    return cls(**values)
+
+
+@pytest.fixture(scope="module")
+def command():
+    return typer.main.get_command(app)
+
+
+@pytest.mark.parametrize(("cls", "start"), STARTS, ids=lambda one: getattr(one, "__name__", ""))
+def test_the_command_of_a_report_gives_the_same_settings_again(cls, start, command, capsys):
+    @settings(max_examples=8, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(config=configurations(cls, start))
+    def check(config):
+        words = command_words(cls, to_dict(config))
+        capsys.readouterr()
+        command.main([*words[1:], "--print-config", "--json"], standalone_mode=False)
+        assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(to_dict(config))), words
+
+    check()
+
+
+@pytest.mark.parametrize("cls", sorted({cls for cls, _ in STARTS}, key=lambda cls: cls.__name__))
+def test_every_field_is_a_setting_with_help_and_its_default_is_shown(cls, command):
+    for word in cls.COMMAND.split():
+        command = command.commands[word]
+    options = {one.name: one for one in command.params}
+    for one in dataclasses.fields(cls):
+        assert one.metadata["setting"].help.endswith("."), one.name
+        shown = options[one.name].help
+        assert re.search(r"\\\[(default: .+|required)\]$", shown), (cls.__name__, one.name, shown)
+
+
+@pytest.mark.parametrize("task", registry.names("task"))
+def test_the_options_of_a_task_are_those_that_the_task_takes(task):
+    taken = set(registry.resolve("task", task).settings)
+    for name, setting in settings_of(FinetuneConfig).items():
+        if setting.is_for(task):
+            assert not setting.tasks or name in taken | HANDLED_OUTSIDE, f"{task} does not take {name}"
+        else:
+            assert name not in taken - REFUSED, f"{task} takes {name}"
+
+
+# Settings of some tasks that decide how they are trained, not what they are; and settings of long texts that a task
+# has for models that were trained for another.
+HANDLED_OUTSIDE = {
+    "crf", "calibrate", "contrastive", "train_target", "dev_target", "target_tokenizer", "batch_tokens",
+    "label_smoothing", "average_checkpoints",
+}  # fmt: skip
+REFUSED = {"both_orders"}
+
+
+# -- help --------------------------------------------------------------------------------------------------------------
+
+
+def every_command(command, path=()):
+    """Each command with its words."""
+    for name, child in getattr(command, "commands", {}).items():
+        yield from every_command(child, (*path, name))
+    if not getattr(command, "commands", None):
+        yield path, command
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def shown_help(command, capsys, *words):
+    """The help of a command at 80 columns, as one line of words."""
+    capsys.readouterr()
+    command.main([*words, "--help"], standalone_mode=False)
+    return re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+
+
+def test_help_shows_a_default_for_every_option_and_whole_names(command, capsys):
+    for words, one in every_command(command):
+        text = shown_help(command, capsys, *words)
+        options = [param for param in one.params if param.param_type_name == "option"]
+        valued = [param for param in options if not param.is_flag]
+        told = text.count("[default: ") + text.count("[required]")
+        assert told >= len(valued), (words, told, [param.name for param in valued])
+        for param in options:
+            assert next(name for name in param.opts if name.startswith("--")) in text, (words, param.opts)
+
+
+@pytest.mark.parametrize("task", registry.names("task"))
+def test_the_help_of_a_task_has_only_its_options_and_examples(task, command, capsys):
+    text = shown_help(command, capsys, "finetune", task)
+    for name, setting in settings_of(FinetuneConfig).items():
+        flag = setting.flag or "--" + name.replace("_", "-")
+        if not setting.is_argument:
+            assert bool(re.search(rf"{flag} (-|<|[A-Z\[])", text)) == setting.is_for(task), (task, flag)
+    assert {name for name in registry.names("task") if f"maskwright finetune {name} " in text} <= {task}
+    assert shown_help(command, capsys, "finetune", "--epochs", "2", task) == text, "options may precede the task"
+
+
+def test_help_shows_the_default_of_the_task(command, capsys):
+    assert "Number of epochs. [default: 20]" in shown_help(command, capsys, "finetune", "translation")
+    assert "Number of epochs. [default: 3]" in shown_help(command, capsys, "finetune", "tagging")
+    assert "[default: 3; 30 for anomaly; 20 for translation]" in shown_help(command, capsys, "finetune")
+
+
+def test_common_options_come_first(command, capsys):
+    text = shown_help(command, capsys, "finetune", "classification")
+    panels = ["─ Options ─", "─ Options of one task ─", "─ Data ─", "─ Optimization ─", "─ Hardware ─", "─ Messages ─"]
+    places = [text.index(panel) for panel in panels]
+    assert places == sorted(places)
+    assert text.index("--train") < text.index("--epochs") < places[1] < text.index("--warmup") < text.index("--json")
+
+
+def test_an_earlier_name_of_an_option_is_read_and_not_shown(command, capsys):
+    assert "--utilisation" not in shown_help(command, capsys, "plan")
+    capsys.readouterr()
+    command.main(["plan", "--utilisation", "0.5", "--print-config", "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["utilization"] == 0.5

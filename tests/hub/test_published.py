@@ -1,0 +1,45 @@
+"""Short names of published checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+
+import maskwright as mw
+from maskwright.core.errors import CorruptFileError
+from maskwright.hub import download, published
+from minilm import minilm_folder
+
+
+def test_a_short_name_opens_the_installed_package():
+    folder = minilm_folder()
+    assert download.find_folder("minilm") == (folder, folder)
+
+
+def test_a_folder_of_the_same_name_comes_first(tmp_path, monkeypatch):
+    (tmp_path / "minilm").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert str(download.find_folder("minilm")[0]) == "minilm"
+    assert not published.is_published("minilm")
+
+
+def test_an_installed_package_with_other_weights_is_not_used(monkeypatch):
+    minilm_folder()
+    other = published.PublishedModel("owner/name", "0" * 64, published.PUBLISHED["minilm"].package)
+    monkeypatch.setitem(published.PUBLISHED, "minilm", other)
+    assert published.installed_folder("minilm") is None
+
+
+def test_downloaded_weights_are_verified(tmp_path, monkeypatch):
+    folder = tmp_path / "models--x" / "snapshots" / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"changed")
+    monkeypatch.setattr(download, "installed_folder", lambda name: None)
+    monkeypatch.setattr(download, "_download", lambda name, also: folder)
+    with pytest.raises(CorruptFileError, match="'minilm' means"):
+        mw.load("minilm")
+
+
+def test_a_published_name_needs_no_manifest_note(capsys):
+    minilm_folder()
+    mw.load("minilm")
+    assert "manifest" not in capsys.readouterr().err

@@ -1,0 +1,207 @@
+"""The recurrent decoder: its formulas, packs, what attention sees, and what the network without it begins with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from maskwright.core.errors import ConfigError, InputError
+from maskwright.data.batch import Batch
+from maskwright.hub.folders import load_model, save_model
+from maskwright.models.build import build
+from maskwright.models.config import ModelConfig
+from maskwright.models.encoder_decoder import EncoderDecoder
+from maskwright.models.pooling import state_of
+from maskwright.models.presets import PRESETS, preset
+from maskwright.nn.cells import CELLS
+
+SMALL = {
+    "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_decoder_layers": 2, "hidden_dropout": 0.0,
+    "decoder_start_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+ATTENTION = [("none", False), ("dot", False), ("bilinear", True), ("mlp", False), ("mlp", True), ("additive", True)]
+LENGTHS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4)
+
+
+def network(**changes: object) -> ModelConfig:
+    return preset("seq2seq-small", **{**SMALL, **changes})
+
+
+def made(seed: int = 0, **changes: object) -> EncoderDecoder:
+    """In evaluation mode and float64, with weights large enough that tokens matter."""
+    model = build(network(**changes), "seq2seq", seed=seed).double().eval()
+    draws = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.5, generator=draws)
+    assert isinstance(model, EncoderDecoder)
+    return model
+
+
+def pairs(lengths: list[tuple[int, int]], seed: int = 0) -> Batch:
+    """Sources and targets of these lengths."""
+    draws = torch.Generator().manual_seed(seed)
+    sides = [[torch.randint(3, 30, (pair[side],), generator=draws).numpy() for pair in lengths] for side in (0, 1)]
+    return replace(Batch.from_sequences(sides[0]), target=Batch.from_sequences(sides[1]))
+
+
+def by_hand(model: EncoderDecoder, batch: Batch) -> Tensor:
+    """What the decoder gives for one pair, by the formulas of the module, a token and a layer at a time."""
+    writer, memory = model.decoder, model.encode(batch).hidden  # C: [source, hidden]
+    cell, half = CELLS[writer.first.cell], memory.shape[1] // 2
+    v = torch.cat([memory[-1, :half], memory[0, half:]])  # what was read from the left, and from the right
+    layers = [writer.first, *(writer.upper.layers if writer.upper is not None else [])]
+    begun = [torch.tanh(F.linear(v, bridge.weight, bridge.bias)) for bridge in writer.bridges]
+    states = [tuple(part[None] for part in state.chunk(cell.num_states)) for state in begun]
+
+    def look(asking: Tensor) -> Tensor:
+        score = writer.alignment
+        if score.score == "dot":
+            e = memory @ asking
+        elif score.score == "bilinear":
+            e = memory @ (asking @ score.W.weight)
+        else:
+            both = torch.cat([asking.expand(len(memory), -1), memory], dim=1)
+            first = score.W_1 or score.w_a
+            e = torch.tanh(both @ first.weight.T)
+            e = e @ score.w_2.weight[0] if score.w_2 is not None else e[:, 0]
+        return torch.softmax(e, dim=0) @ memory
+
+    found = []
+    for y in writer.embeddings.word.weight[batch.target.input_ids]:
+        context = look(states[0][0][0]) if writer.feeds else None
+        x = y if context is None else torch.cat([y, context])
+        for number, layer in enumerate(layers):
+            states[number] = cell.step(layer.weights(), x[None], states[number])
+            h = states[number][0][0]
+            x = h + x if number and writer.upper.residual else h
+        if writer.alignment is None:
+            found.append(x)
+            continue
+        context = look(x) if context is None else context
+        found.append(torch.tanh(writer.readout.weight @ torch.cat([x, context]) + writer.readout.bias))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize(("score", "feeds"), ATTENTION)
+@pytest.mark.parametrize(("layers", "residual"), [(1, False), (3, True)])
+def test_the_decoder_is_its_formulas(cell: str, score: str, feeds: bool, layers: int, residual: bool):
+    model = made(
+        recurrent=cell, attention_score=score, input_feeding=feeds, num_decoder_layers=layers,
+        recurrent_residual=residual,
+    )  # fmt: skip
+    batch = pairs([(5, 4)])
+    with torch.no_grad():
+        found = model.decode(batch.target, model.encode(batch).hidden, batch).hidden
+        torch.testing.assert_close(found, by_hand(model, batch))
+
+
+@pytest.mark.parametrize(("score", "feeds"), ATTENTION)
+@settings(max_examples=10, deadline=None)
+@given(lengths=LENGTHS)
+def test_a_pack_gives_what_its_pairs_give_one_by_one(score: str, feeds: bool, lengths: list[tuple[int, int]]):
+    model, batch = made(attention_score=score, input_feeding=feeds), pairs(lengths)
+    wanted = {"attentions": True, "hidden_states": True}
+    with torch.no_grad():
+        together = model.decode(batch.target, model.encode(batch).hidden, batch, **wanted)
+        parts = zip(
+            batch.input_ids.split(batch.lengths), batch.target.input_ids.split(batch.target.lengths), strict=True
+        )
+        for number, (source, target) in enumerate(parts):
+            own = Batch.from_sequences([source.numpy()])
+            alone = model.decode(Batch.from_sequences([target.numpy()]), model.encode(own).hidden, own, **wanted)
+            begin = sum(batch.target.lengths[:number])
+            torch.testing.assert_close(together.hidden[begin : begin + len(target)], alone.hidden)
+            if score == "none":
+                assert together.cross_attentions is None
+                continue
+            torch.testing.assert_close(together.cross_attentions[0][number], alone.cross_attentions[0][0])
+            assert together.cross_attentions[0][number].shape == (1, len(target), len(source))
+            assert torch.allclose(alone.cross_attentions[0][0].sum(dim=-1), torch.ones(1, 1, dtype=torch.float64))
+    assert len(together.hidden_states) == 3
+    assert torch.equal(together.hidden_states[-1], together.hidden)
+
+
+def test_without_attention_all_that_is_known_of_a_source_is_its_state():
+    """Two sources with the same state are the same to the decoder; with attention they are not."""
+    batch = pairs([(4, 3)])
+    for score, same in (("none", True), ("dot", False)):
+        model = made(attention_score=score, input_feeding=False)
+        memory = model.encode(batch).hidden
+        other = memory.clone()
+        other[1:3] += 1.0  # neither end
+        other[0, :4] += 1.0  # of the first token what was read from the left, which goes on
+        assert torch.equal(state_of(memory, batch, True), state_of(other, batch, True))
+        one, two = (model.decode(batch.target, own, batch).hidden for own in (memory, other))
+        assert torch.allclose(one, two) is same
+
+
+@pytest.mark.parametrize("score", ["none", "mlp"])
+def test_every_weight_is_trained(score: str):
+    model, batch = made(attention_score=score, input_feeding=score != "none").train(), pairs([(4, 3), (2, 5)])
+    loss, _ = model.mlm_loss(model.decode(batch.target, model.encode(batch).hidden, batch).hidden, torch.arange(3, 11))
+    loss.backward()
+    assert [name for name, part in model.named_parameters() if part.grad is None or not part.grad.any()] == []
+
+
+def test_the_padded_call_has_the_weights_of_attention():
+    model = made()
+    ids = torch.tensor([[5, 6, 7], [8, 9, 0]])
+    out = model(
+        input_ids=ids, attention_mask=(ids > 0).long(), labels=torch.tensor([[4, 2], [2, -100]]), output_attentions=True
+    )
+    (weights,) = out.cross_attentions
+    assert weights.shape == (2, 1, 2, 3) and out.encoder_attentions is None
+    assert torch.allclose(weights[0].sum(-1), torch.ones(1, 2, dtype=torch.float64)) and weights[1, 0, 0, 2] == 0
+    assert out.loss.isfinite()
+
+
+@pytest.mark.parametrize("changes", [{}, {"decoder_vocab_size": 17}, {"tie_word_embeddings": False}])
+def test_a_folder_gives_the_same_numbers(tmp_path, changes: dict[str, object]):
+    model = made(**changes).float()
+    save_model(model, tmp_path / "model")
+    again, report = load_model(tmp_path / "model")
+    assert not report.new and not report.unused and again.config == model.config
+    batch = pairs([(4, 3), (2, 5)])
+    batch = replace(batch, target=replace(batch.target, input_ids=batch.target.input_ids % 17))
+    with torch.no_grad():
+        assert torch.equal(again.target_logits(batch), model.target_logits(batch))
+
+
+def test_presets_are_what_they_say():
+    assert PRESETS["gnmt"].num_hidden_layers == PRESETS["gnmt"].num_decoder_layers == 8
+    assert PRESETS["gnmt"].recurrent == "gru" and PRESETS["gnmt"].recurrent_residual
+    assert PRESETS["seq2seq-small"].max_position_embeddings == 1_024  # the longest source and target
+    assert PRESETS["autoencoder-small"].attention_score == "none"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"attention_score": "none"}, "input_feeding needs attention"),
+        ({"num_decoder_layers": 0}, "need a recurrent encoder-decoder"),
+        ({"attention_score": "cosine"}, "must be one of none, dot, bilinear, mlp, additive"),
+        ({"character_width": 3}, "does not support character_width and num_decoder_layers"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(changes: dict[str, object], said: str):
+    with pytest.raises(ConfigError, match=said):
+        network(**changes)
+
+
+def test_texts_over_the_limit_and_empty_sources_are_refused():
+    model = made(max_position_embeddings=6)
+    with pytest.raises(InputError, match="supports at most 6"):
+        model.target_logits(pairs([(7, 3)]))
+    with pytest.raises(InputError, match="supports at most 6"):
+        model.target_logits(pairs([(3, 7)]))
+    empty = replace(Batch.from_sequences([[4, 5], []]), target=Batch.from_sequences([[1], [1]]))
+    with pytest.raises(InputError, match="non-empty sources"):
+        model.target_logits(empty)

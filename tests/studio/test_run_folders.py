@@ -1,0 +1,97 @@
+"""What one damaged folder does to the list of runs: one row with its error, and nothing to the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from studio.serving import serving
+
+RECIPE = 'task = "classification"\n'
+DEEP_JSON = '{"mean": ' + "[" * 100_000 + "]" * 100_000 + "}"
+UNREADABLE = {
+    "result cut off": {"result.json": '{"mean": {"acc'},
+    "result too deep": {"result.json": DEEP_JSON},
+    "facts cut off": {"run.json": "{"},
+    "settings too deep": {"config.toml": "a = " + "[" * 5000 + "]" * 5000},
+    "settings deep by a key": {"config.toml": "[" + ".".join("a" * 5000) + "]"},
+    "settings deep by a long key": {"config.toml": ".".join("a" * 100_000) + " = 1"},
+    "settings deep by a key in an inline table": {"config.toml": "a = {" + " . ".join(['"b"'] * 5000) + " = 1}"},
+    "settings with half a number": {"config.toml": "a = " + "1" * 10_000},
+    "settings not TOML": {"config.toml": "task ="},
+    "settings not UTF-8": {"config.toml": b"task = '\xff'"},
+}
+ODD = {
+    "result a list": {"result.json": "[1, 2]"},
+    "figures that are none": {"result.json": '{"main_metric": ["a"], "mean": {"a": {"b": [[]]}}}'},
+    "a main figure that is a list": {"result.json": '{"main_metric": "a", "mean": {"a": [[[]]]}}'},
+    "facts a list": {"run.json": "[]"},
+    "a beginning that is a number": {"run.json": '{"started": 3}'},
+    "a task that is a table": {"config.toml": "[task]\na = 1\n"},
+    "a date": {"config.toml": RECIPE + "a = 1979-05-27\nb = [12:00:00]\n"},
+    "not a number": {"result.json": '{"main_metric": "a", "mean": {"a": NaN}}'},
+    "a log of anything": {"metrics.jsonl": '{"step": "a"}\n{"step": 1, "x": [{}]}\n3\n{"step": {}}\n' + "[" * 100_000},
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    for name, files in {"good": {}, **UNREADABLE, **ODD}.items():
+        (runs / "group" / name).mkdir(parents=True)
+        for file, content in {"config.toml": RECIPE, **files}.items():
+            data = content if isinstance(content, bytes) else content.encode("utf-8")
+            (runs / "group" / name / file).write_bytes(data)
+    with serving(runs) as found:
+        yield found
+
+
+def test_a_folder_that_cannot_be_read_is_one_row_with_its_error(served):
+    answer = served.get("/api/runs")
+    assert answer.status == 200
+    rows = {run["name"].removeprefix("group/"): run for run in answer.json()["runs"]}
+    assert set(rows) == {"good", *UNREADABLE, *ODD}
+    assert {name for name, row in rows.items() if "error" in row} == set(UNREADABLE)
+    for name, files in UNREADABLE.items():
+        assert rows[name]["state"] == "unreadable"
+        assert next(iter(files)) in rows[name]["error"] and len(rows[name]["error"]) < 400
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_request_for_it_gets_a_sentence(served, name):
+    for path, body in (("/api/runs", {"names": [f"group/{name}"]}), ("/api/train/watch", {"name": f"group/{name}"})):
+        answer = served.post(path, body)
+        assert answer.status == 422
+        assert next(iter(UNREADABLE[name])) in answer.json()["error"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_odd_but_can_be_read_is_shown(served, name):
+    answer = served.post("/api/runs", {"names": [f"group/{name}", "group/good"]})
+    assert answer.status == 200
+    assert len(answer.json()["runs"]) == 2
+
+
+def test_a_folder_of_runs_that_vanishes_or_is_a_file_is_an_empty_list(served, tmp_path, monkeypatch):
+    for path in (tmp_path / "nothing", tmp_path / "file"):
+        monkeypatch.setattr(served.studio, "runs", path)
+        assert served.get("/api/runs").json()["runs"] == []
+        (tmp_path / "file").write_text("", encoding="utf-8")
+
+
+def test_a_folder_that_may_not_be_listed_is_one_row(served, monkeypatch, tmp_path):
+    from pathlib import Path
+
+    (tmp_path / "locked" / "inner").mkdir(parents=True)
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good" / "config.toml").write_text(RECIPE, encoding="utf-8")
+    listing = Path.iterdir
+
+    def refuse(self):
+        if self.name == "locked":
+            raise PermissionError(13, "Permission denied", str(self))
+        return listing(self)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    monkeypatch.setattr(served.studio, "runs", tmp_path)
+    rows = {run["name"]: run.get("error", "") for run in served.get("/api/runs").json()["runs"]}
+    assert rows["good"] == "" and "Permission denied" in rows["locked"]

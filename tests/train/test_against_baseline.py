@@ -1,0 +1,101 @@
+"""Every training says in one line whether it beats its trivial baseline."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from maskwright.core import registry
+from maskwright.train.against_baseline import (
+    PARTS,
+    Compared,
+    compare_pretraining,
+    health_line,
+    named_baseline,
+    worst_level,
+)
+from maskwright.train.finetuning.config import FinetuneConfig
+from maskwright.train.finetuning.finetune import finetune
+from train.runs import finetuning, pretraining
+
+FLAT = {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("score", "baseline", "level"),
+    [(0.5, 0.2, "good"), (0.205, 0.2, "bad"), (0.0, 0.0, "bad"), (1.0, 0.995, "watch"), (0.1, 0.4, "bad")],
+)
+def test_a_score_is_good_only_above_its_baseline(score, baseline, level):
+    one = Compared("entity_f1", score, baseline, "each word's most common tag")
+    assert one.level == level
+    line = health_line([one])
+    assert line.startswith(f"health: {level} (entity_f1 {score:.4f}, ") and f"{baseline:.4f}" in line
+    assert "\n" not in line and ("--lr" in line) == (level == "bad")
+    assert Compared.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def test_several_tasks_are_as_bad_as_the_worst():
+    good, bad = Compared("f1", 0.9, 0.1, "x"), Compared("f1", 0.1, 0.1, "y")
+    assert worst_level([good, bad]) == "bad" and worst_level([good, good]) == "good"
+    assert health_line({"a": good, "b": bad}).startswith("health: bad (a: f1 0.9000, better than x: 0.1000; b: f1 0.1")
+
+
+@pytest.mark.parametrize("objective", registry.names("objective"))
+def test_every_part_of_every_objective_has_a_baseline(objective):
+    parts = set(registry.resolve("objective", objective).parts)
+    compared = {one.metric for one in compare_pretraining({f"{part}_accuracy": 0.3 for part in parts}, FLAT)}
+    assert compared == {f"{part}_accuracy" for part in parts & PARTS.keys()}
+    assert parts - PARTS.keys() <= {"backward"}, "which is scored as clm is, from the other end"
+
+
+def test_baselines_have_the_names_of_the_scores_of_the_run():
+    causal = named_baseline({"clm_accuracy": 0.2, "clm_loss": 4.0}, FLAT)
+    assert causal == {"clm_accuracy": 0.05, "clm_loss": 6.0}
+    pairs = named_baseline({"mlm_accuracy": 0.2, "mlm_loss": 4.0, "nsp_accuracy": 0.6, "nsp_baseline": 0.55}, FLAT)
+    assert pairs == {"mlm_accuracy": 0.05, "mlm_loss": 6.0, "nsp_accuracy": 0.55}
+
+
+@pytest.fixture(scope="module")
+def entities(tmp_path_factory):
+    """Names that their words give away, and a model that has had no time to learn them."""
+    folder = tmp_path_factory.mktemp("entities")
+    finetuning(folder)
+    lines = [f"{name}\tB-PER\nsat\tO\nhere\tO\n" for name in ("john", "mary", "anna", "paul") * 10]
+    (folder / "rows.conll").write_text("\n".join(lines))
+    return folder
+
+
+def run_of(folder, name, **changes):
+    settings = {
+        "task": "tagging", "preset": "bert-tiny", "tokenizer": folder / "tok", "train": folder / "rows.conll",
+        "dev": folder / "rows.conll", "epochs": 1, "max_length": 16, "precision": "fp32", "lr": 1e-9,
+    }  # fmt: skip
+    return FinetuneConfig(**{**settings, **changes, "output": folder / name})
+
+
+def test_a_tagger_that_finds_nothing_is_bad(entities):
+    result = finetune(run_of(entities, "run"))
+    assert result.baseline is not None
+    assert (result.baseline.metric, result.baseline.baseline) == ("entity_f1", 1.0)
+    assert result.baseline.score == result.mean["entity_f1"] < 0.99
+    assert result.baseline.level == "bad"
+    assert "no better than each word" in (entities / "run" / "report.html").read_text()
+
+
+def test_commands_print_the_line(entities, tmp_path, monkeypatch, capsys):
+    from maskwright.cli import finetune as commands
+    from maskwright.cli.pretrain import _show_result
+    from maskwright.train.pretraining.pretrain import pretrain
+
+    commands._show_result(finetune(run_of(entities, "run")), False, "test.conll")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
+    assert len(lines) == 1 and lines[0].startswith("health: bad (entity_f1 ")
+    result = pretrain(pretraining(tmp_path, objective="clm", steps=2))
+    _show_result(result, False)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
+    assert len(lines) == 1 and "clm_accuracy" in lines[0] and "always the most common token" in lines[0]
+    _show_result(result, True)
+    assert set(json.loads(capsys.readouterr().out)["baseline"]) == {"clm_accuracy", "clm_loss"}
+    card = (tmp_path / "run/model/README.md").read_text()
+    assert "baseline.clm_accuracy" in card and "baseline.mlm" not in card and "nsp_accuracy" not in card
