@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import maskwright as mw
@@ -15,11 +17,16 @@ def test_a_short_name_opens_the_installed_package():
     assert download.find_folder("minilm") == (folder, folder)
 
 
-def test_a_folder_of_the_same_name_comes_first(tmp_path, monkeypatch):
-    (tmp_path / "minilm").mkdir()
+def test_a_short_name_comes_before_a_folder_of_that_name(tmp_path, monkeypatch):
+    folder = minilm_folder()
+    for name in ("minilm", "english"):
+        (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
-    assert str(download.find_folder("minilm")[0]) == "minilm"
-    assert not published.is_published("minilm")
+    assert download.find_folder("minilm")[0] == folder
+    assert download.find_folder("./minilm")[0] == Path("minilm")
+    assert download.find_folder(Path("english"))[0] == Path("english")
+    assert published.absolute_name("english") == "english"
+    assert published.absolute_name("./english") == str(tmp_path / "english")
 
 
 def test_an_installed_package_with_other_weights_is_not_used(monkeypatch):

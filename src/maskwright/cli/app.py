@@ -42,8 +42,7 @@ from . import (
 )
 from .bench.plan import plan
 from .common import show_any_text
-from .groups import RootGroup
-from .settings import SettingsCommand
+from .groups import RootGroup, class_of
 from .usage import UsageError, usage_text
 
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
@@ -109,8 +108,7 @@ for panel, commands in COMMANDS.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            kind = finetune.FinetuneCommand if name == "finetune" else SettingsCommand
-            app.command(name, cls=kind, rich_help_panel=panel)(command)
+            app.command(name, cls=class_of(command), rich_help_panel=panel)(command)
 
 
 def _print_version(wanted: bool) -> None:

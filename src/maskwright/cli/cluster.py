@@ -24,6 +24,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .default_model import with_default_model
 from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..inference.embed import TextEncoder
 
 
+@with_default_model
 def cluster(
     model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
     input: InputOption = None,

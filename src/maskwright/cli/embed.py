@@ -25,6 +25,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .default_model import with_default_model
 from .long_options import LongVectorsOption, StrideOption
 from .using import (
     BatchTokensOption,
@@ -63,6 +64,7 @@ LayersOption = Annotated[
 SHOWN = 6  # dimensions shown on a terminal
 
 
+@with_default_model
 def embed(
     model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to embed.")] = None,

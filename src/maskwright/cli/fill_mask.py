@@ -20,12 +20,14 @@ from .common import (
     set_threads,
     with_default,
 )
+from .default_model import with_default_model
 from .using import InputOption, read_rows
 
 if TYPE_CHECKING:
     from ..inference.fill_mask import FilledText
 
 
+@with_default_model
 def fill_mask(
     model: Annotated[str, typer.Argument(help="Masked language model: a folder, or a Hugging Face Hub model ID.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts with at least one [MASK].")] = None,

@@ -199,3 +199,6 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
         print_text(health_line([result.baseline]))
     print_text(f"model:  {result.model}\nreport: {result.report}")
     print_text(f"next:   maskwright evaluate {result.model} {test}")
+
+
+finetune.command_class = FinetuneCommand  # type: ignore[attr-defined]  # read where commands are registered

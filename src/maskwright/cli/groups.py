@@ -55,6 +55,11 @@ class DefaultGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+def class_of(command: Callable[..., None]) -> type[SettingsCommand]:
+    """The class of a command: its own (`command_class`), else SettingsCommand."""
+    return getattr(command, "command_class", SettingsCommand)
+
+
 def make_group(
     help: str, commands: Mapping[str, Callable[..., None]], cls: type[TyperGroup] = TyperGroup
 ) -> typer.Typer:
@@ -63,5 +68,5 @@ def make_group(
         help=help, cls=cls, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
     )
     for name, command in commands.items():
-        app.command(name, cls=SettingsCommand)(command)
+        app.command(name, cls=class_of(command))(command)
     return app

@@ -22,12 +22,14 @@ from .common import (
     print_text,
     set_threads,
 )
+from .default_model import with_default_model
 from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..inference.search import Hit
 
 
+@with_default_model
 def search(
     model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
     folder: Annotated[str, typer.Argument(help="Texts to search: a folder, a file, or a quoted glob.")],

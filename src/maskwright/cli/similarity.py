@@ -24,6 +24,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .default_model import with_default_model
 from .embed import LayersOption
 from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, refuse_same_file, warn_of_cuts
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 TABLE_PLACES = 12  # more make a table that no terminal shows
 
 
+@with_default_model
 def similarity(
     model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to compare.")] = None,

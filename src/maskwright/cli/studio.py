@@ -9,6 +9,7 @@ import typer
 
 from ..core.errors import MissingExtraError
 from ..core.progress import note
+from ..hub.published import ENGLISH
 from .common import (
     DebugFlag,
     DeviceOption,
@@ -40,7 +41,7 @@ def studio(
 ) -> None:
     """Serve local web pages: tokens, masked-token predictions, similarity, layers, runs, training.
 
-    Which pages there are depends on what the models can do. Without a model: tokens, runs, lessons.
+    Which pages there are depends on what the models can do. Without MODEL: the built-in model, english.
 
     Examples:
 
@@ -58,10 +59,19 @@ def studio(
             raise MissingExtraError("The studio", "studio") from None
         raise
 
+    if not models:
+        note(f"Model: {ENGLISH}, which is built in (name others to add their pages).")
+
     def tell(address: str) -> None:
         print_json({"address": address}) if json else print_text(address)
         note("This address is for you only, and works once: it carries a one-time key. Ctrl-C ends the studio.")
 
     run_studio(
-        models or [], port, runs, open_browser=not no_browser, device=device, precision=precision, on_address=tell
+        models or [ENGLISH],
+        port,
+        runs,
+        open_browser=not no_browser,
+        device=device,
+        precision=precision,
+        on_address=tell,
     )

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.config import check
 from ..core.errors import InputError
+from ..hub.published import ENGLISH
 from ..inference.texts import as_texts
 from ..tasks.anomaly.task import QUANTILE, Anomaly
 from ..tasks.evaluation.thresholds import Threshold
@@ -36,7 +37,7 @@ class AnomalyDetector(OutlierMixin, WholeText):
 
     def __init__(
         self,
-        model: ModelSource,
+        model: ModelSource = ENGLISH,
         *,
         epochs: int = 30,
         lr: float = 1e-3,

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
+from ..hub.published import ENGLISH
 from ..inference.texts import as_texts
 from ..tasks import Classification
 from ..tasks.classification.labels import balanced_weights
@@ -36,7 +37,7 @@ class TextClassifier(ClassifierMixin, WholeText):
 
     def __init__(
         self,
-        model: ModelSource,
+        model: ModelSource = ENGLISH,
         *,
         epochs: int = 3,
         lr: float = 5e-5,

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from ..api import make_int8, open_embedder
 from ..core.progress import warn
+from ..hub.published import ENGLISH
 from ..inference.embed import TextEncoder, TokenVectors
 from ..inference.ready import place
 from ..inference.texts import as_texts
@@ -22,7 +23,7 @@ from .fine_tuned import ModelSource
 class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Texts to vectors, with any model; nothing is trained, so `transform` works without `fit` (but in int8).
 
-    model: a model folder, a Hub model ID, or a Model with a tokenizer, which is copied; layers: "embeddings",
+    model: a short name, a folder, a Hub model ID, or a Model with a tokenizer, which is copied; layers: "embeddings",
     "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4" or numbers; pooling: "cls", "mean", "max", or
     "none" for a matrix of token vectors for each text; normalize: vectors of length 1; max_length: tokens; long: "cut",
     or "windows" for longer texts, which share `stride` tokens and are averaged by their tokens; columns: of a frame or
@@ -32,7 +33,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def __init__(
         self,
-        model: ModelSource,
+        model: ModelSource = ENGLISH,
         *,
         layers: str | int | Sequence[int] = "last",
         pooling: str | None = None,

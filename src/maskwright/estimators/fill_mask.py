@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..api import open_mask_filler
+from ..hub.published import ENGLISH
 from ..inference.fill_mask import FilledText, MaskFiller
 from ..inference.ready import place
 from ..inference.texts import single_texts
@@ -20,10 +21,12 @@ from .fine_tuned import ModelSource, check_lengths
 class FillMask(BaseEstimator):
     """Masked words, with a pre-trained model; nothing is trained, so every method works without `fit`.
 
-    model: a model folder, a Hub model ID, or a Model with a tokenizer; top_k: how many candidates `fill` gives.
+    model: a short name, a folder, a Hub model ID, or a Model with a tokenizer; top_k: how many candidates `fill` gives.
     """
 
-    def __init__(self, model: ModelSource, *, top_k: int = 5, device: str = "auto", precision: str = "auto") -> None:
+    def __init__(
+        self, model: ModelSource = ENGLISH, *, top_k: int = 5, device: str = "auto", precision: str = "auto"
+    ) -> None:
         self.model = model
         self.top_k = top_k
         self.device = device

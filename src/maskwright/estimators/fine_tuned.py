@@ -16,6 +16,7 @@ from ..core.errors import InputError
 from ..core.registry import unknown_name
 from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
+from ..hub.published import ENGLISH
 from ..inference.ready import compute_in, place, require_head, room_of, tokenizer_of
 from ..models.build import build
 from ..models.device import resolve_precision
@@ -34,7 +35,7 @@ DEFAULT_LENGTH = 128  # as `maskwright finetune`
 class FineTuned(BaseEstimator):
     """Base class of the fine-tuned estimators.
 
-    model: a model folder, a Hub model ID, or a Model with a tokenizer, which is copied; epochs, lr, batch_size,
+    model: a short name, a folder, a Hub model ID, or a Model with a tokenizer, which is copied; epochs, lr, batch_size,
     max_length (tokens; None for 128, or as many as the model takes where that is fewer), warmup (fraction of the
     steps), weight_decay, schedule ("linear", "cosine", "constant", "inverse_sqrt"), accumulation (gradient accumulation
     steps): of the training; learning_rate: the same setting as lr, under its usual name, and used where it is given;
@@ -46,7 +47,7 @@ class FineTuned(BaseEstimator):
 
     def __init__(
         self,
-        model: ModelSource,
+        model: ModelSource = ENGLISH,
         *,
         epochs: int = 3,
         lr: float = 5e-5,

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.errors import InputError
 from ..core.progress import warn
+from ..hub.published import ENGLISH
 from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
 from ..tasks import Tagging
@@ -32,7 +33,7 @@ class TokenTagger(FineTuned):
 
     def __init__(
         self,
-        model: ModelSource,
+        model: ModelSource = ENGLISH,
         *,
         epochs: int = 3,
         lr: float = 5e-5,

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ..core.progress import warn
+from ..hub.published import ENGLISH
 from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
 from ..inference.texts import as_texts
@@ -35,7 +36,7 @@ class WholeText(FineTuned):
 
     def __init__(
         self,
-        model: ModelSource,
+        model: ModelSource = ENGLISH,
         *,
         epochs: int = 3,
         lr: float = 5e-5,

@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ..core.errors import MissingExtraError, MissingFileError, ModelFolderError
 from ..core.storage import recover_folder
-from .published import PUBLISHED, check_weights, installed_folder, is_published
+from .published import PUBLISHED, built_in_folder, check_weights, installed_folder, is_built_in, is_short_name
 
 CONNECT_SECONDS = 2.0
 
@@ -44,23 +44,23 @@ def find_folder(name: str | Path, also: Sequence[str] = ()) -> tuple[Path, Path]
         MissingExtraError: downloading needs the extra `hub`.
     """
     folder = Path(name)
+    if is_short_name(name):
+        return _find_short_name(str(name), also)
     if "\0" not in str(name):
         recover_folder(folder)  # after an interrupted replacement
     if folder.is_dir():
         return folder, folder
     if folder.exists():
         raise ModelFolderError(f"{folder} is a file: specify the model folder that contains it.")
-    if isinstance(name, str) and is_published(name):
-        return _find_published(name, also)
     if isinstance(name, Path) or not is_hub_name(name):
         raise MissingFileError(f"{name} does not exist: specify a model folder or a Hugging Face Hub model ID.")
     folder = _download(name, also)
     return folder, folder.parent.parent  # snapshots/REVISION links into the sibling folder blobs/
 
 
-def _find_published(name: str, also: Sequence[str]) -> tuple[Path, Path]:
-    """The folder of a short name: in an installed package, else downloaded; the weights are verified."""
-    folder = installed_folder(name)
+def _find_short_name(name: str, also: Sequence[str]) -> tuple[Path, Path]:
+    """The folder of a short name: in this or another installed package, else downloaded; the weights are verified."""
+    folder = built_in_folder(name) if is_built_in(name) else installed_folder(name)
     if folder is not None:
         return folder, folder
     try:

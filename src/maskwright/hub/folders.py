@@ -31,7 +31,7 @@ from .card import model_card, without_folders
 from .config_file import read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
-from .published import is_published
+from .published import is_short_name
 from .sentence import MODULES, declaration_files, declared_by, network_folder
 from .weights import Weights, stored_names
 
@@ -72,7 +72,7 @@ def load_model(
         CorruptFileError: a file is damaged.
     """
     folder, root = find_folder(name)
-    is_verified = verify_sealed(folder, root=root) or is_published(name)
+    is_verified = is_short_name(name) or verify_sealed(folder, root=root)
     facts = read_facts(folder)
     declared = declared_by(folder) if (folder / MODULES).is_file() else None
     folder = network_folder(folder)

@@ -1,15 +1,25 @@
-"""Short names of published checkpoints: where they come from, and the SHA-256 of the weights that the name means."""
+"""Short names of models: `english`, which the package contains, and published checkpoints; each name has one SHA-256.
+
+A short name comes before a folder of that name, which is written ./NAME.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 from ..core.errors import CorruptFileError
-from ..core.storage import sha256
+from ..core.storage import sha256, verify_folder
 
 WEIGHTS = "model.safetensors"
+ENGLISH = "english"  # the default wherever a model is needed and none is named
+BUILT_IN = Path(__file__).parent.parent / "built_in"
+MANIFESTS = {
+    ENGLISH: "683f7c4cb633d141ae776ba8bb83988ef74876265c69256df421249658361b31"
+}  # built-in models: SHA-256 of the manifest, which has the SHA-256 of each file
+FIX = "Reinstall the package: pip install --force-reinstall --no-deps maskwright."
 
 
 @dataclass(frozen=True)
@@ -32,9 +42,31 @@ PUBLISHED = {
 }
 
 
-def is_published(name: str | Path) -> bool:
-    """Whether `name` is a short name of this table and not a folder here, which would come first."""
-    return str(name) in PUBLISHED and not Path(name).exists()
+def is_short_name(name: str | Path) -> bool:
+    """Whether `name` is a short name; a Path is always a folder."""
+    return isinstance(name, str) and (name in PUBLISHED or is_built_in(name))
+
+
+def is_built_in(name: str | Path) -> bool:
+    """Whether `name` is a model of the package."""
+    return isinstance(name, str) and name in MANIFESTS
+
+
+def absolute_name(name: str) -> str:
+    """The absolute path of a folder that exists; short names and Hub model IDs stay as they are."""
+    return name if is_short_name(name) or not Path(name).is_dir() else str(Path(name).absolute())
+
+
+@cache  # one command resolves the name several times
+def built_in_folder(name: str) -> Path:
+    """The folder of a model of the package, with verified files.
+
+    Raises:
+        CorruptFileError: a file is missing or differs from the released one.
+    """
+    folder = BUILT_IN / name
+    verify_folder(folder, manifest_sha256=MANIFESTS[name], fix=FIX)
+    return folder
 
 
 def installed_folder(name: str) -> Path | None:

@@ -21,6 +21,7 @@ from ..common import (
     print_text,
     set_threads,
 )
+from ..default_model import with_default_model
 from ..using import MaxLengthOption
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ SUFFIXES = (".html", ".json")
 WIDEST_TABLE = 16  # maximum tokens of an attention table in a terminal
 
 
+@with_default_model
 def page(
     model: Annotated[str, typer.Argument(help="Model folder, run checkpoint, or Hugging Face Hub model ID.")],
     text: Annotated[str, typer.Argument(help="Text to inspect.")],

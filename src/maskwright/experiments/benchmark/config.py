@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ...core.config import check, check_above_zero, check_at_least, fit_types
 from ...core.options import option
+from ...hub.published import absolute_name
 from ...train import settings
 
 # Devlin et al. 2019, appendix A.3: what worked well across all tasks. Learning rates in the paper's order.
@@ -102,6 +103,5 @@ class BenchmarkConfig:
         """The recipe with every automatic setting resolved and every path absolute."""
         changes: dict[str, Any] = {"device": device, "precision": precision}
         changes |= {"data": self.data.absolute(), "output": self.output.absolute()}
-        if Path(self.model).is_dir():
-            changes["model"] = str(Path(self.model).absolute())
+        changes["model"] = absolute_name(self.model)
         return replace(self, **changes)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from ...core.config import check, check_above_zero, check_at_least, check_name, fit_types
 from ...core.options import NETWORK, OPTIMIZATION, option
+from ...hub.published import absolute_name
 from ...train import settings
 
 LADDER_MODELS = ("words", "static", "lstm", "bilstm", "elmo", "gpt", "bert-scratch", "bert")
@@ -82,7 +83,7 @@ class LadderConfig:
         changes |= {name: getattr(self, name).absolute() for name in ("data", "output")}
         changes["dev"] = None if self.dev is None else self.dev.absolute()
         changes["corpus"] = tuple(_absolute(source) for source in self.corpus)
-        changes["models"] = tuple(_absolute(name) if Path(name).is_dir() else name for name in self.models)
+        changes["models"] = tuple(absolute_name(name) for name in self.models)
         return replace(self, **changes)
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ...core.config import check, check_above_zero, check_at_least, fit_types
 from ...core.options import OPTIMIZATION, option
+from ...hub.published import absolute_name
 from ...train import settings
 
 MOST = 0.5
@@ -61,6 +62,5 @@ class RareLabConfig:
         """The recipe with every automatic setting resolved and every path absolute."""
         changes: dict[str, Any] = {"device": device, "precision": precision}
         changes |= {name: getattr(self, name).absolute() for name in ("data", "output")}
-        if Path(self.model).is_dir():
-            changes["model"] = str(Path(self.model).absolute())
+        changes["model"] = absolute_name(self.model)
         return replace(self, **changes)

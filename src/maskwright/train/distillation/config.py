@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...core.config import check, check_above_zero, check_at_least, check_below_one, check_not_negative, fit_types
 from ...core.errors import ConfigError
 from ...core.options import DATA, NETWORK, OBJECTIVE, option
+from ...hub.published import absolute_name
 from .. import settings
 from ..finetuning.config import FinetuneConfig
 from ..pretraining.config import MASK_RATE, PretrainConfig
@@ -215,6 +216,6 @@ class DistillConfig:
             rows = self.on_rows("classification").resolved(device, precision)
             changes |= {name: getattr(rows, name) for name in ("train", "dev", "output", "lr")}
         for name in ("teacher", "start"):
-            if (folder := getattr(self, name)) is not None and Path(folder).is_dir():
-                changes[name] = str(Path(folder).absolute())
+            if (folder := getattr(self, name)) is not None:
+                changes[name] = absolute_name(folder)
         return replace(self, **changes)

@@ -10,6 +10,7 @@ from ...core import registry
 from ...core.config import check, check_above_zero, check_at_least, check_name, check_not_negative, fit_types
 from ...core.errors import ConfigError
 from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option
+from ...hub.published import ENGLISH, absolute_name
 from .. import settings
 from ..schedules import Schedule
 
@@ -23,7 +24,8 @@ WITHOUT_LONG = (*TRUNCATING, "tagging", "qa")  # the last two always read long t
 class FinetuneConfig:
     """Everything that decides a fine-tuning run. Validated on construction: ConfigError names the setting.
 
-    Either `model`, or `preset` and `tokenizer`, is given. Without dev a tenth of train is held out, by class.
+    model: what training starts from, by default the built-in `english`; with preset and tokenizer it starts from
+    scratch. Without dev a tenth of train is held out, by class.
     train_target, dev_target: the translations of train and dev, line by line, where those are text files; network:
     changes of the preset, by names of ModelConfig, or, of a model folder, the layers between its encoder and the new
     head (TOP); contrastive: task regression without a head, the same as task similarity; average_checkpoints: None
@@ -39,7 +41,7 @@ class FinetuneConfig:
     )
     output: Path = option(help=settings.OUTPUT)
     task: str = option("classification", "Task to fine-tune for.", is_argument=True)
-    model: str | None = option(None, settings.MODEL, default_help="none: from scratch with --preset")
+    model: str | None = option(None, settings.MODEL, default_help=f"{ENGLISH}, or from scratch with --preset")
     preset: str | None = option(None, "Model configuration to train from scratch, without --model.")
     tokenizer: Path | None = option(None, "Saved tokenizer of a model trained from scratch.")
     dev: Path | None = option(
@@ -224,11 +226,13 @@ class FinetuneConfig:
 
     def __post_init__(self) -> None:
         fill_defaults(self, self.task)
+        if self.model is None and self.preset is None:
+            object.__setattr__(self, "model", ENGLISH)
         fit_types(self)
         check_name("task", "task", self.task, registry.names("task"))
         check(
-            (self.model is None) != (self.preset is None),
-            "Pass either --model (a model folder to start from) or --preset with --tokenizer (from scratch).",
+            self.model is None or self.preset is None,
+            "Pass either --model (a model to start from) or --preset with --tokenizer (from scratch).",
         )
         if self.preset is not None:
             from ...models.presets import PRESETS
@@ -330,6 +334,5 @@ class FinetuneConfig:
         for name in ("train", "train_target", "dev", "dev_target", "output", "tokenizer", "target_tokenizer"):
             path = getattr(self, name)
             changes[name] = None if path is None else path.absolute()
-        if self.model is not None and Path(self.model).is_dir():
-            changes["model"] = str(Path(self.model).absolute())
+        changes["model"] = None if self.model is None else absolute_name(self.model)
         return replace(self, **changes)

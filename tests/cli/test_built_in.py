@@ -1,0 +1,111 @@
+"""The model in the package: its files, its card, damage, and the commands that use it by default."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import maskwright as mw
+from maskwright.cli.default_model import is_model
+from maskwright.core.errors import CorruptFileError
+from maskwright.hub import published
+from maskwright.hub.download import find_folder
+
+FOLDER = published.BUILT_IN / published.ENGLISH
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A copy of the package's models, which a test may damage."""
+    shutil.copytree(published.BUILT_IN, tmp_path / "built_in")
+    monkeypatch.setattr(published, "BUILT_IN", tmp_path / "built_in")
+    published.built_in_folder.cache_clear()
+    yield tmp_path / "built_in" / published.ENGLISH
+    published.built_in_folder.cache_clear()
+
+
+def test_it_is_small_and_verified():
+    assert find_folder("english")[0] == FOLDER
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= 25e6
+
+
+def test_its_card_names_text_licenses_teacher_work_and_scores():
+    facts = json.loads((FOLDER / "maskwright.json").read_text(encoding="utf-8"))
+    assert facts["teacher"]["license"] == "Apache-2.0" and all(facts["text"].values())
+    assert facts["tokens"] > 1e6 and facts["hours"] > 0 and facts["scores"]
+
+
+@pytest.mark.parametrize("damage", ["weights", "missing weights", "manifest", "tokenizer", "no folder"])
+def test_damage_is_reported_with_what_to_do(copy, damage, maskwright):
+    if damage == "no folder":
+        shutil.rmtree(copy)
+    elif damage == "missing weights":
+        (copy / "model.safetensors").unlink()
+    else:
+        names = {"weights": "model.safetensors", "manifest": "manifest.json", "tokenizer": "tokenizer.json"}
+        data = bytearray((copy / names[damage]).read_bytes())
+        data[len(data) // 2] ^= 1
+        (copy / names[damage]).write_bytes(data)
+    with pytest.raises(CorruptFileError, match="Reinstall the package"):
+        mw.load("english")
+    code, out, err = maskwright("embed", "a text")
+    assert code == 2 and out == "" and "Reinstall the package" in err and "Traceback" not in err
+
+
+def test_it_needs_no_home_folder_and_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
+    before = {path: path.stat().st_mtime_ns for path in FOLDER.rglob("*")}
+    assert mw.load("english").tokenizer is not None
+    assert {path: path.stat().st_mtime_ns for path in FOLDER.rglob("*")} == before
+
+
+def test_commands_use_it_where_no_model_is_named(maskwright):
+    text = "The printer prints blank pages."
+    code, out, err = maskwright("embed", text, "--json")
+    assert code == 0 and "Model: english" in err
+    named = maskwright("embed", "english", text, "--json")
+    assert named[1] == out and "Model: english" not in named[2]
+    vector = mw.Embedder().transform([text])
+    assert np.allclose(vector[0], json.loads(out)["vector"], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("word", "has_more", "takes_files", "expected"),
+    [
+        ("a text", False, False, False),
+        ("word", False, False, False),
+        ("bert-base-uncased", True, False, True),
+        ("owner/name", False, False, True),
+        ("minilm", False, False, True),
+        ("english", False, True, True),
+        ("50% off!", True, False, False),
+        ("x\0y", True, False, False),
+        ("long " * 2000, True, False, False),
+    ],
+)
+def test_the_first_word_is_a_model_or_a_text(word, has_more, takes_files, expected):
+    assert is_model(word, has_more, takes_files) is expected
+
+
+def test_a_folder_of_texts_is_not_a_model(tmp_path):
+    texts, model = tmp_path / "texts", tmp_path / "model"
+    texts.mkdir()
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    assert not is_model(str(texts), True, takes_files=True)
+    assert is_model(str(texts), True, takes_files=False)  # reported as a folder without a model
+    assert is_model(str(model), True, takes_files=True)
+
+
+def test_fine_tuning_starts_from_it(tmp_path):
+    (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "good\tyes\nbad\tno\n" * 4)
+    config = mw.FinetuneConfig(task="classification", train=tmp_path / "rows.tsv", output=tmp_path / "run")
+    assert config.model == "english"
+    assert (
+        mw.FinetuneConfig(task="classification", train="t", output="o", preset="bert-tiny", tokenizer="tok").model
+        is None
+    )
+    assert mw.TextClassifier().model == mw.FillMask().model == mw.TokenTagger().model == "english"
