@@ -48,6 +48,8 @@ def pretrain(
 
         maskwright pretrain --preset bert-mini --steps 2000 -o runs/a corpus.txt
 
+        maskwright pretrain --model english -o runs/domain texts/
+
         maskwright pretrain --tokenizer tok/ --objective mlm --eval held-out.txt -o runs/b texts/
 
         maskwright pretrain --set positions=rotary --set attention=window --max-length 512 -o runs/d texts/

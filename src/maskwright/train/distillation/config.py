@@ -188,7 +188,7 @@ class DistillConfig:
 
     def _shared_with(self, cls: type[PretrainConfig] | type[FinetuneConfig]) -> dict[str, Any]:
         """The settings that have the same name there."""
-        own = {setting.name for setting in fields(self)} - {"lr", *_STUDENTS}
+        own = {setting.name for setting in fields(self)} - {"lr", "start", *_STUDENTS}
         return {setting.name: getattr(self, setting.name) for setting in fields(cls) if setting.name in own}
 
     def resolved(self, device: str, precision: str, by_embeddings: bool = False) -> DistillConfig:

@@ -17,11 +17,17 @@ from ...core.config import (
     fit_types,
 )
 from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
+from ...hub.published import absolute_name
 from .. import settings
 from ..schedules import Schedule, warmup_steps
 
 OBJECTIVE_OF = Setting("Pre-training objective: mlm, mlm+nsp, mlm+sop, rtd, clm, bilm or denoise.")
 MASK_RATE = Setting("Masking probability.", panel=OBJECTIVE)
+DEFAULTS: dict[str, tuple[Any, Any]] = {
+    "preset": ("bert-mini", None),
+    "objective": ("mlm+nsp", "mlm"),
+    "lr": (5e-4, 1e-4),
+}  # with random weights, and continued from a model
 GENERATOR_SHARE = Setting(
     "Width of rtd's generator, as a fraction of the discriminator's.", default_help="0.25", panel=OBJECTIVE
 )
@@ -31,6 +37,8 @@ GENERATOR_SHARE = Setting(
 class PretrainConfig:
     """Everything that decides a pre-training run. Validated on construction: ConfigError names the setting.
 
+    start: a model with the network, vocabulary and weights to continue from; then objective is by default that of its
+    head, and lr 1e-4.
     corpus: one folder prepared by an earlier run (its `data/`) is used as it is; model: changes of the preset, by names
     of ModelConfig; reset_state: otherwise the hidden state of a recurrent network is carried from batch to batch
     (truncated backpropagation, max_length tokens at a time); dropout: 0 learns more from a text that is seen about
@@ -44,8 +52,15 @@ class PretrainConfig:
         help="Text: files, folders, globs, hub: names, or the data/ of an earlier run.", is_argument=True
     )
     output: Path = option(help=settings.OUTPUT)
-    preset: str = option("bert-mini", settings.PRESET)
-    objective: str = option("mlm+nsp", OBJECTIVE_OF)
+    start: str | None = option(
+        None,
+        "Model to continue pre-training from: a folder, a short name such as english, or a Hub model ID.",
+        flag="--model",
+        metavar="MODEL",
+        default_help="none: random weights",
+    )
+    preset: str | None = option(None, settings.PRESET, default_help="bert-mini; none with --model")
+    objective: str = option(None, OBJECTIVE_OF, default_help="mlm+nsp; mlm with --model")
     tokenizer: Path | None = option(None, "Saved tokenizer.", default_help="none: train WordPiece first")
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
@@ -58,7 +73,7 @@ class PretrainConfig:
     compile: Literal["auto", "on", "off"] = option(
         "auto", "Compile the layers; auto where that saves more time than it takes.", panel=HARDWARE
     )
-    lr: float = option(5e-4, settings.LR)
+    lr: float = option(None, settings.LR, default_help="5e-4; 1e-4 with --model")
     warmup: float = option(0.1, settings.WARMUP)
     schedule: Schedule = option("linear", settings.SCHEDULE)
     weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
@@ -95,11 +110,20 @@ class PretrainConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        for name, (usual, continued) in DEFAULTS.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, usual if self.start is None else continued)
         fit_types(self)
+        own = [name for name in ("preset", "tokenizer", "model") if getattr(self, name)]
+        check(
+            self.start is None or not own,
+            f"Setting '{''.join(own[:1])}' requires random weights: a model to continue from has its own.",
+        )
         check(bool(self.corpus), "Setting 'corpus' is empty: pass at least one text file, folder or glob.")
         from ...models.presets import PRESETS
 
-        check_name("preset", "preset", self.preset, PRESETS)
+        if self.start is None:
+            check_name("preset", "preset", self.preset, PRESETS)
         check_name("objective", "objective", self.objective, registry.names("objective"))
         check_at_least(self, 1, "steps", "accumulation", "log_every", "keep")
         check_above_zero(self, "lr", "clip_norm", "generator_share", "rtd_weight")
@@ -138,6 +162,7 @@ class PretrainConfig:
             corpus=tuple(_absolute(source) for source in self.corpus),
             eval=tuple(_absolute(source) for source in self.eval),
             tokenizer=self.tokenizer.resolve() if self.tokenizer else None,
+            start=None if self.start is None else absolute_name(self.start),
         )
 
 

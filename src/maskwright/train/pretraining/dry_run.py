@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ...core import registry
+from ...hub.folders import load_model
 from ...models.device import resolve_device, resolve_precision
 from ...models.presets import preset
 from ...objectives.pretraining import GENERATOR_SHARE
@@ -19,19 +20,23 @@ from .config import PretrainConfig
 def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     """Network, exact parameter count, steps, tokens and corpus size of a recipe; reads no text and writes nothing."""
     device = resolve_device(config.device)
-    if config.tokenizer is not None:
+    start = None if config.start is None else load_model(config.start, None)[0].config
+    if start is not None:
+        vocab_size = start.vocab_size
+    elif config.tokenizer is not None:
         from ...text.tokenizers.tokenizer import Tokenizer
 
         vocab_size = Tokenizer.load(config.tokenizer).vocab_size
     else:
         vocab_size = config.vocab_size
     objective = registry.resolve("objective", config.objective)
-    network = preset(config.preset, vocab_size=vocab_size, **{**objective.network_settings, **config.model})
+    settings = {**objective.network_settings, **config.model}
+    network = start or preset(str(config.preset), vocab_size=vocab_size, **settings)
     with torch.device("meta"):
         trained = objective.make(network, config.generator_share or GENERATOR_SHARE)
     files = [Path(name) for name in expand(list(config.corpus), FOLDER_FORMATS)]
     return {
-        "preset": config.preset,
+        **({"preset": config.preset} if start is None else {"model": config.start}),
         "parameters": trained.num_parameters,
         "vocab_size": vocab_size,
         "objective": config.objective,
