@@ -32,6 +32,7 @@ _WHERE = {
     "similarity": "api",
     "search": "api",
     "cluster": "api",
+    "zero_shot": "api",
     "TextClassifier": "estimators",
     "TextRegressor": "estimators",
     "TokenTagger": "estimators",
@@ -74,11 +75,12 @@ __all__ = [
     "pretrain",
     "search",
     "similarity",
+    "zero_shot",
 ]
 
 if TYPE_CHECKING:
     from . import inspect
-    from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity
+    from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity, zero_shot
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import (

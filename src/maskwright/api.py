@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .core.errors import ConfigError
 from .hub.download import find_folder
@@ -26,6 +26,7 @@ from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.texts import as_texts, single_texts
 from .inference.translate import TextTranslator
+from .inference.zero_shot import TEMPLATE, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from .models.build import build
 from .models.model import Model
 from .models.presets import preset
@@ -65,11 +66,13 @@ __all__ = [
     "open_predictor",
     "open_translator",
     "open_writer",
+    "open_zero_shot",
     "predictor_of",
     "preset",
     "pretrain",
     "search",
     "similarity",
+    "zero_shot",
 ]
 
 # Heads that predict for texts, pairs or words; a sentence encoder predicts cosine similarity.
@@ -261,6 +264,41 @@ def open_embedder(
     )
     make_int8(model, calibrate_on, encoder.max_length)
     return encoder
+
+
+def open_zero_shot(
+    name: str | Path,
+    labels: Sequence[str],
+    *,
+    template: str = TEMPLATE,
+    max_length: int | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+) -> ZeroShot:
+    """Opens an entailment classifier, or any encoder for sentence embeddings, to classify texts without training.
+
+    labels: two or more; template: of the hypothesis, with {} for the label. Raises InputError for other labels, and for
+    a classifier without the label `entailment`.
+    """
+    model = open_model(name, None, device, precision)
+    if model.head_name == "classification":
+        return EntailmentZeroShot(predictor_of(model, name, max_length), labels, template)
+    encoder = open_embedder(name, normalize=True, max_length=max_length, device=device, precision=precision)
+    return EmbeddingZeroShot(encoder, labels, template)
+
+
+def zero_shot(
+    name: str | Path,
+    texts: Sequence[str],
+    labels: Sequence[str],
+    *,
+    template: str = TEMPLATE,
+    device: str = "auto",
+    precision: str = "auto",
+) -> list[dict[str, Any]]:
+    """Classifies texts by untrained labels: one {"label", "score", ...} per text; see `open_zero_shot`."""
+    own = single_texts(texts, "Texts to classify")
+    return open_zero_shot(name, labels, template=template, device=device, precision=precision).predict(own)
 
 
 def similarity(

@@ -1,0 +1,102 @@
+"""Zero-shot classification: labels as words, no training examples.
+
+An entailment classifier reads each text with each label as a hypothesis ("This text is about hardware."); the
+probability of a label is the softmax over its entailment logits (Yin et al. 2019). Any other model compares embeddings:
+the score of a label is the cosine similarity of text and hypothesis.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.errors import InputError
+from .embed import TextEncoder
+from .predict import Predictor
+
+TEMPLATE = "This text is about {}."
+ENTAILMENT = "entailment"
+
+
+class ZeroShot(ABC):
+    """Scores labels that were never trained.
+
+    labels: two or more different names; template: of the hypothesis, with {} for the label. Raises InputError for
+    others.
+    """
+
+    all_scores: str  # key of the scores of all labels in a prediction
+
+    def __init__(self, labels: Sequence[str], template: str = TEMPLATE) -> None:
+        names = [label.strip() for label in labels]
+        if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+            raise InputError(f"--labels needs two or more different names; got {', '.join(names) or 'none'}.")
+        if template.count("{}") != 1:
+            raise InputError(f"--template needs one {{}}, the place of the label; got '{template}'.")
+        self.labels = names
+        self.hypotheses = [template.replace("{}", name) for name in names]
+
+    @abstractmethod
+    def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
+        """The score of each label: float32 [texts, labels]."""
+
+    def predict(self, texts: Sequence[str], batch_tokens: int | None = None) -> list[dict[str, Any]]:
+        """One prediction per text: the best label, its score, and all scores, best first."""
+        found = []
+        for row in self.scores(texts, batch_tokens):
+            ranked = sorted(zip(self.labels, map(float, row), strict=True), key=lambda one: -one[1])
+            found.append({"label": ranked[0][0], "score": ranked[0][1], self.all_scores: dict(ranked)})
+        return found
+
+
+class EmbeddingZeroShot(ZeroShot):
+    """By cosine similarity of sentence embeddings."""
+
+    all_scores = "similarities"
+
+    def __init__(self, encoder: TextEncoder, labels: Sequence[str], template: str = TEMPLATE) -> None:
+        super().__init__(labels, template)
+        self.encoder = encoder
+
+    def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
+        """Cosine similarity of each text and hypothesis: float32 [texts, labels]."""
+        rows, columns = (_unit(self.encoder.vectors(list(part), batch_tokens)) for part in (texts, self.hypotheses))
+        return rows @ columns.T
+
+
+class EntailmentZeroShot(ZeroShot):
+    """By a classifier of pairs with the label `entailment`."""
+
+    all_scores = "probabilities"
+
+    def __init__(self, predictor: Predictor, labels: Sequence[str], template: str = TEMPLATE) -> None:
+        super().__init__(labels, template)
+        self.predictor = predictor
+        self.index = entailment_index(predictor.model.labels)
+
+    def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
+        """Softmax over the entailment logits of the labels: float32 [texts, labels]."""
+        pairs = [(text, hypothesis) for text in texts for hypothesis in self.hypotheses]
+        logits = self.predictor.logits(pairs, batch_tokens)[:, self.index]  # [texts * labels]
+        return torch.softmax(logits.float().reshape(-1, len(self.labels)), dim=-1).numpy()
+
+
+def entailment_index(labels: Sequence[str]) -> int:
+    """The index of the label `entailment`. Raises InputError if there is none."""
+    names = [label.casefold() for label in labels]
+    if ENTAILMENT not in names:
+        raise InputError(
+            f"Labels without training need a model with the label 'entailment', or a sentence encoder; this one "
+            f"predicts {', '.join(labels)}."
+        )
+    return names.index(ENTAILMENT)
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: np.ndarray = vectors / np.maximum(norms, np.finfo(np.float32).tiny)
+    return result
