@@ -6,13 +6,21 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test test-all check bench docs reliability results locks sbom audit clean
+.PHONY: help demo demo-from-scratch model pictures test test-all check bench docs reliability results locks sbom audit clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-demo: $(VENV)/.core ## the whole path on built-in text in a few minutes: make demo [CORPUS=path LABELS=path]
-	@$(BIN)/python examples/demo.py $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(LABELS),--labels "$(LABELS)")
+OWN_FILES = $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(LABELS),--labels "$(LABELS)")
+
+demo: $(VENV)/.core ## the built-in model at work, in 3 minutes: make demo [CORPUS=path LABELS=path]
+	@$(BIN)/python examples/demo.py $(OWN_FILES)
+
+demo-from-scratch: $(VENV)/.core ## a small BERT from random weights, in 5 minutes: [CORPUS=path LABELS=path]
+	@$(BIN)/python examples/demo_from_scratch.py $(OWN_FILES)
+
+model: $(VENV)/.core ## verify the built-in model against its recorded SHA-256
+	@$(BIN)/python tools/built_in.py
 
 pictures: $(VENV)/.test ## small models of all kinds in build/studio-models, and the pictures of README from them
 	$(BIN)/python recipes/pictures.py $(ARGS)
@@ -53,7 +61,7 @@ docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and 
 	@echo "The first page is site/index.html"
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) demo site build/studio-models .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo demo-from-scratch site build/studio-models .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

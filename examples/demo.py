@@ -1,35 +1,35 @@
-"""The whole path in a few minutes: text -> tokenizer -> BERT -> filled masks -> a classifier, beside two baselines.
+"""What the built-in model `english` does on this machine in three minutes, without internet.
 
-    make demo                                  on the documentation that this Python carries, and our own tickets
+    make demo                                  on Python's own documentation, and our own support tickets
     make demo CORPUS=texts/ LABELS=rows.csv    on your files
 
-Everything is read from this machine; nothing is downloaded. The page at the end says which system won.
+1. Semantic search: questions about Python, answered by passages of its documentation.
+2. A classifier of support tickets: TF-IDF, the same network from random weights, and fine-tuned `english`.
+3. Classification without labels: the names of the classes are all it gets.
+4. Continued pre-training on the documentation: accuracy at masked tokens before and after.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import hashlib
 import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from python_text import read_python_text
-from sklearn.base import BaseEstimator
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import confusion_matrix, f1_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from python_text import PythonText, read_python_text
+from sklearn.metrics import confusion_matrix
+from tickets import TICKETS, Contender, Rows, accuracy_interval, contend, difference_interval, read_rows, tf_idf
 
 import maskwright as mw
 from maskwright.core.errors import InputError
 from maskwright.core.program import run_program
 from maskwright.core.progress import note
 from maskwright.core.storage import write_text
+from maskwright.inference.held_out_text import score_text
+from maskwright.inference.search import Hit
 from maskwright.report import (
     Command,
     Comparison,
@@ -41,33 +41,27 @@ from maskwright.report import (
     MaskExample,
     MaskExamples,
     NextSteps,
-    Paragraph,
     Report,
     RunMetadata,
     Score,
     System,
+    Table,
     WorstError,
     WorstErrors,
     write_report,
 )
-from maskwright.text.readers.tables import read_table
-from maskwright.train.pretraining.pretrain import PretrainResult
+from maskwright.text.readers.corpus import read_documents
 
-HERE = Path(__file__).parent
-TICKETS = HERE / "support_tickets.csv"
 SEEDS = 3
-TEST_SHARE = 0.2
-# Sized for two processor cores and a few minutes: steps and epochs were cut for time after a first run, not for score.
-PRETRAINING = {
-    "preset": "bert-tiny",
-    "vocab_size": 2500,
-    "steps": 1500,
-    "batch_tokens": 2048,
-    "max_length": 64,
-    "lr": 1e-3,
-    "dropout": 0.0,
-}
-FINETUNING = {"epochs": 8, "lr": 5e-4, "batch_size": 16, "max_length": 64}
+HELD_OUT = 20  # every 20th document is held out
+FINETUNING = {"epochs": 5, "lr": 2e-4, "batch_size": 32, "max_length": 96}
+PRETRAINING = {"steps": 100, "batch_tokens": 2048, "max_length": 64, "lr": 3e-4, "warmup": 0.1}
+TEMPLATE = "{} support ticket"
+QUESTIONS = [
+    "How can I repeat a block of code as long as a condition is true?",
+    "Which error do I get when a key is not in a dictionary?",
+    "How do I make sure that a file is closed after an exception?",
+]
 SENTENCES = [
     "Return a new [MASK] containing all items from the iterable in ascending order.",
     "If the file does not exist, an [MASK] is raised.",
@@ -78,249 +72,307 @@ SENTENCES = [
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Labeled texts: for training, and for the test that decides nothing."""
+class Text:
+    """The corpus: training and held-out part, the folder that is searched, and what was read."""
 
-    train_texts: list[str]
-    train_labels: list[str]
-    test_texts: list[str]
-    test_labels: list[str]
+    train: Path
+    held_out: Path
+    folder: str
+    facts: dict[str, Any]
+    is_python: bool
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A classifier and its test scores, one for each seed, with the last seed's answers."""
+class Masks:
+    """Continued pre-training: accuracy at masked tokens of held-out text, and filled masks, before and after."""
 
-    name: str
-    accuracy: list[float]
-    macro_f1: list[float]
-    predicted: list[str]
+    before: float
+    after: float
+    baseline: float
+    examples: list[tuple[MaskExample, MaskExample]]
     seconds: float
 
 
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the page shows."""
+
+    model: str
+    text: Text
+    hits: list[tuple[str, list[Hit]]]
+    search_seconds: float
+    rows: Rows
+    contenders: list[Contender]  # TF-IDF, random weights, the model
+    without_labels: Contender
+    masks: Masks
+    minutes: float
+
+
 def main() -> None:
-    """Run the demo and say where the page lies."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Run the demo and say where the page is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", help="your text: a file, a folder or a glob")
     parser.add_argument("--labels", type=Path, help="your labeled rows, with a text and a label column")
+    parser.add_argument("--model", default="english", help="model to start from; default: english")
+    parser.add_argument("--steps", type=int, default=PRETRAINING["steps"], help="steps of continued pre-training")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds of the fine-tuned classifier")
     parser.add_argument("-o", "--output", type=Path, default=Path("demo"))
     options = parser.parse_args()
     began = time.monotonic()
     output: Path = options.output
-    source, facts = (options.corpus, {"read": options.corpus}) if options.corpus else write_python_text(output)
+    text = split_corpus(options.corpus, output) if options.corpus else split_python_text(read_python_text(), output)
     rows = read_rows(options.labels or TICKETS)
 
-    note("1/3  Pre-training a small BERT on the text")
-    config = mw.PretrainConfig(corpus=(str(source),), output=output / "pretrain", **PRETRAINING)
-    pretrained = mw.pretrain(config)
-    filled = fill(pretrained.model, options.corpus is None)
+    note("1/4  Semantic search")
+    start = time.monotonic()
+    hits = search(options.model, text)
+    search_seconds = time.monotonic() - start
 
-    note("2/3  Three classifiers: TF-IDF, the network without pre-training, the pre-trained network")
-    contenders = [tf_idf(rows), *networks(pretrained.model, rows, output)]
+    note("2/4  A classifier of the labeled rows")
+    contenders = [tf_idf(rows), *networks(options.model, rows, output, options.seeds)]
 
-    note("3/3  Writing the page")
-    page = output / "report.html"
+    note("3/4  The same classes without any label")
+    without_labels = zero_shot(options.model, rows)
+
+    note("4/4  Continued pre-training on the text")
+    masks = continue_pretraining(options.model, text, output, options.steps)
+
     minutes = (time.monotonic() - began) / 60
-    write_report(page, make_report(pretrained, filled, rows, contenders, facts, options, minutes))
-    print_summary(pretrained, filled, contenders, page, minutes)
+    found = Findings(options.model, text, hits, search_seconds, rows, contenders, without_labels, masks, minutes)
+    page = output / "report.html"
+    write_report(page, make_report(found))
+    print_summary(found, page)
 
 
-def write_python_text(output: Path) -> tuple[Path, dict[str, str | int]]:
-    """The documentation of this Python as a corpus file, and what was read."""
-    text = read_python_text()
-    path = output / "corpus.txt"
-    write_text(path, "\n\n".join("\n".join(document) for document in text.documents) + "\n")
-    note(
-        f"Text: {', '.join(f'{count} {name}' for name, count in text.sources.items())}; {text.characters:,} characters."
-    )
-    return path, {**text.sources, "characters": text.characters}
+def split_python_text(text: PythonText, output: Path) -> Text:
+    """The documentation of this Python: one file per document to search, and the two parts for pre-training."""
+    folder = output / "documentation"
+    for name, document in text.named.items():
+        write_text(folder / f"{name}.txt", "\n".join(document) + "\n")
+    parts = _write_parts(text.documents, output)
+    note(f"Text: {', '.join(f'{count} {name}' for name, count in text.sources.items())}.")
+    return Text(*parts, str(folder / "topics"), {**text.sources, "characters": text.characters}, is_python=True)
 
 
-def read_rows(path: Path) -> Rows:
-    """Labeled rows: by their `split` column where there is one, else a fifth for the test, by a hash of the text."""
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        has_split = "split" in (next(csv.reader(handle), []))
-    if has_split:
-        parts = [read_table(path, where={"split": part}).rows for part in ("train", "test")]
-    else:
-        rows = read_table(path).rows
-        is_test = [int(hashlib.sha256(row.text.encode()).hexdigest(), 16) % 100 < 100 * TEST_SHARE for row in rows]
-        parts = [[row for row, test in zip(rows, is_test, strict=True) if test == wanted] for wanted in (False, True)]
-    if not all(parts):
-        raise InputError(f"{path} has too few rows to set a test aside: about 50 labeled rows are the least.")
-    (train_texts, train_labels), (test_texts, test_labels) = (
-        ([row.text for row in part], [str(row.label) for row in part]) for part in parts
-    )
-    note(f"Labeled rows: {len(train_texts)} to learn from, {len(test_texts)} set aside as the test.")
-    return Rows(train_texts, train_labels, test_texts, test_labels)
+def split_corpus(source: str, output: Path) -> Text:
+    """Your text in two parts."""
+    documents = [list(document.sentences) for document in read_documents(source)]
+    if len(documents) < HELD_OUT:
+        raise InputError(
+            f"{source} has {len(documents)} documents; {HELD_OUT} or more are needed (blank lines divide)."
+        )
+    facts = {"read": source, "documents": len(documents)}
+    return Text(*_write_parts(documents, output), source, facts, is_python=False)
 
 
-def fill(model: Path, about_python: bool) -> list[MaskExample]:
-    """Guesses for the masked words of some sentences about Python."""
-    if not about_python:
-        return []
-    examples = []
-    for sentence, candidates in zip(SENTENCES, mw.FillMask(model, top_k=5).fill(SENTENCES), strict=True):
-        before, after = sentence.split("[MASK]")
-        guesses = [(candidate.token_str, candidate.score) for candidate in candidates.masks[0].candidates]
-        examples.append(MaskExample(before, after, guesses))
-    return examples
+def _write_parts(documents: list[list[str]], output: Path) -> tuple[Path, Path]:
+    paths = output / "train.txt", output / "held-out.txt"
+    for path, is_held_out in zip(paths, (False, True), strict=True):
+        own = [one for number, one in enumerate(documents) if (number % HELD_OUT == HELD_OUT - 1) is is_held_out]
+        write_text(path, "\n\n".join("\n".join(document) for document in own) + "\n")
+    return paths
 
 
-def networks(model: Path, rows: Rows, output: Path) -> list[Contender]:
-    """The same network fine-tuned from random and from pre-trained weights, three seeds each."""
-    pretrained = mw.load(model)
+def search(model: str, text: Text) -> list[tuple[str, list[Hit]]]:
+    """The two best passages for each question (for your own text: for the first sentences that are held out)."""
+    questions = QUESTIONS
+    if not text.is_python:
+        lines = text.held_out.read_text(encoding="utf-8").splitlines()
+        questions = [line for line in lines if line.strip()][: len(QUESTIONS)]
+    return list(zip(questions, mw.search(model, text.folder, questions, top_k=2), strict=True))
+
+
+def networks(model: str, rows: Rows, output: Path, seeds: int) -> list[Contender]:
+    """The same network fine-tuned from random weights (one seed) and from the model."""
+    pretrained = mw.load(model, None)
     scratch = mw.build(pretrained.config, seed=1)
     scratch.tokenizer = pretrained.tokenizer
     return [
+        contend("the same network, random weights", [mw.TextClassifier(scratch, **FINETUNING)], rows),
         contend(
-            name,
-            [mw.TextClassifier(start, random_state=seed, **FINETUNING) for seed in range(SEEDS)],
+            f"{model}, fine-tuned",
+            [mw.TextClassifier(model, random_state=seed, **FINETUNING) for seed in range(seeds)],
             rows,
-            output / "classifier" if start is pretrained else None,
-        )
-        for name, start in (("the network without pre-training", scratch), ("the pre-trained network", pretrained))
+            output / "classifier",
+        ),
     ]
 
 
-def tf_idf(rows: Rows) -> Contender:
-    """Word and word-pair counts with logistic regression, its strength chosen by cross-validation."""
-    pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=1000))
-    search = GridSearchCV(pipeline, {"logisticregression__C": [0.3, 1, 3, 10, 30]}, cv=5)
-    return contend("TF-IDF and logistic regression", [search], rows)
-
-
-def contend(name: str, classifiers: list[BaseEstimator], rows: Rows, folder: Path | None = None) -> Contender:
-    """Fit each classifier on the training rows and score it on the test; keep the last one's model in `folder`."""
+def zero_shot(model: str, rows: Rows) -> Contender:
+    """The test rows classified by the similarity of their embeddings to those of the class names."""
     began = time.monotonic()
-    accuracy, macro_f1, predicted = [], [], np.array([])
-    for classifier in classifiers:
-        classifier.fit(rows.train_texts, rows.train_labels)
-        predicted = classifier.predict(rows.test_texts)
-        accuracy.append(float((predicted == np.array(rows.test_labels)).mean()))
-        macro_f1.append(float(f1_score(rows.test_labels, predicted, average="macro")))
-    if folder is not None:
-        classifiers[-1].save(folder)
-    seconds = time.monotonic() - began
-    note(f"     {name}: test accuracy {np.mean(accuracy):.3f}")
-    return Contender(name, accuracy, macro_f1, predicted.tolist(), seconds)
+    labels = sorted(set(rows.train_labels))
+    found = mw.zero_shot(model, rows.test_texts, [label.lower() for label in labels], template=TEMPLATE)
+    by_name = {label.lower(): label for label in labels}
+    predicted = np.array([by_name[answer["label"]] for answer in found])
+    is_right = predicted == np.array(rows.test_labels)
+    accuracy = [float(is_right.mean())]
+    return Contender(f"{model}, no labels", accuracy, [], is_right[None], predicted.tolist(), time.monotonic() - began)
 
 
-def make_report(
-    pretrained: PretrainResult,
-    filled: list[MaskExample],
-    rows: Rows,
-    contenders: list[Contender],
-    facts: dict[str, str | int],
-    options: argparse.Namespace,
-    minutes: float,
-) -> Report:
-    """The page: who won, by how much, the figures, the filled masks, the mistakes, and what to do next."""
-    own = contenders[-1]
+def continue_pretraining(model: str, text: Text, output: Path, steps: int) -> Masks:
+    """Continue pre-training on the training part; score both models on the held-out part."""
+    began = time.monotonic()
+    config = mw.PretrainConfig(
+        corpus=(str(text.train),), start=model, output=output / "pretrain", **{**PRETRAINING, "steps": steps}
+    )
+    trained = mw.pretrain(config).model
+    scores = [
+        score_text(mw.load(folder, "mlm"), text.held_out, max_length=PRETRAINING["max_length"]).metrics
+        for folder in (model, trained)
+    ]
+    filled = [fill(folder) for folder in (model, trained)] if text.is_python else [[], []]
+    before, after = (score["mlm_accuracy"] for score in scores)
+    baseline = scores[0]["mlm_baseline"]
+    return Masks(before, after, baseline, list(zip(*filled, strict=True)), time.monotonic() - began)
+
+
+def fill(model: Path | str) -> list[MaskExample]:
+    """Predictions for the masks of some sentences about Python."""
+    examples = []
+    for sentence, candidates in zip(SENTENCES, mw.FillMask(model, top_k=5).fill(SENTENCES), strict=True):
+        before, after = sentence.split("[MASK]")
+        predictions = [(candidate.token_str, candidate.score) for candidate in candidates.masks[0].candidates]
+        examples.append(MaskExample(before, after, predictions))
+    return examples
+
+
+def make_report(found: Findings) -> Report:
+    """The page: the finding, the figures, search, classifiers, masks, next steps."""
+    own, masks, rows = found.contenders[-1], found.masks, found.rows
     labels = sorted(set(rows.train_labels) | set(rows.test_labels))
     counts = confusion_matrix(rows.test_labels, own.predicted, labels=labels)
     mistakes = [
-        WorstError(text, gold, guess)
-        for text, gold, guess in zip(rows.test_texts, rows.test_labels, own.predicted, strict=True)
-        if gold != guess
+        WorstError(text, gold, predicted)
+        for text, gold, predicted in zip(rows.test_texts, rows.test_labels, own.predicted, strict=True)
+        if gold != predicted
     ]
-    scores = pretrained.scores
-    systems = [
-        System(
-            contender.name,
-            {"accuracy": _score(contender.accuracy), "macro F1": _score(contender.macro_f1)},
-            seeds=len(contender.accuracy),
-            note=f"{contender.seconds:.0f} s",
-            source="baseline" if contender is not own else "own",
-        )
-        for contender in reversed(contenders)
-    ]
+    systems = [_system(one, "own" if one is own else "baseline") for one in reversed(found.contenders)]
+    systems.insert(1, _system(found.without_labels, "own"))
     blocks = [
         KeyFigures(
             [
-                Figure("Test accuracy, pre-trained", f"{np.mean(own.accuracy):.3f}", note=f"mean of {SEEDS} seeds"),
-                Figure("Test accuracy, not pre-trained", f"{np.mean(contenders[1].accuracy):.3f}"),
-                Figure("Test accuracy, TF-IDF", f"{np.mean(contenders[0].accuracy):.3f}"),
-                Figure("Masked tokens right", f"{100 * scores['mlm_accuracy']:.1f} %", note=_baseline(pretrained)),
-                Figure("Minutes in all", f"{minutes:.1f}"),
+                Figure(f"Test accuracy, {found.model}", f"{own.mean:.3f}", note=_seeds(own)),
+                Figure("Test accuracy, TF-IDF", f"{found.contenders[0].mean:.3f}"),
+                Figure("Test accuracy, no labels", f"{found.without_labels.mean:.3f}", note=_majority(rows)),
+                Figure(
+                    "Masked tokens predicted",
+                    f"{masks.after:.1%}",
+                    note=f"{masks.before:.1%} before; most common token: {masks.baseline:.1%}",
+                ),
+                Figure("Minutes", f"{found.minutes:.1f}"),
             ]
         ),
-        Comparison(systems, title="Classifiers on the test rows", note=_caution(rows)),
-        MaskExamples(filled, title="Masks in sentences about Python"),
-        Confusion(labels, counts.tolist(), note="The pre-trained network, last seed, on the test rows."),
-        WorstErrors(mistakes, title="Its mistakes on the test rows"),
-        Facts({**facts, "training rows": len(rows.train_texts), "test rows": len(rows.test_texts)}, title="The data"),
-        RunMetadata("make demo", {**PRETRAINING, **{f"fine-tuning {key}": value for key, value in FINETUNING.items()}}),
-        Paragraph(f"The pre-training run has a page of its own: {pretrained.report}"),
+        Comparison(systems, title="Classifiers on the test rows", note=_interval_note(found)),
+        Table(
+            ["question", "passage", "file", "similarity"],
+            [
+                [question if rank == 0 else "", _shortened(hit.passage.text), hit.file, f"{hit.score:.2f}"]
+                for question, hits in found.hits
+                for rank, hit in enumerate(hits)
+            ],
+            title=f"Semantic search ({found.search_seconds:.0f} s, embeddings included)",
+        ),
+        MaskExamples([before for before, _ in masks.examples], title=f"Masks filled by {found.model}"),
+        MaskExamples([after for _, after in masks.examples], title="The same after continued pre-training"),
+        Confusion(labels, counts.tolist(), note=f"{own.name}, last seed, on the test rows."),
+        WorstErrors(mistakes, title="Its errors on the test rows"),
+        Facts(
+            {**found.text.facts, "training rows": len(rows.train_texts), "test rows": len(rows.test_texts)},
+            title="The data",
+        ),
+        RunMetadata(
+            "make demo",
+            {
+                **{f"pre-training {key}": value for key, value in PRETRAINING.items()},
+                **{f"fine-tuning {key}": value for key, value in FINETUNING.items()},
+            },
+        ),
         NextSteps(
             [
-                Command(
-                    f'maskwright predict {options.output / "classifier"} "the screen stays black"', "use the classifier"
-                ),
-                Command("make demo CORPUS=path LABELS=path", "the same with your own files"),
+                Command('maskwright predict demo/classifier "the screen stays black"', "use the classifier"),
+                Command("maskwright studio demo/classifier", "see tokens, attention and predictions as you type"),
+                Command("make demo CORPUS=path LABELS=path", "the same on your files"),
             ]
         ),
     ]
-    return Report("Maskwright demo", headline(contenders), _health(contenders), blocks)
+    return Report("Maskwright demo", headline(found), _health(found), blocks)
 
 
-def headline(contenders: list[Contender]) -> str:
-    """Who won, in one sentence; a tie within two deviations is called one."""
-    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
-    gain = f"pre-training moves the network from {scratch:.3f} to {own:.3f}"
-    if tf_idf_score > own:
-        return f"TF-IDF wins on these test rows ({tf_idf_score:.3f} accuracy); {gain}."
-    if tf_idf_score == own:
-        return f"The pre-trained network and TF-IDF tie at {own:.3f} accuracy; {gain}."
-    return f"The pre-trained network wins with {own:.3f} accuracy, TF-IDF gets {tf_idf_score:.3f}; {gain}."
-
-
-def _health(contenders: list[Contender]) -> Health:
-    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
-    if own <= scratch:
-        level, word, advice = "bad", "Pre-training did not help here", "More text, or nearer text, may change that."
-    elif own <= tf_idf_score:
-        level, word, advice = "watch", "Counting words is as good", "Prefer it here, or pre-train on more text."
-    else:
-        level, word, advice = "good", "Pre-training helps", "The result is above counting words too."
-    return Health(level, [advice], word)  # type: ignore[arg-type]
-
-
-def _caution(rows: Rows) -> str:
-    error = 0.5 / np.sqrt(len(rows.test_labels))
+def headline(found: Findings) -> str:
+    """The finding in one sentence; differences whose interval includes 0 are called ties."""
+    tf_idf_row, _, own = found.contenders
+    low, high = difference_interval(own, tf_idf_row)
+    verb = "beats" if low > 0 else "loses to" if high < 0 else "ties with"
     return (
-        f"{len(rows.test_labels)} test rows: differences below about {2 * error:.2f} are within chance. "
-        "The deviation is over seeds."
+        f"{own.name} {verb} TF-IDF on {len(found.rows.test_labels)} test rows: {own.mean:.3f} and "
+        f"{tf_idf_row.mean:.3f} accuracy, difference {low:+.3f} to {high:+.3f} (95% interval)."
     )
 
 
-def _score(values: list[float]) -> Score:
-    return Score(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, values)
+def _health(found: Findings) -> Health:
+    tf_idf_row, scratch, own = found.contenders
+    reasons = [f"From random weights the same network reaches {scratch.mean:.3f}."]
+    low, high = difference_interval(own, tf_idf_row)
+    if low > 0:
+        return Health("good", reasons, "Pre-training wins")
+    if high < 0:
+        return Health("bad", reasons, "TF-IDF wins")
+    return Health("watch", [*reasons, "More test rows would narrow the interval."], "No clear winner")
 
 
-def _baseline(pretrained: PretrainResult) -> str:
-    return f"always the commonest token: {100 * pretrained.baseline.mlm_accuracy:.1f} %"
+def _system(one: Contender, source: Any) -> System:
+    low, high = accuracy_interval(one.is_right)
+    deviation = float(np.std(one.accuracy, ddof=1)) if len(one.accuracy) > 1 else None
+    scores = {
+        "accuracy": Score(one.mean, deviation, one.accuracy),
+        "95% interval": f"{low:.3f} to {high:.3f}",
+        "macro F1": float(np.mean(one.macro_f1)) if one.macro_f1 else None,
+    }
+    return System(one.name, scores, seeds=len(one.accuracy), note=f"{one.seconds:.0f} s", source=source)
 
 
-def print_summary(
-    pretrained: PretrainResult, filled: list[MaskExample], contenders: list[Contender], page: Path, minutes: float
-) -> None:
+def _interval_note(found: Findings) -> str:
+    return (
+        f"{len(found.rows.test_labels)} test rows, which decided nothing. Intervals: bootstrap over test rows. "
+        f"No labels: cosine similarity to the class names in '{TEMPLATE.format('…')}'."
+    )
+
+
+def _seeds(own: Contender) -> str:
+    return f"mean of {len(own.accuracy)} seeds" if len(own.accuracy) > 1 else "one seed"
+
+
+def _majority(rows: Rows) -> str:
+    most = max(rows.test_labels.count(label) for label in set(rows.test_labels))
+    return f"always the most common class: {most / len(rows.test_labels):.3f}"
+
+
+def _shortened(text: str, width: int = 240) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"
+
+
+def print_summary(found: Findings, page: Path) -> None:
     """The results on the terminal."""
-    print(f"\n{headline(contenders)}\n")
+    print(f"\n{headline(found)}\n")
+    for one in (*found.contenders, found.without_labels):
+        low, high = accuracy_interval(one.is_right)
+        print(f"  {one.name:<34} {one.mean:.3f}  ({low:.3f} to {high:.3f})")
+    print("\nSemantic search")
+    for question, (best, *_) in found.hits:
+        print(f"  {question}\n      {best.score:.2f}  {Path(best.file).stem}: {_shortened(best.passage.text, 140)}")
+    masks = found.masks
     print(
-        "masked tokens guessed right on held-out text: "
-        f"{pretrained.scores['mlm_accuracy']:.1%} ({_baseline(pretrained)})"
+        f"\nMasked tokens of held-out text predicted: {masks.before:.1%} before, {masks.after:.1%} after continued "
+        f"pre-training (most common token: {masks.baseline:.1%})"
     )
-    for example in filled:
-        words = ", ".join(f"{word} {share:.0%}" for word, share in example.guesses[:3])
-        print(f"  {example.before}[MASK]{example.after}\n      {words}")
-    print("\ntest accuracy and macro F1")
-    for contender in contenders:
-        seeds = f"mean of {len(contender.accuracy)} seeds" if len(contender.accuracy) > 1 else ""
-        print(f"  {contender.name:<34} {np.mean(contender.accuracy):.3f}  {np.mean(contender.macro_f1):.3f}  {seeds}")
-    results = {contender.name: contender.accuracy for contender in contenders}
+    for before, after in masks.examples:
+        words = [", ".join(word for word, _ in one.predictions[:3]) for one in (before, after)]
+        print(f"  {after.before}[MASK]{after.after}\n      before: {words[0]}; after: {words[1]}")
+    results = {one.name: one.accuracy for one in (*found.contenders, found.without_labels)}
     write_text(page.with_name("results.json"), json.dumps(results, indent=2) + "\n")
-    print(f"\n{minutes:.1f} minutes. The report: {page.resolve()}")
+    print(f"\n{found.minutes:.1f} minutes. The report: {page.resolve()}")
 
 
 if __name__ == "__main__":

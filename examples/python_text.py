@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from maskwright.core.progress import note
+from maskwright.core.storage import write_text
+
 LEAST_CHARACTERS = 500_000
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\"'`(])")
 SKIPPED_FOLDERS = {"site-packages", "test", "tests", "idle_test", "__pycache__", "lib2to3"}
@@ -21,10 +24,15 @@ SKIPPED_FOLDERS = {"site-packages", "test", "tests", "idle_test", "__pycache__",
 
 @dataclass(frozen=True)
 class PythonText:
-    """documents: each a list of sentences; sources: what was read, in words, with the number of documents."""
+    """documents: each a list of sentences, by name; sources: what was read, with the number of documents."""
 
-    documents: list[list[str]]
+    named: dict[str, list[str]]
     sources: dict[str, int]
+
+    @property
+    def documents(self) -> list[list[str]]:
+        """The documents in order."""
+        return list(self.named.values())
 
     @property
     def characters(self) -> int:
@@ -37,11 +45,11 @@ def read_python_text() -> PythonText:
 
     Raises SystemExit, in words, when there is too little (an interpreter without its library's source, or -OO).
     """
-    topics = [document for text in _topics().values() if (document := sentences(text))]
-    modules = [document for path in _library_files() if (document := _module_sentences(path))]
+    topics = {name: document for name, text in _topics().items() if (document := sentences(text))}
+    modules = {name: document for name, path in _library_files() if (document := _module_sentences(path))}
     version = ".".join(map(str, sys.version_info[:3]))
     text = PythonText(
-        topics + modules,
+        {**{f"topics/{name}": document for name, document in topics.items()}, **modules},
         {
             f"help topics of Python {version}": len(topics),
             f"library modules of Python {version}": len(modules),
@@ -53,6 +61,17 @@ def read_python_text() -> PythonText:
             f"the demo needs {LEAST_CHARACTERS:,}: use a full CPython, or give your own text: make demo CORPUS=path"
         )
     return text
+
+
+def write_python_text(folder: Path) -> tuple[Path, dict[str, str | int]]:
+    """Write the documentation of this Python as a corpus file; returns its path and its sources."""
+    text = read_python_text()
+    path = folder / "corpus.txt"
+    write_text(path, "\n\n".join("\n".join(document) for document in text.documents) + "\n")
+    note(
+        f"Text: {', '.join(f'{count} {name}' for name, count in text.sources.items())}; {text.characters:,} characters."
+    )
+    return path, {**text.sources, "characters": text.characters}
 
 
 def sentences(text: str) -> list[str]:
@@ -81,11 +100,11 @@ def _topics() -> dict[str, str]:
     return topics
 
 
-def _library_files() -> Iterator[Path]:
+def _library_files() -> Iterator[tuple[str, Path]]:
     root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
         if not SKIPPED_FOLDERS & set(path.relative_to(root).parts):
-            yield path
+            yield path.relative_to(root).with_suffix("").as_posix(), path
 
 
 def _module_sentences(path: Path) -> list[str]:
