@@ -54,6 +54,25 @@ def test_a_name_is_fetched_and_loaded(monkeypatch, tmp_path):
         assert any(fnmatch(name, pattern) for pattern in patterns), name
 
 
+def test_a_hub_prefix_names_a_revision_and_never_a_folder(monkeypatch, tmp_path):
+    folder = tmp_path / "models--someone--some-bert/snapshots/abc"
+    make("mlm").save(folder)
+    asked = []
+
+    def download(name, **options):
+        asked.append((name, options["revision"]))
+        return str(folder)
+
+    stand_in(monkeypatch, download)
+    (tmp_path / "someone" / "some-bert").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for name in ("hub:someone/some-bert@v1.2", "hub:someone/some-bert"):
+        assert load_model(name)[0].head_name == "mlm"
+    assert asked == [("someone/some-bert", "v1.2"), ("someone/some-bert", None)]
+    with pytest.raises(MissingFileError, match="write hub:OWNER/NAME"):
+        load_model("hub:../some-bert")
+
+
 def test_a_hub_that_does_not_answer_is_one_sentence(monkeypatch):
     def download(name, **options):
         raise errors.HfHubHTTPError("no such repository.\nmore lines")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.progress import note
-from ..hub.download import is_hub_name
+from ..hub.download import HUB, is_hub_name
 from ..hub.published import ENGLISH, is_short_name
 from .settings import SettingsCommand
 from .usage import UsageError
@@ -71,7 +71,7 @@ def is_model(word: str, has_more: bool, takes_files: bool) -> bool:
         takes_files: Whether the command reads files or folders after the model, which exist too.
     """
     path = Path(word)
-    if is_short_name(word):
+    if is_short_name(word) or word.startswith(HUB):
         return True
     if "\0" not in word and len(word) < 4096 and path.exists():
         return not takes_files or any((path / name).is_file() for name in MODEL_FILES)

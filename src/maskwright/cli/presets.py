@@ -13,18 +13,26 @@ def presets(
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help="Vocabulary size to count parameters with.  \\[default: as published]")
     ] = None,
+    models: Annotated[
+        bool, typer.Option("--models", help="List the models that have a short name, such as english.")
+    ] = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
 ) -> None:
-    """List model presets with exact parameter counts.
+    """List model presets with exact parameter counts, or models by short name.
 
     Examples:
 
         maskwright presets
 
         maskwright presets --vocab-size 8000 --json
+
+        maskwright presets --models
     """
+    if models:
+        _show_models(json)
+        return
     from ..models.describe import parameter_count
     from ..models.presets import PRESETS, preset
 
@@ -53,3 +61,17 @@ def presets(
         for row in rows
     ]
     print_table(columns, cells, right=columns[1:])
+
+
+def _show_models(json: bool) -> None:
+    """Print the short names, what they mean and whether the model is on this machine."""
+    from ..hub.published import MANIFESTS, PUBLISHED, built_in_folder, installed_folder
+
+    rows = [{"name": name, "model": "built in", "folder": str(built_in_folder(name))} for name in MANIFESTS]
+    for name, model in PUBLISHED.items():
+        folder = installed_folder(name)
+        rows.append({"name": name, "model": model.hub_id, "folder": "not installed" if folder is None else str(folder)})
+    if json:
+        print_json(rows)
+        return
+    print_table(list(rows[0]), [list(row.values()) for row in rows])

@@ -19,6 +19,7 @@ from ..core.storage import recover_folder
 from .published import PUBLISHED, built_in_folder, check_weights, installed_folder, is_built_in, is_short_name
 
 CONNECT_SECONDS = 2.0
+HUB = "hub:"
 
 # owner/name or an old name without owner, as the Hub allows: no part begins or ends with a dot or a hyphen.
 _HUB_NAME = re.compile(r"(?=.{1,96}$)[A-Za-z0-9]([\w.-]*\w)?(/[A-Za-z0-9]([\w.-]*\w)?)?", re.ASCII)
@@ -36,7 +37,7 @@ def find_folder(name: str | Path, also: Sequence[str] = ()) -> tuple[Path, Path]
     """Resolve `name` to a model folder and the directory in which its files are stored.
 
     Args:
-        name: Folder or Hub model ID.
+        name: Short name, folder, Hub model ID, or "hub:OWNER/NAME@REVISION", which is never a folder.
         also: Patterns of additional files to download for a Hub model.
 
     Raises:
@@ -46,6 +47,12 @@ def find_folder(name: str | Path, also: Sequence[str] = ()) -> tuple[Path, Path]
     folder = Path(name)
     if is_short_name(name):
         return _find_short_name(str(name), also)
+    if isinstance(name, str) and name.startswith(HUB):
+        model_id, _, revision = name.removeprefix(HUB).partition("@")
+        if not _HUB_NAME.fullmatch(model_id):
+            raise MissingFileError(f"{name} is not a Hub model: write hub:OWNER/NAME or hub:OWNER/NAME@REVISION.")
+        folder = _download(model_id, also, revision or None)
+        return folder, folder.parent.parent
     if "\0" not in str(name):
         recover_folder(folder)  # after an interrupted replacement
     if folder.is_dir():
@@ -88,7 +95,7 @@ def is_hub_name(name: str) -> bool:
     return not _FILE_NAME.fullmatch(name) and (len(path.parts) == 1 or not path.parent.is_dir())
 
 
-def _download(name: str, also: Sequence[str]) -> Path:
+def _download(name: str, also: Sequence[str], revision: str | None = None) -> Path:
     try:
         from huggingface_hub import constants, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -99,6 +106,7 @@ def _download(name: str, also: Sequence[str]) -> Path:
     try:
         found = snapshot_download(
             name,
+            revision=revision,
             allow_patterns=[*_WANTED, *also],
             ignore_patterns=_UNWANTED,
             etag_timeout=CONNECT_SECONDS,
