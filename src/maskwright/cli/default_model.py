@@ -26,6 +26,11 @@ def with_default_model(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
+def tell_default(other: str) -> None:
+    """State that the built-in model is used. other: how another one is chosen."""
+    note(f"Model: {ENGLISH}, which is built in ({other}).")
+
+
 class DefaultModelCommand(SettingsCommand):
     """A command that inserts the built-in model where the command line names none."""
 
@@ -34,7 +39,7 @@ class DefaultModelCommand(SettingsCommand):
         is_default = not self._names_model(ctx, args)
         rest = super().parse_args(ctx, [ENGLISH, *args] if is_default else args)
         if is_default:
-            note(f"Model: {ENGLISH}, which is built in (name another one first).")
+            tell_default("name another one first")
         return rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

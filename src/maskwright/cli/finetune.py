@@ -12,9 +12,11 @@ from ..core import registry
 from ..core.config import read_toml
 from ..core.errors import ConfigError
 from ..core.options import default_of, flag_of, kind_of, settings_of
+from ..hub.published import ENGLISH
 from ..train.finetuning.config import FinetuneConfig
 from ..train.finetuning.multi_task.config import MultiTaskConfig
 from .common import JsonFlag, print_json, print_metrics, print_text
+from .default_model import tell_default
 from .settings import RestartFlag, SettingsCommand, help_of, load_recipe, takes_settings, tell_if_finished
 from .several import SeveralValues
 
@@ -75,7 +77,10 @@ def _recipe(path: Path | None, given: Mapping[str, Any]) -> FinetuneConfig | Mul
                 "line by line (several --dev go with --multi-task)."
             )
         files |= dict(zip((name, f"{name}_target"), several, strict=False))
-    return load_recipe(FinetuneConfig, path, {**given, **files})
+    recipe: FinetuneConfig = load_recipe(FinetuneConfig, path, {**given, **files})
+    if recipe.model == ENGLISH and "model" not in given:
+        tell_default("choose another one with --model")
+    return recipe
 
 
 @takes_settings(FinetuneConfig, MultiTaskConfig, several=("train", "dev"), read=_recipe)

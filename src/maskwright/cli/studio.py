@@ -21,6 +21,7 @@ from .common import (
     print_text,
     set_threads,
 )
+from .default_model import tell_default
 
 
 def studio(
@@ -60,7 +61,7 @@ def studio(
         raise
 
     if not models:
-        note(f"Model: {ENGLISH}, which is built in (name others to add their pages).")
+        tell_default("name others to add their pages")
 
     def tell(address: str) -> None:
         print_json({"address": address}) if json else print_text(address)
