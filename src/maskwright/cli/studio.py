@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import ClassVar
 
 from ..core.errors import MissingExtraError
+from ..core.options import option
 from ..core.progress import note
-from .common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    ThreadsOption,
-    print_json,
-    print_text,
-    set_threads,
-)
+from .common import JsonFlag, print_json, print_text
+from .settings import takes_settings
+from .using import Hardware
 
 
-def studio(
-    models: Annotated[
-        list[str] | None, typer.Argument(metavar="[MODEL]...", help="Model folders, or Hugging Face Hub model IDs.")
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Local port; 0 picks a free one.")] = 8765,
-    runs: Annotated[Path, typer.Option(help="Folder of run folders.")] = Path("runs"),
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address and do not open a browser.")
-    ] = False,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class StudioSettings(Hardware):
+    """Settings of `maskwright studio`."""
+
+    COMMAND: ClassVar[str] = "studio"
+
+    models: tuple[str, ...] = option(
+        (), "Model folders, or Hugging Face Hub model IDs.", is_argument=True, metavar="[MODEL]..."
+    )
+    port: int = option(8765, "Local port; 0 picks a free one.", minimum=0, maximum=65535)
+    runs: Path = option(Path("runs"), "Folder of run folders.")
+    no_browser: bool = option(False, "Print the address and do not open a browser.")
+
+
+@takes_settings(StudioSettings, has_recipe=False)
+def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
     """Serve local web pages: tokens, masked-token predictions, similarity, layers, runs, training.
 
     Which pages there are depends on what the models can do. Without a model: tokens, runs, lessons.
@@ -50,7 +42,6 @@ def studio(
 
         maskwright studio --runs runs
     """
-    set_threads(threads)
     try:
         from ..studio.server import run_studio
     except ModuleNotFoundError as error:
@@ -63,5 +54,11 @@ def studio(
         note("This address is for you only, and works once: it carries a one-time key. Ctrl-C ends the studio.")
 
     run_studio(
-        models or [], port, runs, open_browser=not no_browser, device=device, precision=precision, on_address=tell
+        list(settings.models),
+        settings.port,
+        settings.runs,
+        open_browser=not settings.no_browser,
+        device=settings.device,
+        precision=settings.precision,
+        on_address=tell,
     )

@@ -1,4 +1,4 @@
-"""Settings that several training commands share; each configuration gives its own default."""
+"""Settings that several commands share; each configuration gives its own default."""
 
 from __future__ import annotations
 
@@ -49,3 +49,4 @@ TENSORBOARD = Setting("Also write the log as TensorBoard events.", panel=RUN)
 SEED = Setting("Random seed; equal seeds give equal results.")
 DEVICE = Setting("Device to compute on.", panel=HARDWARE)
 PRECISION = Setting("Precision (dtype); auto is bf16 where the CPU or GPU has it.", panel=HARDWARE)
+THREADS = Setting("CPU threads.", panel=HARDWARE, default_help="all", minimum=1)
