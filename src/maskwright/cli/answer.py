@@ -36,7 +36,7 @@ class AnswerSettings(Hardware):
         check((self.context is None) != (self.context_file is None), "Pass either --context or --context-file.")
 
 
-@takes_settings(AnswerSettings, has_recipe=False)
+@takes_settings(AnswerSettings)
 def answer(settings: AnswerSettings, json: JsonFlag = False) -> None:
     """Extract answer spans from a text of any length.
 

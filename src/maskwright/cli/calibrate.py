@@ -27,7 +27,7 @@ class CalibrateSettings(Hardware, Rows):
     batch_tokens: int | None = option(None, BATCH_TOKENS)
 
 
-@takes_settings(CalibrateSettings, has_recipe=False)
+@takes_settings(CalibrateSettings)
 def calibrate(settings: CalibrateSettings, json: JsonFlag = False) -> None:
     """Fit a temperature on labeled rows and store it in maskwright.json. Predicted labels do not change.
 

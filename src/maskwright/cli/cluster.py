@@ -43,7 +43,7 @@ class ClusterSettings(Hardware, Rows):
             raise ConfigError(f"--clusters is '{self.clusters}'; it takes a number of at least 2, or auto.")
 
 
-@takes_settings(ClusterSettings, has_recipe=False)
+@takes_settings(ClusterSettings)
 def cluster(settings: ClusterSettings, json: JsonFlag = False) -> None:
     """Cluster texts: k-means on their embeddings, typical words and texts per cluster, a 2-D map.
 

@@ -28,7 +28,7 @@ class ConvertSettings:
     )
 
 
-@takes_settings(ConvertSettings, has_recipe=False)
+@takes_settings(ConvertSettings)
 def convert(settings: ConvertSettings, json: JsonFlag = False) -> None:
     """Convert pickled weights (pytorch_model.bin) to a safetensors model folder.
 

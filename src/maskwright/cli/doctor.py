@@ -113,7 +113,7 @@ def _extra(name: str, missing: list[str]) -> str:
 
 
 @app.command(cls=SettingsCommand)
-@takes_settings(ModelSettings, has_recipe=False)
+@takes_settings(ModelSettings)
 def model(settings: ModelSettings, json: JsonFlag = False) -> None:
     """Check a model folder: files, sizes, heads, consistency, and loading.
 
@@ -161,7 +161,7 @@ def _worded(value: Any) -> str:
 
 
 @app.command(cls=SettingsCommand)
-@takes_settings(DataSettings, has_recipe=False)
+@takes_settings(DataSettings)
 def data(settings: DataSettings, json: JsonFlag = False) -> None:
     """Check data for duplicates, leakage, conflicting labels, invalid rows, odd characters and class imbalance.
 

@@ -82,7 +82,7 @@ class EmbedSettings(InferenceHardware, Rows):
             raise ConfigError("--pieces selects how word embeddings are pooled: add --words and --pooling none.")
 
 
-@takes_settings(EmbedSettings, has_recipe=False)
+@takes_settings(EmbedSettings)
 def embed(settings: EmbedSettings, json: JsonFlag = False) -> None:
     """Encode texts as embeddings, in input order.
 

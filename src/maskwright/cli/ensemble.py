@@ -48,7 +48,7 @@ class EnsembleSettings(Hardware, Rows):
             raise ConfigError("--no-score prints no result: pass --output FILE for the predictions.")
 
 
-@takes_settings(EnsembleSettings, has_recipe=False)
+@takes_settings(EnsembleSettings)
 def ensemble(settings: EnsembleSettings, json: JsonFlag = False) -> None:
     """Average the predictions of several models of one task: probabilities, values or span scores.
 

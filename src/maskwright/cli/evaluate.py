@@ -69,7 +69,7 @@ class EvaluateSettings(InferenceHardware, Rows):
     seed: int = option(0, SEED)
 
 
-@takes_settings(EvaluateSettings, has_recipe=False)
+@takes_settings(EvaluateSettings)
 def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
     """Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.
 

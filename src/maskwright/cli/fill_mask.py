@@ -40,7 +40,7 @@ class FillMaskSettings(Hardware):
         return [*self.word, *(part.strip() for part in (self.words or "").split(",") if part.strip())]
 
 
-@takes_settings(FillMaskSettings, has_recipe=False)
+@takes_settings(FillMaskSettings)
 def fill_mask(settings: FillMaskSettings, json: JsonFlag = False) -> None:
     """Predict masked tokens.
 

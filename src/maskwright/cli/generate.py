@@ -90,7 +90,7 @@ class GenerateSettings(Hardware):
         )
 
 
-@takes_settings(GenerateSettings, has_recipe=False)
+@takes_settings(GenerateSettings)
 def generate(settings: GenerateSettings, json: JsonFlag = False) -> None:
     """Generate continuations of prompts with a language model.
 

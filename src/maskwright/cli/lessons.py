@@ -58,7 +58,7 @@ def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugF
     )
 
 
-@takes_settings(LessonSettings, has_recipe=False)
+@takes_settings(LessonSettings)
 def run(settings: LessonSettings, json: JsonFlag = False) -> None:
     """Run lessons: each number of a slide next to the computed one. Exit code 1 when one does not hold.
 

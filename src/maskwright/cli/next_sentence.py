@@ -31,11 +31,11 @@ class NextSentenceSettings(Hardware):
     columns: dict[str, str] = option({}, COLUMNS)
 
     def __post_init__(self) -> None:
-        is_one = (self.first is None) != (self.input is None) and (self.first is None or bool(self.second))
+        is_one = (self.first is None) != (self.input is None) and (self.first is None) != bool(self.second)
         check(is_one, "Pass a sentence and at least one candidate, or --input FILE.")
 
 
-@takes_settings(NextSentenceSettings, has_recipe=False)
+@takes_settings(NextSentenceSettings)
 def next_sentence(settings: NextSentenceSettings, json: JsonFlag = False) -> None:
     """Predict whether a sentence follows another.
 

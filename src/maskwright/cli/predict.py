@@ -76,7 +76,7 @@ class PredictSettings(InferenceHardware, Rows):
             raise ConfigError(f"--pair is given {given} for {wanted}: pass one per text.")
 
 
-@takes_settings(PredictSettings, has_recipe=False)
+@takes_settings(PredictSettings)
 def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
     """Predict with a fine-tuned model: labels, values, entities with offsets, choices, anomaly scores.
 

@@ -21,7 +21,7 @@ class PresetsSettings:
     )
 
 
-@takes_settings(PresetsSettings, has_recipe=False)
+@takes_settings(PresetsSettings)
 def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
     """List model presets with exact parameter counts.
 

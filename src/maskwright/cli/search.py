@@ -39,7 +39,7 @@ class SearchSettings(Hardware, Rows):
         check(not self.columns.keys() - {"text"}, "search reads one column: --columns text=NAME.")
 
 
-@takes_settings(SearchSettings, has_recipe=False)
+@takes_settings(SearchSettings)
 def search(settings: SearchSettings, json: JsonFlag = False) -> None:
     """Search texts semantically. A passage is a paragraph, or consecutive sentences of a long one.
 

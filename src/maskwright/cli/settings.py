@@ -55,7 +55,7 @@ def takes_settings(
     *classes: type,
     several: tuple[str, ...] = (),
     read: Callable[[Path | None, Given], Any] | None = None,
-    has_recipe: bool = True,
+    has_recipe: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator that makes `function(settings, **options)` a command with an option for each setting of `classes`.
 

@@ -52,7 +52,7 @@ class SimilaritySettings(Hardware, Rows):
         check_one_source(self.texts, self.input)
 
 
-@takes_settings(SimilaritySettings, has_recipe=False)
+@takes_settings(SimilaritySettings)
 def similarity(settings: SimilaritySettings, json: JsonFlag = False) -> None:
     """Compare texts, or one word in several sentences, by cosine similarity.
 

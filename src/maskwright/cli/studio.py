@@ -28,7 +28,7 @@ class StudioSettings(Hardware):
     no_browser: bool = option(False, "Print the address and do not open a browser.")
 
 
-@takes_settings(StudioSettings, has_recipe=False)
+@takes_settings(StudioSettings)
 def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
     """Serve local web pages: tokens, masked-token predictions, similarity, layers, runs, training.
 

@@ -105,7 +105,7 @@ class CompareSettings:
     skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
 
 
-@takes_settings(TrainSettings, has_recipe=False)
+@takes_settings(TrainSettings)
 def train(settings: TrainSettings, json: JsonFlag = False) -> None:
     """Train a tokenizer on text.
 
@@ -145,7 +145,7 @@ def train(settings: TrainSettings, json: JsonFlag = False) -> None:
     progress.note(f'Try it: maskwright tokenizer encode {output} "some text"')
 
 
-@takes_settings(EncodeSettings, has_recipe=False)
+@takes_settings(EncodeSettings)
 def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
     """Encode a text: tokens, ids and character offsets.
 
@@ -197,7 +197,7 @@ def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
         progress.note(f"Left out: {encoding.num_truncated} tokens; unknown: {encoding.num_unknown}.")
 
 
-@takes_settings(DecodeSettings, has_recipe=False)
+@takes_settings(DecodeSettings)
 def decode(settings: DecodeSettings, json: JsonFlag = False) -> None:
     """Decode ids to text.
 
@@ -217,7 +217,7 @@ def decode(settings: DecodeSettings, json: JsonFlag = False) -> None:
     print_json({"text": text}) if json else print_text(text)
 
 
-@takes_settings(ExplainSettings, has_recipe=False)
+@takes_settings(ExplainSettings)
 def explain(settings: ExplainSettings, json: JsonFlag = False) -> None:
     """Show each merge with pair counts (or scores) before and after it.
 
@@ -253,7 +253,7 @@ def explain(settings: ExplainSettings, json: JsonFlag = False) -> None:
         print_text("\n" + "\n  -> ".join(" ".join(state) for state in states))
 
 
-@takes_settings(CompareSettings, has_recipe=False)
+@takes_settings(CompareSettings)
 def compare(settings: CompareSettings, json: JsonFlag = False) -> None:
     """Train every tokenizer kind on one corpus and compare them on a held-out tenth.
 

@@ -77,7 +77,7 @@ class TranslateSettings(Hardware):
         )
 
 
-@takes_settings(TranslateSettings, has_recipe=False)
+@takes_settings(TranslateSettings)
 def translate(settings: TranslateSettings, json: JsonFlag = False) -> None:
     """Translate texts. --json and --results add scores.
 

@@ -12,7 +12,7 @@ from .common import JsonFlag, print_json, print_text
 from .settings import takes_settings
 
 
-@takes_settings(StaticConfig, has_recipe=False)
+@takes_settings(StaticConfig)
 def vectors(
     settings: StaticConfig,
     restart: Annotated[bool, typer.Option("--restart", help="Replace an existing output folder.")] = False,

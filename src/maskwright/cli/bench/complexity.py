@@ -44,7 +44,7 @@ class ComplexitySettings(Page):
             ) from None
 
 
-@takes_settings(ComplexitySettings, has_recipe=False)
+@takes_settings(ComplexitySettings)
 def complexity(settings: ComplexitySettings, json: JsonFlag = False) -> None:
     """Compare the cost of self-attention, recurrent, convolutional and restricted layers by sequence length.
 

@@ -32,7 +32,7 @@ class SpeedSettings:
     threads: int | None = option(None, THREADS)
 
 
-@takes_settings(SpeedSettings, has_recipe=False)
+@takes_settings(SpeedSettings)
 def speed(settings: SpeedSettings, json: JsonFlag = False) -> None:
     """Measure the throughput and latency of a model on this machine, in every precision.
 

@@ -33,7 +33,7 @@ class AblationsSettings:
     threads: int | None = option(None, THREADS)
 
 
-@takes_settings(AblationsSettings, has_recipe=False)
+@takes_settings(AblationsSettings)
 def ablations(settings: AblationsSettings, json: JsonFlag = False) -> None:
     """Compare pre-training objectives, masking rates and model sizes at equal tokens, by fine-tuned accuracy.
 

@@ -41,7 +41,7 @@ class CellsSettings(Page):
     skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
 
 
-@takes_settings(CellsSettings, has_recipe=False)
+@takes_settings(CellsSettings)
 def cells(settings: CellsSettings, json: JsonFlag = False) -> None:
     """Find units that track quotes, line position, brackets, capitals, headings, comments or conditions.
 

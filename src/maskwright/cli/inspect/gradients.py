@@ -33,7 +33,7 @@ class GradientsSettings(Page):
         check(bool(self.text), "Pass --text FILE with text for the networks.")
 
 
-@takes_settings(GradientsSettings, has_recipe=False)
+@takes_settings(GradientsSettings)
 def gradients(settings: GradientsSettings, json: JsonFlag = False) -> None:
     """Measure how the gradient of the loss decays with distance in recurrent networks.
 

@@ -32,7 +32,7 @@ class LengthsSettings(Hardware, Rows, Page):
         check(len(self.data) in (1, 2), "Pass --data FILE with pairs, or --data twice: sources and translations.")
 
 
-@takes_settings(LengthsSettings, has_recipe=False)
+@takes_settings(LengthsSettings)
 def lengths(settings: LengthsSettings, json: JsonFlag = False) -> None:
     """Score translation models by source length.
 

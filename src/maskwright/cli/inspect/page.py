@@ -88,7 +88,7 @@ class Found:
     flow: dict[str, Any] | None
 
 
-@takes_settings(PageSettings, has_recipe=False)
+@takes_settings(PageSettings)
 def page(settings: PageSettings, json: JsonFlag = False) -> None:
     """Show attention, head patterns, predictions and attributions for a text.
 

@@ -38,7 +38,7 @@ class ProbeSettings(Hardware, Rows, Page):
         check(self.pooling in POOLINGS, unknown_name("pooling", self.pooling, POOLINGS))
 
 
-@takes_settings(ProbeSettings, has_recipe=False)
+@takes_settings(ProbeSettings)
 def probe(settings: ProbeSettings, json: JsonFlag = False) -> None:
     """Train linear probes on each frozen layer, with a control task of random labels.
 
