@@ -28,7 +28,11 @@ class AnswerSettings(Hardware):
     context: str | None = option(None, "Text that contains the answer.")
     context_file: Path | None = option(None, "Text file with the context.")
     top_k: int = option(3, "Number of candidate spans to show.", minimum=1, maximum=20)
-    threshold: float | None = option(None, "Predict no answer above this score margin.", default_help="as trained")
+    threshold: float | None = option(
+        None,
+        "Predict no answer if its score exceeds that of the best span by more than this.",
+        default_help="as trained",
+    )
     trace: bool = option(False, "Show word positions of the answer, from 1.")
     max_length: int | None = option(None, MAX_LENGTH)
 

@@ -77,7 +77,7 @@ def calibrate(settings: CalibrateSettings, json: JsonFlag = False) -> None:
         print_json(result)
         return
     fitted_on = f"{len(decisions):,} decisions of {settings.file}"
-    print_text(f"temperature {fitted.value:.3f}, fitted on {fitted_on}; answers stay the same")
+    print_text(f"temperature {fitted.value:.3f}, fitted on {fitted_on}; predictions do not change")
     for name, value in before.items():
         print_text(f"{name:<15} {value:.4f} as trained, {after[name]:.4f} calibrated (each half by the other half)")
     print_text(f"model:  {target}")

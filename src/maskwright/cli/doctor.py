@@ -64,7 +64,7 @@ class DataSettings(Hardware, Rows):
         if self.mislabeled and (self.dev is not None or self.fix is not None or self.tokenizer is not None):
             raise ConfigError("--mislabelled looks at the labels of one file; remove --dev, --fix and --tokenizer.")
         if self.mislabeled and self.task not in (None, "classification"):
-            raise ConfigError(f"Doubtful labels are looked for among classes of texts, not for {self.task}.")
+            raise ConfigError(f"--mislabelled finds label errors in text classification, not in {self.task}.")
         if not self.mislabeled and self.model is not None:
             raise ConfigError("--model goes with --mislabelled; lengths in tokens come from --tokenizer.")
         is_page = self.output is None or self.output.suffix.lower() in (".html", ".htm")
@@ -264,5 +264,5 @@ def _show_mislabeled(settings: DataSettings, json: bool) -> None:
     ]
     print_table(("line", "label", "likely", "margin", "text"), shown, right=("line", "margin"))
     have = "has" if len(rows) == 1 else "have"
-    print_text(f"{len(rows):,} of {plural(len(table), 'row')} {have} a label that the others do not bear out.")
+    print_text(f"{len(rows):,} of {plural(len(table), 'row')} {have} a label that is probably wrong.")
     print_text(f"all of them, worst first: {output}" if output is not None else "next:   the same with -o doubtful.tsv")

@@ -56,7 +56,7 @@ class EmbedSettings(InferenceHardware, Rows):
         "Pooling: cls, mean, max, state (recurrent models), or none for token embeddings.",
         default_help="as the model folder says, else mean",
     )
-    words: bool = option(False, "With --pooling none: one vector per word instead of per token.")
+    words: bool = option(False, "With --pooling none: one embedding per word instead of per token.")
     pieces: Literal["mean", "first"] | None = option(
         None, "With --words: average a word's subword tokens, or use the first.", default_help="mean"
     )
@@ -66,7 +66,7 @@ class EmbedSettings(InferenceHardware, Rows):
     max_length: int | None = option(None, MAX_LENGTH)
     long: Literal["cut", "windows"] | None = option(
         None,
-        "Truncate longer texts (cut), or split them into overlapping windows.",
+        "Truncate longer texts, or split them into overlapping windows.",
         default_help="as the model was trained, else cut",
     )
     stride: int | None = option(
@@ -213,4 +213,4 @@ def _write_lines(found: Iterator[dict[str, Any]], output: Path | None, json: boo
 
 def _preview(vector: list[float]) -> str:
     shown = " ".join(f"{value:+.4f}" for value in vector[:SHOWN])
-    return f"[{shown}{' ...' if len(vector) > SHOWN else ''}] {len(vector)} numbers"
+    return f"[{shown}{' ...' if len(vector) > SHOWN else ''}] {len(vector)} dimensions"

@@ -18,6 +18,7 @@ from .common import JsonFlag, in_a_line, print_json, print_metrics, print_table,
 from .settings import takes_settings
 from .using import (
     BATCH_TOKENS,
+    CALIBRATE_ON,
     MAX_LENGTH,
     MODEL,
     InferenceHardware,
@@ -46,7 +47,7 @@ class EvaluateSettings(InferenceHardware, Rows):
     model: str = option(help=MODEL)
     file: Path = option(help="Labeled rows; held-out text for a pre-trained model.", is_argument=True)
     target: Path | None = option(
-        None, "Reference translations of a text file, line by line (translation models).", is_argument=True
+        None, "Line-aligned reference translations, if FILE is a text file (translation models).", is_argument=True
     )
     errors: int = option(0, "Number of worst errors to show.", minimum=0)
     rare_class: str | None = option(
@@ -66,6 +67,7 @@ class EvaluateSettings(InferenceHardware, Rows):
     )
     max_length: int | None = option(None, MAX_LENGTH)
     batch_tokens: int | None = option(None, BATCH_TOKENS)
+    calibrate_on: Path | None = option(None, CALIBRATE_ON)
     seed: int = option(0, SEED)
 
 
@@ -75,8 +77,8 @@ def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
 
     A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
     .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained one on text, which is
-    masked, or guessed token by token, as in training. An encoder of sentences is scored on pairs: the cosines of their
-    vectors against the gold scores.
+    masked, or predicted token by token, as in training. A sentence encoder is scored on pairs: the cosine similarities
+    of their embeddings against the gold scores.
 
     Examples:
 
@@ -175,7 +177,9 @@ def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str
 
 def _show(result: dict[str, Any], file: Path) -> None:
     if "tokens" in result:
-        print_text(f"{plural(result['tokens'], 'token')} of {file} guessed, in {plural(result['examples'], 'part')}")
+        print_text(
+            f"{plural(result['tokens'], 'token')} of {file} predicted, in {plural(result['examples'], 'sequence')}"
+        )
     else:
         print_text(f"{result['task']} on {plural(result['examples'], 'example')} of {file}")
     print_metrics(result["metrics"])
@@ -188,21 +192,19 @@ def _show(result: dict[str, Any], file: Path) -> None:
     if "abstention" in result:
         found = result["abstention"]
         least = found["min_confidence"]
-        how = "not even its surest answers are so good" if least is None else f"with --min-confidence {least:.4f}"
-        print_text(f"at most {found['risk']:.1%} wrong: {found['coverage']:.1%} can be answered, {how}")
+        how = "not reached at any confidence" if least is None else f"with --min-confidence {least:.4f}"
+        print_text(f"error rate at most {found['risk']:.1%}: coverage {found['coverage']:.1%}, {how}")
     if "against" in result:
         _show_comparison(result["metrics"], result["against"])
     for error in result.get("errors", []):
         found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
-        if "perplexity" in error:  # of a text that was to be written
-            wanted = in_a_line(str(error["gold"]))
-            print_text(
-                f"line {error['line']}: {found:.0%} of the tokens of {wanted} guessed: {in_a_line(error['text'])}"
-            )
+        if "perplexity" in error:  # of a text to generate
+            wanted, text = (in_a_line(str(error[name])) for name in ("gold", "text"))
+            print_text(f"line {error['line']}: {found:.0%} of the tokens of {wanted} predicted: {text}")
             continue
         gold, given = (_words(side, " " if "tags" in error else " | ") for side in (error["gold"], found))
-        print_text(f"line {error['line']}: {gold} taken for {given}: {error['text']}{pair}")
+        print_text(f"line {error['line']}: gold {gold}, predicted {given}: {error['text']}{pair}")
     if "report" in result:
         print_text(f"report: {result['report']}")
 

@@ -41,7 +41,7 @@ class GenerateSettings(Hardware):
         "Maximum tokens to generate.",
         default_help=f"{MAX_NEW_TOKENS}; {SUGGESTED_TOKENS} with --suggest",
     )
-    greedy: bool = option(False, "Use greedy decoding: no sampling.")
+    greedy: bool = option(False, "Decode greedily, without sampling.")
     temperature: float = option(1.0, "Sampling temperature; below 1 sharpens the distribution, above 1 flattens it.")
     top_k: int | None = option(None, "Sample from the k most probable tokens.", default_help="all tokens")
     top_p: float | None = option(

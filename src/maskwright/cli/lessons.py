@@ -34,7 +34,9 @@ class LessonSettings:
         metavar="ROWS|FILE",
     )
     text: str | None = option(None, "Your own sentence instead of the slide's, in any writing.")
-    head_dim: int = option(64, "With --matrix of scores: divide by the square root of this.", minimum=1)
+    head_dim: int = option(
+        64, "With a --matrix of scores: head dimension; scores are divided by its square root.", minimum=1
+    )
 
 
 def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugFlag = False) -> None:
@@ -60,7 +62,7 @@ def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugF
 
 @takes_settings(LessonSettings)
 def run(settings: LessonSettings, json: JsonFlag = False) -> None:
-    """Run lessons: each number of a slide next to the computed one. Exit code 1 when one does not hold.
+    """Run lessons: each number of a slide next to the computed one. The exit code is 1 if any differs.
 
     saturation, toy-scores, attention-table and weighted-sum also take your own --matrix or --text.
 

@@ -37,7 +37,7 @@ class NextSentenceSettings(Hardware):
 
 @takes_settings(NextSentenceSettings)
 def next_sentence(settings: NextSentenceSettings, json: JsonFlag = False) -> None:
-    """Predict whether a sentence follows another.
+    """Predict whether one sentence follows another.
 
     Examples:
 

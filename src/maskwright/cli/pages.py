@@ -16,7 +16,7 @@ from .common import print_json, print_table, print_text
 class Page:
     """Where a command writes its page."""
 
-    output: Path | None = option(None, "Write an HTML page to this .html file.", short="-o")
+    output: Path | None = option(None, "Write an HTML page to this file.", short="-o")
 
 
 def check_page(output: Path | None) -> None:

@@ -51,7 +51,7 @@ class PredictSettings(InferenceHardware, Rows):
     input: Path | None = option(None, INPUT)
     output: Path | None = option(None, "Output file: .jsonl, .csv or .tsv.", short="-o")
     min_confidence: float | None = option(None, "Abstain below this class probability.", minimum=0, maximum=1)
-    trace: bool = option(False, "Show the tensor shapes at each step.")
+    trace: bool = option(False, "Show the tensor shapes of each step.")
     max_length: int | None = option(None, MAX_LENGTH)
     batch_tokens: int | None = option(None, BATCH_TOKENS)
 
@@ -205,7 +205,7 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         if answer.get("is_rare") is not None:
             answer = {**answer, "label": "rare" if answer["is_rare"] else "normal"}
         label = answer.get("label", ", ".join(answer.get("labels") or [])) or ("-" if "labels" in answer else "")
-        label = "(not sure enough)" if answer.get("abstained") else label
+        label = "(abstained)" if answer.get("abstained") else label
         yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""
         yield from _loudest(answer)
 

@@ -41,7 +41,9 @@ class SimilaritySettings(Hardware, Rows):
 
     model: str = option(help=MODEL)
     texts: tuple[str, ...] = option((), "Texts to compare.", is_argument=True)
-    word: str | None = option(None, "Compare contextual embeddings of this word. Lowercase matches any case.")
+    word: str | None = option(
+        None, "Compare the contextual embeddings of this word; a lowercase word matches any case."
+    )
     input: Path | None = option(None, INPUT)
     output: Path | None = option(None, "Write the matrix to .svg, .png or .html.", short="-o")
     layers: str = option("last", LAYERS)

@@ -24,7 +24,7 @@ class StudioSettings(Hardware):
         (), "Model folders, or Hugging Face Hub model IDs.", is_argument=True, metavar="[MODEL]..."
     )
     port: int = option(8765, "Local port; 0 picks a free one.", minimum=0, maximum=65535)
-    runs: Path = option(Path("runs"), "Folder of run folders.")
+    runs: Path = option(Path("runs"), "Folder that contains the runs.")
     no_browser: bool = option(False, "Print the address and do not open a browser.")
 
 

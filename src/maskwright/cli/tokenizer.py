@@ -30,14 +30,20 @@ class TrainSettings:
 
     COMMAND: ClassVar[str] = "tokenizer train"
 
-    corpus: tuple[str, ...] = option(help="Text files, folders or patterns; - for standard input.", is_argument=True)
+    corpus: tuple[str, ...] = option(
+        help="Text files, folders or glob patterns; - for standard input.", is_argument=True
+    )
     output: Path = option(help="Output folder.", short="-o")
     kind: Kind = option("wordpiece", "Tokenizer algorithm.")
     vocab_size: int = option(8000, "Vocabulary size, including special tokens.")
-    merges: int | None = option(None, "Stop after this many merges (bpe).", minimum=0)
+    merges: int | None = option(
+        None, "Stop after this many merges (bpe).", default_help="up to --vocab-size", minimum=0
+    )
     tie_break: TieBreak | None = option(None, TIE_BREAK)
     lowercase: bool | None = option(None, "Ignore case and accents.", default_help="yes, no for byte-bpe")
-    min_frequency: int | None = option(None, "Minimum frequency of a token.", panel=VOCABULARY, minimum=1)
+    min_frequency: int | None = option(
+        None, "Minimum frequency of a token.", panel=VOCABULARY, default_help="1", minimum=1
+    )
     limit_alphabet: int | None = option(
         None, "Maximum number of characters.", panel=VOCABULARY, default_help="1000", minimum=1
     )
@@ -62,7 +68,7 @@ class EncodeSettings:
     )
     stride: int = option(0, "Overlap of adjacent windows, in tokens.", minimum=0)
     marks: Literal["right", "left"] | None = option(
-        None, "Only show subword tokens, with ## on the right or the left part."
+        None, "Only show the subword tokens, with ## on the right part (la ##ern) or on the left one (la## ern)."
     )
 
 
@@ -98,7 +104,7 @@ class CompareSettings:
 
     COMMAND: ClassVar[str] = "tokenizer compare"
 
-    corpus: tuple[str, ...] = option(help="Text files, folders or patterns.", is_argument=True)
+    corpus: tuple[str, ...] = option(help="Text files, folders or glob patterns.", is_argument=True)
     vocab_size: int = option(8000, "Vocabulary size of every kind.")
     kind: tuple[str, ...] = option((), "Tokenizer kind to train. Repeatable.", default_help="all")
     tokenizer: tuple[Path, ...] = option((), "Also measure this tokenizer. Repeatable.")
@@ -199,7 +205,7 @@ def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
 
 @takes_settings(DecodeSettings)
 def decode(settings: DecodeSettings, json: JsonFlag = False) -> None:
-    """Decode ids to text.
+    """Decode token ids to text.
 
     Examples:
 

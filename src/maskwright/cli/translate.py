@@ -15,7 +15,7 @@ from ..core.progress import note, warn
 from ..train.settings import SEED, SKIP_BAD_ROWS
 from .common import JsonFlag, print_json, print_text
 from .settings import takes_settings
-from .using import MAX_LENGTH, Hardware, warn_of_cuts, warn_of_skipped
+from .using import BEAM, INPUT, MAX_LENGTH, Hardware, warn_of_cuts, warn_of_skipped
 
 if TYPE_CHECKING:
     from ..inference.translate import TextTranslator, Translated, TranslationSettings
@@ -38,9 +38,9 @@ class TranslateSettings(Hardware):
         is_argument=True,
     )
     texts: tuple[str, ...] = option((), "Texts to translate.", is_argument=True, default_help="standard input")
-    input: Path | None = option(None, "A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+    input: Path | None = option(None, INPUT)
     output: Path | None = option(None, "Output file: text, one translation per line, or .jsonl with scores.")
-    beam: int = option(5, "Beam size; 1 is greedy decoding.")
+    beam: int = option(5, BEAM, minimum=None)
     length_penalty: float = option(1.0, "Length penalty; above 0 favors longer translations.")
     results: int = option(1, "Number of translations per text, with scores.")
     max_new_tokens: int | None = option(
@@ -48,7 +48,8 @@ class TranslateSettings(Hardware):
     )
     to: str | None = option(None, "Target language of a multilingual model.")
     brackets: str | None = option(
-        None, "Results are bracket strings; flag: well-formed ones first; enforce: nothing else."
+        None,
+        "For models that generate bracket strings: rank well-formed ones first (flag), or allow no others (enforce).",
     )
     alignments: Path | None = option(
         None, f"Write cross-attention alignments to .svg, .png or .html, for at most {DRAWN} texts."
@@ -162,8 +163,8 @@ class Faulty:
     def tell(self) -> None:
         """Reports the number of invalid results."""
         if self.count:
-            what = plural(self.count, "result is no well-formed tree", "results are no well-formed trees")
-            warn(f"{what}; of the first, {self.first}.")
+            what = plural(self.count, "result is not a well-formed tree", "results are not well-formed trees")
+            warn(f"{what}; the first: {self.first}.")
 
 
 class Kept:

@@ -31,8 +31,12 @@ MODEL = Setting("Model folder, or a Hugging Face Hub model ID.", is_argument=Tru
 INPUT = Setting("Input file: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
 MAX_LENGTH = replace(OF_TRAINING, unit="", default_help="the model's")
 BATCH_TOKENS = Setting("Maximum tokens per batch.", default_help="by device", minimum=1)
-LAYERS = Setting("embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10.")
-CORPUS = Setting("Text: files, folders or globs.", is_argument=True)
+BEAM = Setting("Beam size; 1 is greedy decoding.", minimum=1)
+CALIBRATE_ON = Setting("File of calibration texts for --precision int8.", panel=HARDWARE)
+LAYERS = Setting(
+    "Layers: embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
+)
+CORPUS = Setting("Text files, folders or glob patterns.", is_argument=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +55,7 @@ class InferenceHardware(Hardware):
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = option(  # type: ignore[assignment]
         "auto", PRECISION, help=f"{PRECISION.help.removesuffix('.')}; int8 is calibrated on texts."
     )
-    calibrate_on: Path | None = option(
-        None, "Calibration texts for --precision int8.", default_help="first rows of --input", panel=HARDWARE
-    )
+    calibrate_on: Path | None = option(None, CALIBRATE_ON, default_help="first rows of --input")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,16 @@ class AblationsSettings:
     COMMAND: ClassVar[str] = "experiment ablations"
 
     output: Path = option(help="Run folder. Rerun the same command to resume.", short="-o")
-    corpus: tuple[Path, ...] = option((), "Raw text for pre-training. Repeatable.", default_help="the settings' file")
-    train: Path | None = option(None, "Tagged sentences to fine-tune on (CoNLL).", default_help="the settings' file")
-    dev: Path | None = option(None, "Tagged sentences to score on (CoNLL).", default_help="the settings' file")
-    data: Path | None = option(None, "Folder of the files that the settings name.", envvar="MASKWRIGHT_DATA")
+    corpus: tuple[Path, ...] = option(
+        (), "Raw text for pre-training. Repeatable.", default_help="the file named in --settings"
+    )
+    train: Path | None = option(
+        None, "Tagged sentences to fine-tune on (CoNLL).", default_help="the file named in --settings"
+    )
+    dev: Path | None = option(
+        None, "Tagged sentences to score on (CoNLL).", default_help="the file named in --settings"
+    )
+    data: Path | None = option(None, "Folder that contains the files named in --settings.", envvar="MASKWRIGHT_DATA")
     settings: Path | None = option(
         None, "TOML file of runs and comparisons.", default_help="the shipped ablations.toml"
     )

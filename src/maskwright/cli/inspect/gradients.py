@@ -46,7 +46,7 @@ def gradients(settings: GradientsSettings, json: JsonFlag = False) -> None:
     from ...api import open_model
     from ...inference.ready import tokenizer_of
     from ...inspect.gradients import fading
-    from ...inspect.gradients_page import half_text, headline, write_gradients
+    from ...inspect.gradients_page import headline, table, write_gradients
     from ...inspect.text import documents_of, tokens_of
     from ...models.build import build
 
@@ -62,6 +62,5 @@ def gradients(settings: GradientsSettings, json: JsonFlag = False) -> None:
             found.append(fading(fresh, ids, distance, f"{place}, untrained"))
     if output is not None:
         write_gradients(output, found)
-    rows = [[one.name, f"{one.factor:.3f}", half_text(one), f"{one.norms[-1]:.2g}"] for one in found]
-    columns = ["network", "a step multiplies by", "half is left after", f"left after {distance}"]
+    columns, rows = table(found)
     show_results(settings, [one.to_json() for one in found], columns, rows, headline(found), json=json)

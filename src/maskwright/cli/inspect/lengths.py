@@ -11,7 +11,7 @@ from ...core.options import option
 from ..common import JsonFlag
 from ..pages import Page, check_page, show_results
 from ..settings import takes_settings
-from ..using import MAX_LENGTH, Hardware, Rows
+from ..using import BEAM, MAX_LENGTH, Hardware, Rows
 
 COLUMNS = ("model", "words", "texts", "BLEU", "token accuracy", "exact")
 
@@ -25,7 +25,7 @@ class LengthsSettings(Hardware, Rows, Page):
     models: tuple[str, ...] = option(help="Folders of translation models.", is_argument=True)
     data: tuple[Path, ...] = option((), "Sentence pairs (.tsv, .csv, .jsonl), or twice for two line-aligned files.")
     groups: int = option(8, "Maximum number of length groups.", minimum=2)
-    beam: int = option(1, "Beam size; 1 is greedy decoding.", minimum=1)
+    beam: int = option(1, BEAM)
     max_length: int | None = option(None, MAX_LENGTH)
 
     def __post_init__(self) -> None:

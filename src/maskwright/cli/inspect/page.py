@@ -12,7 +12,7 @@ from ...core.progress import note
 from ...train.settings import PRECISION, Precision
 from ..common import JsonFlag, print_json, print_table, print_text
 from ..settings import takes_settings
-from ..using import MAX_LENGTH, Hardware
+from ..using import BEAM, MAX_LENGTH, Hardware
 
 if TYPE_CHECKING:
     from ...inspect import AttentionChanges, AttentionMap, Inspection
@@ -44,10 +44,10 @@ class PageSettings(Hardware):
     kind: str | None = option(
         None, "Attention of a translation model: encoder, decoder or cross.", default_help="cross"
     )
-    layers: str | None = option(None, "Only these layers, counted from 1: 3 or 1,4-6.")
-    heads: str | None = option(None, "Only these heads, counted from 1: 3 or 1,4-6.")
+    layers: str | None = option(None, "Only these layers, counted from 1, as in 3 or 1,4-6.", default_help="all")
+    heads: str | None = option(None, "Only these heads, counted from 1, as in 3 or 1,4-6.", default_help="all")
     top: int = option(5, "Number of heads to print per search.", minimum=1)
-    beams: int = option(1, "Beam size of translation.", flag="--beam", minimum=1)
+    beams: int = option(1, BEAM, flag="--beam")
     output: Path | None = option(None, "Write an HTML page, or all results as .json.", short="-o")
     max_length: int | None = option(None, MAX_LENGTH)
     precision: Precision = option("fp32", PRECISION)
@@ -205,8 +205,8 @@ def _show(found: Found, top: int) -> None:
         print_table(("input", "rollout", "flow"), rows, title, ("rollout", "flow"))
     if moves is not None:
         rows = [[str(one.layer), str(one.head), f"{one.distance:.3f}", _shifts(one)] for one in moves.moves[:top]]
-        title = "heads that move most between the two texts" + (f", attention of '{moves.word}'" if moves.word else "")
-        print_table(("layer", "head", "moved", "what changed"), rows, title, ("layer", "head", "moved"))
+        title = f"largest attention changes{f' of {moves.word!r}' if moves.word else ''} between the two texts"
+        print_table(("layer", "head", "change", "where"), rows, title, ("layer", "head", "change"))
         return
     rows = [
         [one.pattern, str(head.layer), str(head.head), f"{head.score:.3f}", f"{head.even:.3f}"]
@@ -214,8 +214,8 @@ def _show(found: Found, top: int) -> None:
         for head in one.heads[: top if len(found.patterns) < 3 else 1]
     ]
     if rows:
-        print_table(("pattern", "layer", "head", "score", "even"), rows, "heads by what they do",
-                    ("layer", "head", "score", "even"))  # fmt: skip
+        print_table(("pattern", "layer", "head", "score", "uniform"), rows, "heads by pattern",
+                    ("layer", "head", "score", "uniform"))  # fmt: skip
 
 
 def _shifts(move: Any) -> str:

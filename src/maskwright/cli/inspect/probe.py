@@ -27,7 +27,7 @@ class ProbeSettings(Hardware, Rows, Page):
 
     model: str = option(help=MODEL)
     train: Path = option(help="Training data: tagged sentences or labeled texts.")
-    dev: Path | None = option(None, "Dev data.", default_help="a quarter of --train")
+    dev: Path | None = option(None, "Dev data, on which the probes are scored.", default_help="a quarter of --train")
     pooling: str = option("mean", "Pooling of text embeddings: mean, cls or max.")
     most: int = option(10_000, "Maximum words or texts per file.", minimum=2)
     max_length: int | None = option(None, MAX_LENGTH)

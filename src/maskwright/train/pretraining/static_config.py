@@ -25,11 +25,9 @@ class StaticConfig:
 
     COMMAND: ClassVar[str] = "vectors"
 
-    corpus: tuple[str, ...] = option(help="Text: files, folders or globs.", is_argument=True)
+    corpus: tuple[str, ...] = option(help="Text files, folders or glob patterns.", is_argument=True)
     output: Path = option(help="Output model folder.", short="-o")
-    method: Literal["skip-gram", "cbow"] = option(
-        "skip-gram", "Training objective: skip-gram or continuous bag of words (cbow)."
-    )
+    method: Literal["skip-gram", "cbow"] = option("skip-gram", "Training objective; cbow is continuous bag of words.")
     size: int = option(100, "Embedding dimensions.", minimum=1)
     window: int = option(5, "Maximum context words on each side.", minimum=1)
     min_count: int = option(2, "Minimum word frequency.", minimum=1)
