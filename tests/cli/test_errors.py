@@ -34,7 +34,7 @@ def files(tmp_path, monkeypatch):
         ("pretrain --steps", "--steps needs a value."),
         ("pretrain --steps abc", "--steps takes a whole number"),
         ("pretrain text.txt", "Missing: -o/--output (run folder)."),
-        ("pretrain -o x", "Missing: CORPUS (text)."),
+        ("pretrain -o x", "Missing: CORPUS (text files)."),
         ("finetune qa", "Missing: --train (labeled rows to train on), -o/--output (run folder)."),
         ("evaluate", "Missing: MODEL"),
         (

@@ -48,7 +48,7 @@ def test_generate_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: P
     assert {"perplexity", "word_perplexity", "bits_per_byte", "clm_accuracy"} == metrics.keys()
     assert 1 < metrics["perplexity"] < 300
     _, out, _ = maskwright("evaluate", folder / "run/model", folder / "corpus.txt", "--stride", 16)
-    parts = f"{found['tokens']:,} tokens of {folder / 'corpus.txt'} guessed, in {found['examples']:,} parts"
+    parts = f"{found['tokens']:,} tokens of {folder / 'corpus.txt'} predicted, in {found['examples']:,} sequences"
     assert out.startswith(parts)
 
 

@@ -79,7 +79,7 @@ def test_which_head_moves_most_between_two_sentences(maskwright, model):
     assert code == 0 and (best["layer"], best["head"]) == (expected.layer, expected.head)
     assert best["distance"] == pytest.approx(expected.distance, abs=1e-5) and found["moves"]["word"] == "cat"
     code, out, _ = maskwright("inspect", model, TEXT, "--against", other)
-    assert code == 0 and "heads that move most" in out
+    assert code == 0 and "largest attention changes" in out
 
 
 def test_where_a_word_comes_from(maskwright, model):

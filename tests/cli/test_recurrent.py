@@ -58,7 +58,7 @@ def test_gradients_are_shown_for_every_network(folder: Path, maskwright):
     assert code == 0 and len(found) == 4 and all(len(one["norms"]) == 10 for one in found)
     assert "untrained" in (folder / "g.html").read_text()
     code, out, _ = maskwright(*words)
-    assert code == 0 and "multiplies" in out
+    assert code == 0 and "factor per step" in out
     code, _, said = maskwright("inspect", "gradients", folder / "rnn/model")
     assert code == 2 and "--text" in said
 

@@ -12,11 +12,40 @@ import typer.main
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from maskwright.cli.answer import AnswerSettings
 from maskwright.cli.app import app
+from maskwright.cli.bench.complexity import ComplexitySettings
+from maskwright.cli.bench.speed import SpeedSettings
+from maskwright.cli.calibrate import CalibrateSettings
+from maskwright.cli.cluster import ClusterSettings
+from maskwright.cli.common import JsonFlag
+from maskwright.cli.convert import ConvertSettings
+from maskwright.cli.doctor import DataSettings, ModelSettings
+from maskwright.cli.embed import EmbedSettings
+from maskwright.cli.ensemble import EnsembleSettings
+from maskwright.cli.evaluate import EvaluateSettings
+from maskwright.cli.experiment.ablations import AblationsSettings
+from maskwright.cli.fill_mask import FillMaskSettings
+from maskwright.cli.generate import GenerateSettings
+from maskwright.cli.inspect.cells import CellsSettings
+from maskwright.cli.inspect.gradients import GradientsSettings
+from maskwright.cli.inspect.lengths import LengthsSettings
+from maskwright.cli.inspect.page import PageSettings
+from maskwright.cli.inspect.probe import ProbeSettings
+from maskwright.cli.lessons import LessonSettings
+from maskwright.cli.next_sentence import NextSentenceSettings
+from maskwright.cli.predict import PredictSettings
+from maskwright.cli.presets import PresetsSettings
+from maskwright.cli.search import SearchSettings
+from maskwright.cli.settings import takes_settings
+from maskwright.cli.similarity import SimilaritySettings
+from maskwright.cli.studio import StudioSettings
+from maskwright.cli.tokenizer import CompareSettings, DecodeSettings, EncodeSettings, ExplainSettings, TrainSettings
+from maskwright.cli.translate import TranslateSettings
 from maskwright.core import registry
-from maskwright.core.config import to_dict
+from maskwright.core.config import from_dict, to_dict
 from maskwright.core.errors import ConfigError
-from maskwright.core.options import command_words, kind_of, length_of, settings_of
+from maskwright.core.options import command_words, default_of, kind_of, length_of, settings_of
 from maskwright.experiments.benchmark.config import BenchmarkConfig
 from maskwright.experiments.ladder.config import LadderConfig
 from maskwright.experiments.layers.config import LayerLabConfig
@@ -26,10 +55,11 @@ from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
 from maskwright.train.pretraining.config import PretrainConfig
+from maskwright.train.pretraining.static_config import StaticConfig
 
 ROWS = {"train": "rows.tsv", "output": "runs/a"}
 SCRATCH = ROWS | {"preset": "bert-tiny", "tokenizer": "tok"}
-# Of every command, configurations to change at random.
+# Of every command with a recipe, configurations to change at random.
 STARTS = [
     (PretrainConfig, {"corpus": ("a.txt", "b"), "output": "runs/a"}),
     (PretrainConfig, {"corpus": ("-",), "output": "runs/a", "objective": "rtd"}),
@@ -45,6 +75,48 @@ STARTS = [
     (BenchmarkConfig, {"benchmark": "glue", "data": "glue", "model": "m", "output": "runs/a"}),
     (PlanConfig, {}),
 ]
+# The same of every other command.
+TEXTS = {"model": "m", "texts": ("a b", "c")}
+PLAIN_STARTS = [
+    (AblationsSettings, {"output": "runs/a"}),
+    (AnswerSettings, {"model": "m", "question": ("Who?", "-"), "context": "a b"}),
+    (CalibrateSettings, {"model": "m", "file": "a.tsv"}),
+    (CellsSettings, {"model": "m", "text": ("a.txt", "b")}),
+    (ClusterSettings, {"model": "m", "input": "a.txt"}),
+    (CompareSettings, {"corpus": ("a.txt",)}),
+    (ComplexitySettings, {}),
+    (ConvertSettings, {"model": "m", "output": "o"}),
+    (DataSettings, {"train": "a.tsv"}),
+    (DataSettings, {"train": "a.tsv", "mislabeled": True, "model": "m"}),
+    (DecodeSettings, {"tokenizer": "tok", "ids": (2, 7, 3)}),
+    (EmbedSettings, TEXTS),
+    (EmbedSettings, {"model": "m", "input": "a.txt"}),
+    (EncodeSettings, {"tokenizer": "tok", "text": "-a b"}),
+    (EnsembleSettings, {"models": ("a", "b"), "file": "a.tsv"}),
+    (EvaluateSettings, {"model": "m", "file": "a.tsv"}),
+    (ExplainSettings, {"words": "old:7"}),
+    (FillMaskSettings, TEXTS),
+    (GenerateSettings, {"model": "m", "prompts": ("-a", "b")}),
+    (GradientsSettings, {"models": ("a", "b"), "text": ("a.txt",)}),
+    (LengthsSettings, {"models": ("a", "b"), "data": ("a.de", "a.en")}),
+    (LessonSettings, {"name": ("all",)}),
+    (ModelSettings, {"folder": "m"}),
+    (NextSentenceSettings, {"model": "m", "first": "-a b", "second": ("c", "d")}),
+    (NextSentenceSettings, {"model": "m", "input": "a.tsv"}),
+    (PageSettings, {"model": "m", "text": "a b"}),
+    (PredictSettings, TEXTS),
+    (PredictSettings, TEXTS | {"pair": ("-c", "d")}),
+    (PresetsSettings, {}),
+    (ProbeSettings, {"model": "m", "train": "a.tsv"}),
+    (SearchSettings, {"model": "m", "folder": "texts", "queries": ("a", "b")}),
+    (SimilaritySettings, TEXTS),
+    (SpeedSettings, {"model": "m"}),
+    (StaticConfig, {"corpus": ("a.txt",), "output": "o"}),
+    (StudioSettings, {}),
+    (TrainSettings, {"corpus": ("-",), "output": "o"}),
+    (TranslateSettings, TEXTS),
+]
+WITHOUT = {"list", None}  # `lessons list`, and `doctor` itself
 CHANGES = {"positions": "rotary", "attention": "window", "hidden_size": 64, "rotary_base": 1e5, "tie": True, "x": "a b"}
 PRESETS = {"preset": ("bert-tiny", "bert-mini", "distilbert-base"), "task": registry.names("task")}
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=8)
@@ -76,17 +148,20 @@ def values_of(name, kind):  # noqa: PLR0911
 
 @st.composite
 def configurations(draw, cls, start):
-    """A configuration with random changes, without those that it rejects."""
-    values, hints = dict(start), typing.get_type_hints(cls)
-    names = [one.name for one in dataclasses.fields(cls)]
-    for name in draw(st.lists(st.sampled_from(names), unique=True, max_size=15)):
-        changed = values | {name: draw(values_of(name, kind_of(hints[name])))}
+    """A configuration with random changes, without those that it or its command rejects."""
+    values, hints, about = dict(start), typing.get_type_hints(cls), settings_of(cls)
+    required = {one.name for one in dataclasses.fields(cls) if default_of(one) is dataclasses.MISSING}
+    for name in draw(st.lists(st.sampled_from(list(about)), unique=True, max_size=15)):
+        value, (least, most) = draw(values_of(name, kind_of(hints[name]))), (about[name].minimum, about[name].maximum)
+        is_missing = value == () and name in required
+        if is_missing or (least is not None and value < least) or (most is not None and value > most):
+            continue
         try:
-            cls(**changed)
+            from_dict(cls, values | {name: value})
         except ConfigError:
             continue
-        values = changed
-    return cls(**values)
+        values[name] = value
+    return from_dict(cls, values)
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +182,59 @@ def test_the_command_of_a_report_gives_the_same_settings_again(cls, start, comma
     check()
 
 
-@pytest.mark.parametrize("cls", sorted({cls for cls, _ in STARTS}, key=lambda cls: cls.__name__))
+@pytest.mark.parametrize(("cls", "start"), PLAIN_STARTS, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_printed_command_is_parsed_as_the_same_settings(cls, start, monkeypatch):
+    monkeypatch.delenv("MASKWRIGHT_DATA", raising=False)
+    parsed = []
+
+    @takes_settings(cls)
+    def keep(settings, json: JsonFlag = False):
+        parsed.append(settings)
+
+    own = typer.Typer(add_completion=False)
+    own.command()(keep)
+    command = typer.main.get_command(own)
+
+    @settings(max_examples=15, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(config=configurations(cls, start))
+    def check(config):
+        _, *words = command_words(cls, to_dict(config))
+        names = cls.COMMAND.split()
+        assert words[: len(names)] == names
+        with monkeypatch.context() as patch:
+            patch.setattr("maskwright.cli.settings.set_threads", lambda threads: None)
+            command.main(words[len(names) :], standalone_mode=False)
+        assert parsed.pop() == config, words
+
+    check()
+
+
+def settings_by_command(app):
+    """The settings classes of each command of an application, by the command's own name."""
+    for one in app.registered_commands:
+        yield one.name or one.callback.__name__, getattr(one.callback, "settings", ())
+    for group in app.registered_groups:
+        yield from settings_by_command(group.typer_instance)
+        if group.typer_instance.registered_callback is not None:
+            yield None, ()
+
+
+def test_the_options_of_every_command_are_settings_and_are_tested():
+    found = list(settings_by_command(app))
+    assert {name for name, classes in found if not classes} == WITHOUT
+    assert {cls for _, classes in found for cls in classes} == {cls for cls, _ in (*STARTS, *PLAIN_STARTS)}
+
+
+@pytest.mark.parametrize("cls", sorted({cls for cls, _ in (*STARTS, *PLAIN_STARTS)}, key=lambda cls: cls.COMMAND))
 def test_every_field_is_a_setting_with_help_and_its_default_is_shown(cls, command):
     for word in cls.COMMAND.split():
         command = command.commands[word]
     options = {one.name: one for one in command.params}
     for one in dataclasses.fields(cls):
         assert one.metadata["setting"].help.endswith("."), one.name
-        shown = options[one.name].help
-        assert re.search(r"\\\[(default: .+|required)\]$", shown), (cls.__name__, one.name, shown)
+        shown = options[one.name]
+        is_told = shown.required or re.search(r"\\\[(default: .+|required)\]$", shown.help)
+        assert is_told, (cls.__name__, one.name, shown.help)
 
 
 @pytest.mark.parametrize("task", registry.names("task"))

@@ -59,7 +59,7 @@ def test_calibrate_in_place_and_again_is_the_same(maskwright, folder, tmp_path):
     maskwright("calibrate", folder / "a", folder / "dev.tsv", "-o", tmp_path / "c")
     first = (tmp_path / "c" / "maskwright.json").read_bytes()
     code, out, _ = maskwright("calibrate", tmp_path / "c", folder / "dev.tsv")
-    assert code == 0 and "answers stay the same" in out
+    assert code == 0 and "predictions do not change" in out
     assert (tmp_path / "c" / "maskwright.json").read_bytes() == first
     from maskwright import TextClassifier
 
@@ -89,7 +89,7 @@ def test_predict_abstains_says_so_and_counts(maskwright, folder, tmp_path):
     assert all((answer["label"] is None) == answer["abstained"] == (answer["score"] < limit) for answer in answers)
     assert "10 texts have no label" in err
     _, shown, _ = maskwright("predict", folder / "a", "cat", "--min-confidence", "1")
-    assert "(not sure enough)" in shown
+    assert "(abstained)" in shown
     output = tmp_path / "answers.tsv"
     maskwright("predict", folder / "a", "cat", "--min-confidence", "1", "-o", output)
     assert output.read_text().splitlines()[1].split("\t")[1] == ""

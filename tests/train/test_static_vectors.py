@@ -18,7 +18,8 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.finetune import finetune
-from maskwright.train.pretraining.static_embeddings import StaticConfig, bag_of_vectors, train_static_vectors
+from maskwright.train.pretraining.static_config import StaticConfig
+from maskwright.train.pretraining.static_embeddings import bag_of_vectors, train_static_vectors
 from train.runs import finetuning
 
 

@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
-import typer
-
-from ..core.errors import ConfigError, InputError
-from .common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
-from .using import MaxLengthOption, warn_of_cuts
+from ..core.config import check
+from ..core.errors import InputError
+from ..core.options import option
+from .common import JsonFlag, print_json, print_table, print_text
+from .settings import takes_settings
+from .using import MAX_LENGTH, Hardware, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..inference.answer import Answer
 
 
-def answer(
-    model: Annotated[str, typer.Argument(help="Question-answering model: a folder, or a Hugging Face Hub model ID.")],
-    question: Annotated[list[str], typer.Option("--question", help="Question. Repeatable.")],
-    context: Annotated[str | None, typer.Option("--context", help="Text that contains the answer.")] = None,
-    context_file: Annotated[Path | None, typer.Option("--context-file", help="Text file with the context.")] = None,
-    top_k: Annotated[int, typer.Option(min=1, max=20, help="Number of candidate spans to show.")] = 3,
-    threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", help="Predict no answer above this score margin.  \\[default: as trained]"),
-    ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show word positions of the answer, from 1.")] = False,
-    max_length: MaxLengthOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AnswerSettings(Hardware):
+    """Settings of `maskwright answer`. Raises ConfigError unless there is one context."""
+
+    COMMAND: ClassVar[str] = "answer"
+
+    model: str = option(help="Question-answering model: a folder, or a Hugging Face Hub model ID.", is_argument=True)
+    question: tuple[str, ...] = option(help="Question. Repeatable.")
+    context: str | None = option(None, "Text that contains the answer.")
+    context_file: Path | None = option(None, "Text file with the context.")
+    top_k: int = option(3, "Number of candidate spans to show.", minimum=1, maximum=20)
+    threshold: float | None = option(
+        None,
+        "Predict no answer if its score exceeds that of the best span by more than this.",
+        default_help="as trained",
+    )
+    trace: bool = option(False, "Show word positions of the answer, from 1.")
+    max_length: int | None = option(None, MAX_LENGTH)
+
+    def __post_init__(self) -> None:
+        check((self.context is None) != (self.context_file is None), "Pass either --context or --context-file.")
+
+
+@takes_settings(AnswerSettings)
+def answer(settings: AnswerSettings, json: JsonFlag = False) -> None:
     """Extract answer spans from a text of any length.
 
     Examples:
@@ -55,16 +52,19 @@ def answer(
 
         maskwright answer runs/q/model --question "Who sleeps?" --context "The old man sleeps." --trace
     """
-    if (context is None) == (context_file is None):
-        raise ConfigError("Pass either --context or --context-file.")
-    text = context if context_file is None else _read(context_file)
-    set_threads(threads)
+    text = settings.context or "" if settings.context_file is None else _read(settings.context_file)
     from ..api import open_answerer
 
-    answerer = open_answerer(model, max_length=max_length, threshold=threshold, device=device, precision=precision)
-    asked = [(one, text or "") for one in question]
-    for (one, _), found in zip(asked, answerer.answer(asked, top_k), strict=True):
-        traced = answerer.trace(one, text or "", found) if trace else None
+    answerer = open_answerer(
+        settings.model,
+        max_length=settings.max_length,
+        threshold=settings.threshold,
+        device=settings.device,
+        precision=settings.precision,
+    )
+    asked = [(one, text) for one in settings.question]
+    for (one, _), found in zip(asked, answerer.answer(asked, settings.top_k), strict=True):
+        traced = answerer.trace(one, text, found) if settings.trace else None
         if json:
             shown = {"question": one, **found.answer, "candidates": found.candidates}
             print_json(shown | ({} if traced is None else {"trace": traced.to_json()}))

@@ -96,7 +96,7 @@ class Commands(RootGroup):
 app = typer.Typer(
     name="maskwright",
     cls=Commands,
-    help="From your own text to a language encoder that you trained, measured and use.",
+    help="Train, fine-tune, evaluate and use language encoders such as BERT, on your own text.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,

@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import ClassVar
 
 from ..core.errors import InputError
+from ..core.options import option
 from ..core.progress import warn
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    parse_columns,
-    print_json,
-    print_text,
-    set_threads,
-)
-from .using import BatchTokensOption, MaxLengthOption
+from .common import JsonFlag, print_json, print_text
+from .settings import takes_settings
+from .using import BATCH_TOKENS, MAX_LENGTH, Hardware, Rows
 
 
-def calibrate(
-    model: Annotated[str, typer.Argument(help="Folder of a classification or token-classification model.")],
-    file: Annotated[Path, typer.Argument(help="Labeled rows that were not used in training.")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="New model folder.  \\[default: MODEL itself]")
-    ] = None,
-    columns: ColumnsOption = None,
-    max_length: MaxLengthOption = None,
-    batch_tokens: BatchTokensOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class CalibrateSettings(Hardware, Rows):
+    """Settings of `maskwright calibrate`."""
+
+    COMMAND: ClassVar[str] = "calibrate"
+
+    model: str = option(help="Folder of a classification or token-classification model.", is_argument=True)
+    file: Path = option(help="Labeled rows that were not used in training.", is_argument=True)
+    output: Path | None = option(None, "New model folder.", short="-o", default_help="MODEL itself")
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+
+
+@takes_settings(CalibrateSettings)
+def calibrate(settings: CalibrateSettings, json: JsonFlag = False) -> None:
     """Fit a temperature on labeled rows and store it in maskwright.json. Predicted labels do not change.
 
     All commands and estimators apply it to their probabilities. The reported calibration error is cross-fitted: each
@@ -54,7 +40,7 @@ def calibrate(
 
         maskwright calibrate runs/n/model dev.conll -o runs/n/calibrated --json
     """
-    set_threads(threads)
+    model, output, skip = settings.model, settings.output, settings.skip_bad_rows
     from ..api import ANSWERING, open_model, predictor_of
     from ..hub.download import find_folder
     from ..hub.facts_file import copy_with_facts
@@ -65,10 +51,11 @@ def calibrate(
         raise InputError(
             f"{model} is a Hugging Face Hub model ID, which is read-only: pass -o FOLDER for the calibrated model."
         )
-    predictor = predictor_of(open_model(model, ANSWERING, device, precision), model, max_length)
+    opened = open_model(model, ANSWERING, settings.device, settings.precision)
+    predictor = predictor_of(opened, model, settings.max_length)
     task = predictor.task
-    table = read_to_score(task, file, model, columns=parse_columns(columns), skip_bad_rows=skip_bad_rows)
-    examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
+    table = read_to_score(task, settings.file, model, columns=settings.columns, skip_bad_rows=skip)
+    examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
     fitted = task.calibrate(evaluation.logits, examples)
     decisions = task.decisions(evaluation.logits, examples)
     assert decisions is not None
@@ -89,9 +76,8 @@ def calibrate(
     if json:
         print_json(result)
         return
-    print_text(
-        f"temperature {fitted.value:.3f}, fitted on {len(decisions):,} decisions of {file}; answers stay the same"
-    )
+    fitted_on = f"{len(decisions):,} decisions of {settings.file}"
+    print_text(f"temperature {fitted.value:.3f}, fitted on {fitted_on}; predictions do not change")
     for name, value in before.items():
         print_text(f"{name:<15} {value:.4f} as trained, {after[name]:.4f} calibrated (each half by the other half)")
     print_text(f"model:  {target}")

@@ -2,58 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, ClassVar
 
 from ..core.errors import ConfigError, RunError
+from ..core.options import option
 from ..core.progress import track
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
+from ..train.settings import SEED
+from .common import JsonFlag, print_json, print_table, print_text, shorten
 from .default_model import with_default_model
-from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
+from .settings import takes_settings
+from .using import BATCH_TOKENS, INPUT, MAX_LENGTH, MODEL, Hardware, Rows, read_rows, warn_of_cuts
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..inference.cluster import Clustering
     from ..inference.embed import TextEncoder
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings(Hardware, Rows):
+    """Settings of `maskwright cluster`. Raises ConfigError without an input file, or for a wrong number of clusters."""
+
+    COMMAND: ClassVar[str] = "cluster"
+
+    model: str = option(help=MODEL)
+    input: Path | None = option(None, INPUT)
+    clusters: str = option("auto", "Number of clusters, or auto: 2 to 12, by silhouette score.")
+    output: Path | None = option(None, "Output folder for the table, the map and the page.", short="-o")
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+    restart: bool = option(False, "Replace the contents of the output folder.")
+    seed: int = option(0, SEED)
+
+    def __post_init__(self) -> None:
+        if self.input is None:
+            raise ConfigError("Pass --input FILE with the texts to cluster.")
+        if self.clusters != "auto" and not (self.clusters.isdecimal() and int(self.clusters) >= 2):
+            raise ConfigError(f"--clusters is '{self.clusters}'; it takes a number of at least 2, or auto.")
+
+
 @with_default_model
-def cluster(
-    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
-    input: InputOption = None,
-    clusters: Annotated[str, typer.Option(help="Number of clusters, or auto: 2 to 12, by silhouette score.")] = "auto",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Output folder for the table, the map and the page.")
-    ] = None,
-    columns: ColumnsOption = None,
-    max_length: MaxLengthOption = None,
-    batch_tokens: BatchTokensOption = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace the contents of the output folder.")] = False,
-    seed: SeedOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(ClusterSettings)
+def cluster(settings: ClusterSettings, json: JsonFlag = False) -> None:
     """Cluster texts: k-means on their embeddings, typical words and texts per cluster, a 2-D map.
 
     Examples:
@@ -62,44 +55,47 @@ def cluster(
 
         maskwright cluster runs/s/model --input tickets.csv --columns text=body --clusters auto --json
     """
-    if input is None:
-        raise ConfigError("Pass --input FILE with the texts to cluster.")
-    if clusters != "auto" and not (clusters.isdecimal() and int(clusters) >= 2):
-        raise ConfigError(f"--clusters is '{clusters}'; it takes a number of at least 2, or auto.")
-    _check_folder(output, restart)
-    set_threads(threads)
+    input, output = settings.input, settings.output
+    assert input is not None
+    _check_folder(output, settings.restart)
     texts = [
         row.text if row.text_pair is None else f"{row.text} {row.text_pair}"
-        for row in read_rows(input, columns, skip_bad_rows)
+        for row in read_rows(input, settings.columns, settings.skip_bad_rows)
     ]
     from ..api import open_embedder
     from ..inference.cluster import cluster_vectors
     from ..inference.cluster_page import write_clusters
 
-    encoder = open_embedder(model, normalize=True, max_length=max_length, device=device, precision=precision)
-    vectors = _embed(encoder, texts, batch_tokens)
-    found = cluster_vectors(vectors, texts, None if clusters == "auto" else int(clusters), seed=seed or 0)
+    encoder = open_embedder(
+        settings.model,
+        normalize=True,
+        max_length=settings.max_length,
+        device=settings.device,
+        precision=settings.precision,
+    )
+    vectors = _embed(encoder, texts, settings.batch_tokens)
+    number = None if settings.clusters == "auto" else int(settings.clusters)
+    found = cluster_vectors(vectors, texts, number, seed=settings.seed)
     warn_of_cuts(encoder.counts)
     if output is not None:
-        write_clusters(output, found, texts, Path(model).name, input.name, replace=restart)
+        write_clusters(output, found, texts, Path(settings.model).name, input.name, replace=settings.restart)
     if json:
         print_json(found.to_json(texts) | ({} if output is None else {"output": str(output)}))
         return
+    _show(found, texts)
+    if output is not None:
+        print_text(f"results: {output / 'clusters.tsv'}\nreport:  {output / 'report.html'}")
+
+
+def _show(found: Clustering, texts: list[str]) -> None:
     rows = [
-        (number, own.size, f"{own.silhouette:.3f}", ", ".join(own.words[:6]), _short(texts[own.nearest[0]]))
+        (number, own.size, f"{own.silhouette:.3f}", ", ".join(own.words[:6]), shorten(texts[own.nearest[0]], 60))
         for number, own in enumerate(found.clusters, start=1)
     ]
     print_table(
         ("", "texts", "silhouette", "typical words", "nearest to the center"), rows, right=("", "texts", "silhouette")
     )
     print_text(f"{len(texts):,} texts, {len(found.clusters)} clusters, silhouette {found.silhouette:.3f}")
-    if output is not None:
-        print_text(f"results: {output / 'clusters.tsv'}\nreport:  {output / 'report.html'}")
-
-
-def _short(text: str, width: int = 60) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _check_folder(output: Path | None, restart: bool) -> None:

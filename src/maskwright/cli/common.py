@@ -8,16 +8,12 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from ..core import progress
-from ..core.options import HARDWARE, OUTPUT, parse_pairs
-
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
-InferencePrecision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
-Device = Literal["auto", "cpu", "cuda", "mps"]
+from ..core.options import OUTPUT
 
 
 def _set_quiet(quiet: bool) -> bool:
@@ -39,47 +35,6 @@ QuietFlag = Annotated[
     typer.Option("--quiet", callback=_set_quiet, help="Suppress notes and progress bars.", rich_help_panel=OUTPUT),
 ]
 DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=OUTPUT)]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        "--seed", help=with_default("Random seed; the same seed gives the same results.", "0"), show_default=False
-    ),
-]
-DeviceOption = Annotated[Device, typer.Option("--device", help="Device to compute on.", rich_help_panel=HARDWARE)]
-PrecisionOption = Annotated[
-    Precision,
-    typer.Option(
-        "--precision", help="Precision (dtype); auto is bf16 where the CPU or GPU has it.", rich_help_panel=HARDWARE
-    ),
-]
-InferencePrecisionOption = Annotated[
-    InferencePrecision,
-    typer.Option(
-        "--precision",
-        help="Precision (dtype); auto is bf16 where the CPU or GPU has it; int8 is calibrated on texts.",
-        rich_help_panel=HARDWARE,
-    ),
-]
-ThreadsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--threads", min=1, help=with_default("CPU threads.", "all"), show_default=False, rich_help_panel=HARDWARE
-    ),
-]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        help=with_default("Column mapping: text=body,label=y.", "by the columns' names"),
-        metavar="ROLE=NAME,…",
-    ),
-]
-SkipBadRowsFlag = Annotated[bool, typer.Option("--skip-bad-rows", help="Skip invalid rows; they are counted.")]
-
-
-def parse_columns(columns: str | None) -> dict[str, str]:
-    """`text=body,label=y` as a dict. Raises ConfigError for anything else."""
-    return parse_pairs(columns or "", "--columns")
 
 
 def set_threads(threads: int | None) -> None:
@@ -157,6 +112,12 @@ def print_table(
 def in_a_line(text: str) -> str:
     """A text whose line breaks can be seen, so that it stays a row of a table."""
     return re.sub(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", "⏎", text)
+
+
+def shorten(text: str, width: int = 70) -> str:
+    """A text on one line of at most this many characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def print_metrics(metrics: Mapping[str, float]) -> None:

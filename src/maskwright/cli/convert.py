@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import ClassVar
 
-import typer
+from ..core.options import option
+from .common import JsonFlag, print_json, print_text
+from .settings import takes_settings
 
-from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_text
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertSettings:
+    """Settings of `maskwright convert`."""
+
+    COMMAND: ClassVar[str] = "convert"
+
+    model: str = option(
+        help="Folder with pytorch_model.bin (or its shards), that file, or a Hugging Face Hub model ID; with --weights "
+        "any model folder.",
+        is_argument=True,
+    )
+    output: Path = option(help="New model folder.", short="-o")
+    weights: str | None = option(
+        None, "Store the weights as fp16 or bf16 (half the size) or fp32; they load as float32."
+    )
 
 
-def convert(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Folder with pytorch_model.bin (or its shards), that file, or a Hugging Face Hub model ID; with "
-            "--weights any model folder."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="New model folder.")],
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Store the weights as fp16 or bf16 (half the size) or fp32; they load as float32."),
-    ] = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(ConvertSettings)
+def convert(settings: ConvertSettings, json: JsonFlag = False) -> None:
     """Convert pickled weights (pytorch_model.bin) to a safetensors model folder.
 
     A pickle can run code when it is opened. A restricted reader runs none of it, in a separate process without network
@@ -46,6 +48,7 @@ def convert(
     from ..hub.convert import convert as run
     from ..hub.convert import store_as
 
+    model, output, weights = settings.model, settings.output, settings.weights
     done = run(model, output) if weights is None else store_as(model, output, weights)
     if json:
         print_json(asdict(done))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLUMNS = ("network", "layers", "heads", "parameters", "texts/s")
 
 
-@takes_settings(DistillConfig)
+@takes_settings(DistillConfig, has_recipe=True)
 def distill(recipe: DistillConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
     """Distill a model into a smaller one. Rerun the same command to resume.
 

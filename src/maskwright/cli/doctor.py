@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import typer
 
+from ..core.config import to_dict
 from ..core.errors import ConfigError
+from ..core.options import command_line, option
 from ..core.plural import plural
 from ..core.progress import note
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    parse_columns,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
-from .settings import SettingsCommand
+from ..train.settings import SEED
+from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
+from .settings import SettingsCommand, takes_settings
+from .using import MODEL, Hardware, Rows
 
 if TYPE_CHECKING:
     from ..doctor.clinic import Diagnosis
@@ -38,7 +26,50 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 WORST = 20  # likely label errors to show
-Task = Literal["classification", "regression", "tagging", "qa", "choice"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """Settings of `maskwright doctor model`."""
+
+    COMMAND: ClassVar[str] = "doctor model"
+
+    folder: str = option(help=MODEL)
+    accept: bool = option(False, "Show which files have changed, and record them as they are now in the manifest.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(Hardware, Rows):
+    """Settings of `maskwright doctor data`. Raises ConfigError for options that exclude each other."""
+
+    COMMAND: ClassVar[str] = "doctor data"
+
+    train: Path = option(help="Training file of any task.", is_argument=True)
+    dev: Path | None = option(None, "Dev file; checked for overlap with TRAIN.")
+    task: Literal["classification", "regression", "tagging", "qa", "choice"] | None = option(
+        None, "Task of the data.", default_help="detected from the file"
+    )
+    tokenizer: Path | None = option(None, "Tokenizer or model folder, to report token lengths and truncation.")
+    fix: Path | None = option(None, "Write a copy of TRAIN without duplicates, leaks, conflicts and bad rows.")
+    model: str | None = option(None, "With --mislabelled: encoder that embeds the texts.")
+    mislabeled: bool = option(False, "List the rows whose label is most likely wrong.", flag="--mislabelled")
+    output: Path | None = option(
+        None, "Write an HTML page, or the likely label errors (.tsv, .csv, .jsonl).", short="-o"
+    )
+    seed: int = option(0, SEED)
+
+    def __post_init__(self) -> None:
+        if self.mislabeled and self.model is None:
+            raise ConfigError("--mislabelled needs --model: an encoder for text features.")
+        if self.mislabeled and (self.dev is not None or self.fix is not None or self.tokenizer is not None):
+            raise ConfigError("--mislabelled looks at the labels of one file; remove --dev, --fix and --tokenizer.")
+        if self.mislabeled and self.task not in (None, "classification"):
+            raise ConfigError(f"--mislabelled finds label errors in text classification, not in {self.task}.")
+        if not self.mislabeled and self.model is not None:
+            raise ConfigError("--model goes with --mislabelled; lengths in tokens come from --tokenizer.")
+        is_page = self.output is None or self.output.suffix.lower() in (".html", ".htm")
+        if not self.mislabeled and not is_page:
+            raise ConfigError(f"{self.output} must end in .html: the report is an HTML page.")
 
 
 @app.callback()
@@ -82,18 +113,8 @@ def _extra(name: str, missing: list[str]) -> str:
 
 
 @app.command(cls=SettingsCommand)
-def model(
-    folder: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
-    accept: Annotated[
-        bool,
-        typer.Option(
-            "--accept", help="Show which files have changed, and record them as they are now in the manifest."
-        ),
-    ] = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(ModelSettings)
+def model(settings: ModelSettings, json: JsonFlag = False) -> None:
     """Check a model folder: files, sizes, heads, consistency, and loading.
 
     Problems are reported, not raised: the exit code is 0 if the folder exists.
@@ -108,6 +129,7 @@ def model(
     """
     from ..doctor.model import accept_model, examine_model
 
+    folder, accept = settings.folder, settings.accept
     accepted = accept_model(folder) if accept else {}
     facts = examine_model(folder) | ({"accepted": accepted} if accept else {})
     for name, change in accepted.items():
@@ -139,34 +161,8 @@ def _worded(value: Any) -> str:
 
 
 @app.command(cls=SettingsCommand)
-def data(
-    train: Annotated[Path, typer.Argument(help="Training file of any task.")],
-    dev: Annotated[Path | None, typer.Option(help="Dev file; checked for overlap with TRAIN.")] = None,
-    task: Annotated[Task | None, typer.Option(help="Task of the data.  \\[default: detected from the file]")] = None,
-    columns: ColumnsOption = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="Tokenizer or model folder, to report token lengths and truncation.")
-    ] = None,
-    fix: Annotated[
-        Path | None, typer.Option(help="Write a copy of TRAIN without duplicates, leaks, conflicts and bad rows.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="With --mislabelled: encoder that embeds the texts.")] = None,
-    mislabeled: Annotated[
-        bool, typer.Option("--mislabelled", help="List the rows whose label is most likely wrong.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write an HTML page, or the likely label errors (.tsv, .csv, .jsonl)."),
-    ] = None,
-    seed: SeedOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(DataSettings)
+def data(settings: DataSettings, json: JsonFlag = False) -> None:
     """Check data for duplicates, leakage, conflicting labels, invalid rows, odd characters and class imbalance.
 
     Findings are reported, not raised: the exit code is 0 unless the file cannot be read.
@@ -181,35 +177,27 @@ def data(
 
         maskwright doctor data train.tsv --mislabelled --model runs/a/model -o doubtful.tsv
     """
-    set_threads(threads)
-    if mislabeled:
-        if model is None:
-            raise ConfigError("--mislabelled needs --model: an encoder for text features.")
-        if dev is not None or fix is not None or tokenizer is not None:
-            raise ConfigError("--mislabelled looks at the labels of one file; remove --dev, --fix and --tokenizer.")
-        _mislabelled(train, task, columns, model, output, seed or 0, device, precision, skip_bad_rows, json)
+    if settings.mislabeled:
+        _show_mislabeled(settings, json)
         return
-    if model is not None:
-        raise ConfigError("--model goes with --mislabelled; lengths in tokens come from --tokenizer.")
     from ..doctor.clinic import examine
     from ..doctor.fix import check_fix, write_fixed
     from ..doctor.report import next_steps, write_diagnosis
 
-    if output is not None and output.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"{output} must end in .html: the report is an HTML page.")
+    train, fix, output = settings.train, settings.fix, settings.output
     if fix is not None:
         check_fix(train, fix)
     words = None
-    if tokenizer is not None:
+    if settings.tokenizer is not None:
         from ..text.tokenizers.tokenizer import Tokenizer
 
-        words = Tokenizer.load(tokenizer)
-    found = examine(train, dev, task=task, columns=parse_columns(columns), tokenizer=words)
+        words = Tokenizer.load(settings.tokenizer)
+    found = examine(train, settings.dev, task=settings.task, columns=settings.columns, tokenizer=words)
     result = found.to_json()
     if fix is not None:
         result["fixed"] = {"file": str(fix), **write_fixed(found, fix)}
     if output is not None:
-        write_diagnosis(output, found, shlex.join(["maskwright", *sys.argv[1:]]))
+        write_diagnosis(output, found, command_line(DataSettings, to_dict(settings)))
         result["report"] = str(output)
     if json:
         print_json(result)
@@ -247,33 +235,22 @@ def _show(found: Diagnosis, result: dict[str, Any]) -> None:
         print_text(f"report: {result['report']}")
 
 
-def _mislabelled(
-    train: Path,
-    task: str | None,
-    columns: str | None,
-    model: str,
-    output: Path | None,
-    seed: int,
-    device: str,
-    precision: str,
-    skip_bad_rows: bool,
-    json: bool,
-) -> None:
-    if task not in (None, "classification"):
-        raise ConfigError(f"Doubtful labels are looked for among classes of texts, not for {task}.")
+def _show_mislabeled(settings: DataSettings, json: bool) -> None:
+    """The rows whose label is most likely wrong, worst first."""
     from ..api import open_embedder
     from ..doctor.mislabeled import suspect_rows
     from ..inference.answers_file import check_output, write_answers
     from ..tasks.rows.examples import content_of
     from ..text.readers.tables import read_table
 
+    output = settings.output
     if output is not None:
         check_output(output)
-    table = read_table(train, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
-    encoder = open_embedder(model, device=device, precision=precision)
+    table = read_table(settings.train, columns=settings.columns or None, skip_bad_rows=settings.skip_bad_rows)
+    encoder = open_embedder(str(settings.model), device=settings.device, precision=settings.precision)
     note(f"features of {plural(len(table), 'row')}")
     texts = [content_of(row) for row in table.rows]
-    rows = suspect_rows(table.rows, encoder.vectors(texts), seed=seed)
+    rows = suspect_rows(table.rows, encoder.vectors(texts), seed=settings.seed)
     if output is not None:
         write_answers(output, rows)
     if json:
@@ -287,5 +264,5 @@ def _mislabelled(
     ]
     print_table(("line", "label", "likely", "margin", "text"), shown, right=("line", "margin"))
     have = "has" if len(rows) == 1 else "have"
-    print_text(f"{len(rows):,} of {plural(len(table), 'row')} {have} a label that the others do not bear out.")
+    print_text(f"{len(rows):,} of {plural(len(table), 'row')} {have} a label that is probably wrong.")
     print_text(f"all of them, worst first: {output}" if output is not None else "next:   the same with -o doubtful.tsv")

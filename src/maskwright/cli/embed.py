@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..core.errors import ConfigError
+from ..core.options import option
 from ..core.plural import plural
 from ..core.progress import note, track
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    InferencePrecisionOption,
-    JsonFlag,
-    QuietFlag,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    print_json,
-    print_text,
-    set_threads,
-)
+from .common import JsonFlag, print_json, print_text
 from .default_model import with_default_model
-from .long_options import LongVectorsOption, StrideOption
+from .settings import takes_settings
 from .using import (
-    BatchTokensOption,
-    CalibrateOption,
-    InputOption,
-    MaxLengthOption,
+    BATCH_TOKENS,
+    INPUT,
+    LAYERS,
+    MAX_LENGTH,
+    MODEL,
+    InferenceHardware,
+    Rows,
     calibration_texts,
+    check_one_source,
     refuse_same_file,
     stream_rows,
     tell_int8_loss,
@@ -46,65 +38,54 @@ if TYPE_CHECKING:
     from ..text.readers.inputs import Text
     from ..text.readers.row_stream import RowStream
 
-WordsFlag = Annotated[
-    bool, typer.Option("--words", help="With --pooling none: one vector per word instead of per token.")
-]
-PiecesOption = Annotated[
-    Literal["mean", "first"] | None,
-    typer.Option(
-        help="With --words: average a word's subword tokens, or use the first.  \\[default: mean]", show_default=False
-    ),
-]
-LayersOption = Annotated[
-    str,
-    typer.Option(
-        help="embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
-    ),
-]
 SHOWN = 6  # dimensions shown on a terminal
 
 
+@dataclass(frozen=True, kw_only=True)
+class EmbedSettings(InferenceHardware, Rows):
+    """Settings of `maskwright embed`. Raises ConfigError for options that exclude each other."""
+
+    COMMAND: ClassVar[str] = "embed"
+
+    model: str = option(help=MODEL)
+    texts: tuple[str, ...] = option((), "Texts to embed.", is_argument=True)
+    input: Path | None = option(None, INPUT)
+    output: Path | None = option(None, "Output file: .npy (one matrix) or .jsonl.", short="-o")
+    layers: str = option("last", LAYERS)
+    pooling: str | None = option(
+        None,
+        "Pooling: cls, mean, max, state (recurrent models), or none for token embeddings.",
+        default_help="as the model folder says, else mean",
+    )
+    words: bool = option(False, "With --pooling none: one embedding per word instead of per token.")
+    pieces: Literal["mean", "first"] | None = option(
+        None, "With --words: average a word's subword tokens, or use the first.", default_help="mean"
+    )
+    normalize: bool | None = option(
+        None, "Scale embeddings to unit length.", default_help="as the model folder says, else no"
+    )
+    max_length: int | None = option(None, MAX_LENGTH)
+    long: Literal["cut", "windows"] | None = option(
+        None,
+        "Truncate longer texts, or split them into overlapping windows.",
+        default_help="as the model was trained, else cut",
+    )
+    stride: int | None = option(
+        None, "Overlap of adjacent windows, in tokens.", default_help="a third of --max-length, at most 128"
+    )
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+
+    def __post_init__(self) -> None:
+        check_one_source(self.texts, self.input)
+        if self.output is not None and self.output.suffix.lower() not in (".npy", ".jsonl"):
+            raise ConfigError(f"{self.output} has an unknown ending: vectors are written as .npy or .jsonl.")
+        if self.pieces is not None and not self.words:
+            raise ConfigError("--pieces selects how word embeddings are pooled: add --words and --pooling none.")
+
+
 @with_default_model
-def embed(
-    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to embed.")] = None,
-    input: InputOption = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Output file: .npy (one matrix) or .jsonl.")
-    ] = None,
-    layers: LayersOption = "last",
-    pooling: Annotated[
-        str | None,
-        typer.Option(
-            help="Pooling: cls, mean, max, state (recurrent models), or none for token embeddings.  "
-            "\\[default: as the model folder says, else mean]",
-            show_default=False,
-        ),
-    ] = None,
-    words: WordsFlag = False,
-    pieces: PiecesOption = None,
-    normalize: Annotated[
-        bool | None,
-        typer.Option(
-            "--normalize/--no-normalize",
-            help="Scale embeddings to unit length.  \\[default: as the model folder says, else no]",
-            show_default=False,
-        ),
-    ] = None,
-    columns: ColumnsOption = None,
-    max_length: MaxLengthOption = None,
-    long: LongVectorsOption = None,
-    stride: StrideOption = None,
-    batch_tokens: BatchTokensOption = None,
-    device: DeviceOption = "auto",
-    precision: InferencePrecisionOption = "auto",
-    calibrate_on: CalibrateOption = None,
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(EmbedSettings)
+def embed(settings: EmbedSettings, json: JsonFlag = False) -> None:
     """Encode texts as embeddings, in input order.
 
     Examples:
@@ -115,48 +96,45 @@ def embed(
 
         maskwright embed runs/a/model "Help, I need somebody!" --pooling none --words --layers concat-last-4 --json
     """
-    if bool(texts) == (input is not None):
-        raise ConfigError("Pass either texts or --input FILE.")
-    if output is not None and output.suffix.lower() not in (".npy", ".jsonl"):
-        raise ConfigError(f"{output} has an unknown ending: vectors are written as .npy or .jsonl.")
+    input, output = settings.input, settings.output
     refuse_same_file(input, output)
-    set_threads(threads)
-    rows = None if input is None else stream_rows(input, columns, skip_bad_rows)
-    given = _Texts(texts or [], rows)
-    typical = calibration_texts(precision, calibrate_on, rows)
-    from ..api import open_embedder
-
-    encoder = open_embedder(
-        model,
-        layers=layers,
-        pooling=pooling,
-        normalize=normalize,
-        max_length=max_length,
-        long=long,
-        stride=stride,
-        device=device,
-        precision=precision,
-        calibrate_on=typical,
-    )
+    rows = None if input is None else stream_rows(input, settings.columns, settings.skip_bad_rows)
+    encoder = _open(settings, calibration_texts(settings, rows))
     tell_int8_loss(encoder.model)
-    if words and encoder.pooling != "none":
+    if settings.words and encoder.pooling != "none":
         raise ConfigError("--words needs --pooling none: other poolings give one vector per text.")
-    if pieces is not None and not words:
-        raise ConfigError("--pieces selects how word embeddings are pooled: add --words and --pooling none.")
-    by_word = (pieces or "mean") if words else None
+    by_word = (settings.pieces or "mean") if settings.words else None
+    texts = _Texts(settings.texts, rows)
     if output is not None and output.suffix.lower() == ".npy":
-        _write_npy(encoder, given, output, by_word, batch_tokens)
+        _write_npy(encoder, texts, output, by_word, settings.batch_tokens)
     else:
-        _write_lines(_found(encoder, given, by_word, batch_tokens), output, json)
+        _write_lines(_found(encoder, texts, by_word, settings.batch_tokens), output, json)
     if rows is not None:
         warn_of_skipped(rows)
     warn_of_cuts(encoder.counts)
 
 
+def _open(settings: EmbedSettings, calibrate_on: list[Text] | None) -> TextEncoder:
+    from ..api import open_embedder
+
+    return open_embedder(
+        settings.model,
+        layers=settings.layers,
+        pooling=settings.pooling,
+        normalize=settings.normalize,
+        max_length=settings.max_length,
+        long=settings.long,
+        stride=settings.stride,
+        device=settings.device,
+        precision=settings.precision,
+        calibrate_on=calibrate_on,
+    )
+
+
 class _Texts:
     """Texts of the command line, or of a file that is streamed. count: None where unknown."""
 
-    def __init__(self, texts: list[str], rows: RowStream | None) -> None:
+    def __init__(self, texts: tuple[str, ...], rows: RowStream | None) -> None:
         self.texts, self.rows = texts, rows
         self.count = len(texts) if rows is None else rows.num_rows
 
@@ -237,4 +215,4 @@ def _write_lines(found: Iterator[dict[str, Any]], output: Path | None, json: boo
 
 def _preview(vector: list[float]) -> str:
     shown = " ".join(f"{value:+.4f}" for value in vector[:SHOWN])
-    return f"[{shown}{' ...' if len(vector) > SHOWN else ''}] {len(vector)} numbers"
+    return f"[{shown}{' ...' if len(vector) > SHOWN else ''}] {len(vector)} dimensions"

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.errors import ConfigError
+from ..core.options import option
 from ..core.plural import plural
-from ..core.progress import note, warn
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    parse_columns,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
+from ..core.progress import note
+from .common import JsonFlag, print_json, print_table, print_text
+from .settings import takes_settings
+from .using import (
+    BATCH_TOKENS,
+    MAX_LENGTH,
+    Hardware,
+    Rows,
+    read_any_rows,
+    refuse_same_file,
+    warn_of_cuts,
+    warn_of_skipped,
 )
-from .using import BatchTokensOption, MaxLengthOption, read_any_rows, refuse_same_file, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..inference.ensemble import EnsemblePredictions
@@ -34,26 +30,26 @@ if TYPE_CHECKING:
     from ..tasks.base import AnyRow
 
 
-def ensemble(
-    models: Annotated[list[str], typer.Argument(help="Model folders, or fine-tuning runs (one model per seed).")],
-    file: Annotated[Path, typer.Argument(help="Labeled rows to evaluate on.")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Also write the predictions: .jsonl, .csv or .tsv.")
-    ] = None,
-    no_score: Annotated[
-        bool, typer.Option("--no-score", help="Only write --output; the rows need no gold labels.")
-    ] = False,
-    columns: ColumnsOption = None,
-    max_length: MaxLengthOption = None,
-    batch_tokens: BatchTokensOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSettings(Hardware, Rows):
+    """Settings of `maskwright ensemble`. Raises ConfigError where nothing would be printed or written."""
+
+    COMMAND: ClassVar[str] = "ensemble"
+
+    models: tuple[str, ...] = option(help="Model folders, or fine-tuning runs (one model per seed).", is_argument=True)
+    file: Path = option(help="Labeled rows to evaluate on.", is_argument=True)
+    output: Path | None = option(None, "Also write the predictions: .jsonl, .csv or .tsv.", short="-o")
+    no_score: bool = option(False, "Only write --output; the rows need no gold labels.")
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+
+    def __post_init__(self) -> None:
+        if self.no_score and self.output is None:
+            raise ConfigError("--no-score prints no result: pass --output FILE for the predictions.")
+
+
+@takes_settings(EnsembleSettings)
+def ensemble(settings: EnsembleSettings, json: JsonFlag = False) -> None:
     """Average the predictions of several models of one task: probabilities, values or span scores.
 
     Tags are chosen from averaged word probabilities; invalid tag sequences are repaired. Shows the score of each
@@ -67,10 +63,8 @@ def ensemble(
 
         maskwright ensemble runs/q dev.json --output answers.jsonl
     """
-    if no_score and output is None:
-        raise ConfigError("--no-score prints no result: pass --output FILE for the predictions.")
+    file, output, skip = settings.file, settings.output, settings.skip_bad_rows
     refuse_same_file(file, output)
-    set_threads(threads)
     from ..inference.answers_file import check_output, write_answers
 
     if output is not None:
@@ -79,22 +73,23 @@ def ensemble(
     from ..tasks.evaluation.scoring import read_to_score
 
     def read(task: Task) -> Sequence[AnyRow]:
-        if no_score:
-            return list(read_any_rows(file, columns, skip_bad_rows))
-        table = read_to_score(task, file, models[0], columns=parse_columns(columns), skip_bad_rows=skip_bad_rows)
-        if table.num_skipped:
-            warn(f"{plural(table.num_skipped, 'bad row is', 'bad rows are')} left out.")
+        if settings.no_score:
+            return list(read_any_rows(file, settings.columns, skip))
+        table = read_to_score(task, file, settings.models[0], columns=settings.columns, skip_bad_rows=skip)
+        warn_of_skipped(table)
         return table.rows
 
-    members = open_ensemble(models, max_length=max_length, device=device, precision=precision)
-    united = members.run(read, is_scored=not no_score, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
+    members = open_ensemble(
+        settings.models, max_length=settings.max_length, device=settings.device, precision=settings.precision
+    )
+    united = members.run(read, is_scored=not settings.no_score, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
     if output is not None:
         note(f"{plural(write_answers(output, united.answers()), 'answer')} in {output}")
     warn_of_cuts(united.counts)
     result = _result(united, output)
     if json:
         print_json(result)
-    elif not no_score:
+    elif not settings.no_score:
         _show(result, file)
 
 

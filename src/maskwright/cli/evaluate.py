@@ -2,99 +2,83 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import typer
-
+from ..core.config import to_dict
 from ..core.errors import ConfigError, InputError
+from ..core.options import command_line, option
 from ..core.plural import plural
 from ..core.progress import warn
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    InferencePrecisionOption,
-    JsonFlag,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    in_a_line,
-    parse_columns,
-    print_json,
-    print_metrics,
-    print_table,
-    print_text,
-    set_threads,
-)
+from ..train.settings import SEED
+from .common import JsonFlag, in_a_line, print_json, print_metrics, print_table, print_text
+from .settings import takes_settings
 from .using import (
-    BatchTokensOption,
-    CalibrateOption,
-    MaxLengthOption,
+    BATCH_TOKENS,
+    CALIBRATE_ON,
+    MAX_LENGTH,
+    MODEL,
+    InferenceHardware,
+    Rows,
     calibration_texts,
     tell_int8_loss,
     warn_of_cuts,
+    warn_of_left_out,
 )
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..models.model import Model
     from ..tasks import Evaluation, Examples
+    from ..text.readers.inputs import Text
 
 ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found
 
 
-def evaluate(
-    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
-    file: Annotated[Path, typer.Argument(help="Labeled rows; held-out text for a pre-trained model.")],
-    target: Annotated[
-        Path | None, typer.Argument(help="Reference translations of a text file, line by line (translation models).")
-    ] = None,
-    columns: ColumnsOption = None,
-    errors: Annotated[int, typer.Option(min=0, help="Number of worst errors to show.")] = 0,
-    rare_class: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Also score this class against all others: pr_auc, f1, recall.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Also score this model and test the difference for significance."),
-    ] = None,
-    risk: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Report coverage at this maximum error rate (selective prediction)."),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Also write an HTML page: scores, calibration, abstention, errors.", metavar="FILE.html"),
-    ] = None,
-    stride: Annotated[
-        int | None,
-        typer.Option(help="Stride of overlapping windows, in tokens (causal language models).", metavar="TOKENS"),
-    ] = None,
-    max_length: MaxLengthOption = None,
-    batch_tokens: BatchTokensOption = None,
-    seed: SeedOption = None,
-    device: DeviceOption = "auto",
-    precision: InferencePrecisionOption = "auto",
-    calibrate_on: CalibrateOption = None,
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings(InferenceHardware, Rows):
+    """Settings of `maskwright evaluate`."""
+
+    COMMAND: ClassVar[str] = "evaluate"
+
+    model: str = option(help=MODEL)
+    file: Path = option(help="Labeled rows; held-out text for a pre-trained model.", is_argument=True)
+    target: Path | None = option(
+        None, "Line-aligned reference translations, if FILE is a text file (translation models).", is_argument=True
+    )
+    errors: int = option(0, "Number of worst errors to show.", minimum=0)
+    rare_class: str | None = option(
+        None, "Also score this class against all others: pr_auc, f1, recall.", metavar="CLASS"
+    )
+    against: str | None = option(
+        None, "Also score this model and test the difference for significance.", metavar="MODEL"
+    )
+    risk: float | None = option(
+        None, "Report coverage at this maximum error rate (selective prediction).", minimum=0, maximum=1
+    )
+    report: Path | None = option(
+        None, "Also write an HTML page: scores, calibration, abstention, errors.", metavar="FILE.html"
+    )
+    stride: int | None = option(
+        None, "Stride of overlapping windows, in tokens (causal language models).", metavar="TOKENS"
+    )
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+    calibrate_on: Path | None = option(None, CALIBRATE_ON)
+    seed: int = option(0, SEED)
+
+
+@takes_settings(EvaluateSettings)
+def evaluate(settings: EvaluateSettings, json: JsonFlag = False) -> None:
     """Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.
 
     A fine-tuned model is scored on labeled rows (.csv, .tsv, .jsonl, .parquet; tagged words in CoNLL columns or
     .jsonl; questions in SQuAD .json or .jsonl; choices in SWAG .csv or .jsonl), a pre-trained one on text, which is
-    masked, or guessed token by token, as in training. An encoder of sentences is scored on pairs: the cosines of their
-    vectors against the gold scores.
+    masked, or predicted token by token, as in training. A sentence encoder is scored on pairs: the cosine similarities
+    of their embeddings against the gold scores.
 
     Examples:
 
@@ -118,48 +102,66 @@ def evaluate(
 
         maskwright evaluate runs/g/model held-out.txt --stride 512
     """
-    set_threads(threads)
-    typical = calibration_texts(precision, calibrate_on)  # never of the rows that are scored: that would flatter int8
-    if typical is not None and against is not None:
+    typical = calibration_texts(settings)  # never of the rows that are scored: that would flatter int8
+    if typical is not None and settings.against is not None:
         raise ConfigError("--against compares models in fp32 or bf16: remove --precision int8.")
-    from ..api import ANSWERING, WORDY, make_int8, open_model, predictor_of
-    from ..inference.ready import role_of, room_of
+    from ..api import ANSWERING, WORDY, open_model
+    from ..inference.ready import role_of
 
-    loaded = open_model(model, (*ANSWERING, *WORDY), device, precision)
-    if target is not None and role_of(loaded) != "seq2seq":
-        raise InputError(f"{model} is not a translation model: remove {target}, or use a translation model.")
-    if role_of(loaded) not in ANSWERING:
-        if against is not None or risk is not None or report is not None:
-            raise InputError(f"{model} is a pre-trained model: --against, --risk and --report are for labeled rows.")
-        make_int8(loaded, typical, room_of(loaded, max_length))
-        text = partial(_score_text, loaded, model, file, max_length, seed or 0, skip_bad_rows)
-        windows = partial(_score_windows, loaded, file, stride or 0, max_length, skip_bad_rows)
-        score = text if stride is None else windows
-        result, exact = score(), lambda: score()["metrics"]
-    else:
-        if stride is not None:
-            raise InputError(f"{model} is not a causal language model: --stride applies only to their perplexity.")
-        predictor = predictor_of(loaded, model, max_length)
-        make_int8(loaded, typical, predictor.max_length)
-        if rare_class is not None:
-            _ask_for(predictor, rare_class)
-        scored = _score_rows(predictor, model, file, target, parse_columns(columns), batch_tokens, skip_bad_rows)
-        result = scored.result(errors)
-        exact = scored.metrics_again
-        if risk is not None:
-            result["abstention"] = scored.at_risk(risk)
-        if against is not None:
-            other = predictor_of(open_model(against, ANSWERING, device, precision), against, max_length)
-            result["against"] = scored.against(other, against, seed or 0, batch_tokens)
-        if report is not None:
-            scored.write(report, result.get("against"))
-            result["report"] = str(report)
+    loaded = open_model(settings.model, (*ANSWERING, *WORDY), settings.device, settings.precision)
+    if settings.target is not None and role_of(loaded) != "seq2seq":
+        raise InputError(
+            f"{settings.model} is not a translation model: remove {settings.target}, or use a translation model."
+        )
+    run = _on_rows if role_of(loaded) in ANSWERING else _on_text
+    result, exact = run(settings, loaded, typical)
     if typical is not None:
         result |= _in_float32(loaded, exact)
     if json:
         print_json(result)
-        return
-    _show(result, file)
+    else:
+        _show(result, settings.file)
+
+
+# What --json prints, and a function that scores the model once more.
+Scored = tuple[dict[str, Any], Callable[[], dict[str, float]]]
+
+
+def _on_text(settings: EvaluateSettings, model: Model, typical: list[Text] | None) -> Scored:
+    """Score a pre-trained model on text."""
+    from ..api import make_int8
+    from ..inference.ready import room_of
+
+    if settings.against is not None or settings.risk is not None or settings.report is not None:
+        raise InputError(
+            f"{settings.model} is a pre-trained model: --against, --risk and --report are for labeled rows."
+        )
+    make_int8(model, typical, room_of(model, settings.max_length))
+    score = partial(_score_text if settings.stride is None else _score_windows, settings, model)
+    return score(), lambda: score()["metrics"]
+
+
+def _on_rows(settings: EvaluateSettings, model: Model, typical: list[Text] | None) -> Scored:
+    """Score a fine-tuned model on labeled rows, alone or against another one."""
+    from ..api import ANSWERING, make_int8, open_model, predictor_of
+
+    if settings.stride is not None:
+        raise InputError(f"{settings.model} is not a causal language model: --stride applies only to their perplexity.")
+    predictor = predictor_of(model, settings.model, settings.max_length)
+    make_int8(model, typical, predictor.max_length)
+    if settings.rare_class is not None:
+        _ask_for(predictor, settings.rare_class)
+    scored = _score_rows(predictor, settings)
+    result = scored.result()
+    if settings.risk is not None:
+        result["abstention"] = scored.at_risk(settings.risk)
+    if settings.against is not None:
+        other = open_model(settings.against, ANSWERING, settings.device, settings.precision)
+        result["against"] = scored.against(predictor_of(other, settings.against, settings.max_length), settings.against)
+    if settings.report is not None:
+        scored.write(settings.report, result.get("against"))
+        result["report"] = str(settings.report)
+    return result, scored.metrics_again
 
 
 def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str, Any]:
@@ -175,7 +177,9 @@ def _in_float32(model: Model, score: Callable[[], dict[str, float]]) -> dict[str
 
 def _show(result: dict[str, Any], file: Path) -> None:
     if "tokens" in result:
-        print_text(f"{plural(result['tokens'], 'token')} of {file} guessed, in {plural(result['examples'], 'part')}")
+        print_text(
+            f"{plural(result['tokens'], 'token')} of {file} predicted, in {plural(result['examples'], 'sequence')}"
+        )
     else:
         print_text(f"{result['task']} on {plural(result['examples'], 'example')} of {file}")
     print_metrics(result["metrics"])
@@ -188,21 +192,19 @@ def _show(result: dict[str, Any], file: Path) -> None:
     if "abstention" in result:
         found = result["abstention"]
         least = found["min_confidence"]
-        how = "not even its surest answers are so good" if least is None else f"with --min-confidence {least:.4f}"
-        print_text(f"at most {found['risk']:.1%} wrong: {found['coverage']:.1%} can be answered, {how}")
+        how = "not reached at any confidence" if least is None else f"with --min-confidence {least:.4f}"
+        print_text(f"error rate at most {found['risk']:.1%}: coverage {found['coverage']:.1%}, {how}")
     if "against" in result:
         _show_comparison(result["metrics"], result["against"])
     for error in result.get("errors", []):
         found = next(error[name] for name in ANSWERS if name in error)
         pair = f" | {error['text_pair']}" if error["text_pair"] else ""
-        if "perplexity" in error:  # of a text that was to be written
-            wanted = in_a_line(str(error["gold"]))
-            print_text(
-                f"line {error['line']}: {found:.0%} of the tokens of {wanted} guessed: {in_a_line(error['text'])}"
-            )
+        if "perplexity" in error:  # of a text to generate
+            wanted, text = (in_a_line(str(error[name])) for name in ("gold", "text"))
+            print_text(f"line {error['line']}: {found:.0%} of the tokens of {wanted} predicted: {text}")
             continue
         gold, given = (_words(side, " " if "tags" in error else " | ") for side in (error["gold"], found))
-        print_text(f"line {error['line']}: {gold} taken for {given}: {error['text']}{pair}")
+        print_text(f"line {error['line']}: gold {gold}, predicted {given}: {error['text']}{pair}")
     if "report" in result:
         print_text(f"report: {result['report']}")
 
@@ -239,9 +241,9 @@ class _ScoredRows:
     evaluation: Evaluation
     rows: list[Any]
     num_skipped: int
-    skip_bad_rows: bool
+    settings: EvaluateSettings
 
-    def result(self, errors: int) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         """What --json prints."""
         from ..tasks.evaluation.errors import worst_errors
 
@@ -257,8 +259,8 @@ class _ScoredRows:
         }
         if self.evaluation.signatures:
             result["signatures"] = self.evaluation.signatures
-        if errors:
-            result["errors"] = worst_errors(task, self.examples, self.evaluation.logits, errors)
+        if self.settings.errors:
+            result["errors"] = worst_errors(task, self.examples, self.evaluation.logits, self.settings.errors)
         return result
 
     def metrics_again(self) -> dict[str, float]:
@@ -271,7 +273,7 @@ class _ScoredRows:
 
         own = self.evaluation
         compared = None if against is None else {**against, "own": own.metrics, "other": against["metrics"]}
-        command = shlex.join(["maskwright", *sys.argv[1:]])
+        command = command_line(EvaluateSettings, to_dict(self.settings))
         write_evaluation(path, self.predictor.task, self.examples, own, command, compared)
 
     def at_risk(self, risk: float) -> dict[str, Any]:
@@ -286,16 +288,18 @@ class _ScoredRows:
         curve = curve_of(decisions, task.temperature)
         return {**curve.at_risk(risk), "aurc": curve.aurc, "best_aurc": curve.best_aurc}
 
-    def against(self, other: Predictor, name: str, seed: int, batch_tokens: int | None) -> dict[str, Any]:
+    def against(self, other: Predictor, name: str) -> dict[str, Any]:
         """The same rows scored by another model, and the comparison."""
         from ..tasks.evaluation.compare import compare, on_equal_terms, rate
 
         first, other.task = on_equal_terms(self.predictor.task, other.task)
-        examples, evaluation = other.evaluate(self.rows, skip_bad_rows=self.skip_bad_rows, batch_tokens=batch_tokens)
+        examples, evaluation = other.evaluate(
+            self.rows, skip_bad_rows=self.settings.skip_bad_rows, batch_tokens=self.settings.batch_tokens
+        )
         if examples.num_rows != self.examples.num_rows:
             raise InputError(f"{name} knows other labels than the first model, so they cannot be compared row by row.")
         rated = rate(first, self.evaluation.logits, self.examples)
-        found = compare(rated, rate(other.task, evaluation.logits, examples), seed=seed)
+        found = compare(rated, rate(other.task, evaluation.logits, examples), seed=self.settings.seed)
         return {"model": name, "metrics": evaluation.metrics, "comparison": found.to_json()}
 
 
@@ -308,51 +312,44 @@ def _ask_for(predictor: Predictor, rare_class: str) -> None:
     predictor.task = predictor.task.for_class(rare_class)
 
 
-def _score_rows(
-    predictor: Predictor,
-    model: str,
-    file: Path,
-    target: Path | None,
-    columns: dict[str, str],
-    batch_tokens: int | None,
-    skip_bad_rows: bool,
-) -> _ScoredRows:
+def _score_rows(predictor: Predictor, settings: EvaluateSettings) -> _ScoredRows:
     from ..tasks.evaluation.scoring import read_to_score
 
-    task = predictor.task
-    source = file if target is None else (file, target)
-    table = read_to_score(task, source, model, columns=columns, skip_bad_rows=skip_bad_rows)
-    examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip_bad_rows, batch_tokens=batch_tokens)
+    task, skip = predictor.task, settings.skip_bad_rows
+    source = settings.file if settings.target is None else (settings.file, settings.target)
+    table = read_to_score(task, source, settings.model, columns=settings.columns, skip_bad_rows=skip)
+    examples, evaluation = predictor.evaluate(table.rows, skip_bad_rows=skip, batch_tokens=settings.batch_tokens)
     num_skipped = table.num_skipped + examples.num_skipped
-    if num_skipped:
-        warn(f"{plural(num_skipped, 'bad row is', 'bad rows are')} left out.")
+    warn_of_left_out(num_skipped)
     if not examples.num_truncated:
-        for remark in task.notes(examples, file.name, predictor.max_length):
+        for remark in task.notes(examples, settings.file.name, predictor.max_length):
             warn(remark)
     warn_of_cuts(examples.counts)
-    return _ScoredRows(predictor, examples, evaluation, table.rows, num_skipped, skip_bad_rows)
+    return _ScoredRows(predictor, examples, evaluation, table.rows, num_skipped, settings)
 
 
-def _score_windows(
-    model: Model, file: Path, stride: int, max_length: int | None, skip_bad_rows: bool
-) -> dict[str, Any]:
+def _score_windows(settings: EvaluateSettings, model: Model) -> dict[str, Any]:
     """Perplexity with overlapping windows, as printed by --json."""
     from ..inference.perplexity import text_perplexity
 
-    found = text_perplexity(model, file, stride=stride, max_length=max_length, skip_bad_rows=skip_bad_rows)
+    found = text_perplexity(
+        model,
+        settings.file,
+        stride=settings.stride or 0,
+        max_length=settings.max_length,
+        skip_bad_rows=settings.skip_bad_rows,
+    )
     return {"task": "pretraining", "examples": found.windows, "tokens": found.tokens, "metrics": found.metrics}
 
 
-def _score_text(
-    model: Model, name: str, file: Path, max_length: int | None, seed: int, skip_bad_rows: bool
-) -> dict[str, Any]:
+def _score_text(settings: EvaluateSettings, model: Model) -> dict[str, Any]:
     from ..hub.download import find_folder
     from ..hub.folders import load_model, read_facts
     from ..inference.held_out_text import score_text
     from ..tasks.evaluation.scoring import check_text
 
-    check_text(file, name)
-    folder = find_folder(name)[0]
+    check_text(settings.file, settings.model)
+    folder = find_folder(settings.model)[0]
     training = read_facts(folder).get("training")
     carries = not isinstance(training, dict) or not training.get("reset_state")
     generator = None
@@ -361,11 +358,11 @@ def _score_text(
         generator.compute_dtype = model.compute_dtype
     score = score_text(
         model,
-        file,
+        settings.file,
         generator=generator,
-        max_length=max_length,
-        seed=seed,
-        skip_bad_rows=skip_bad_rows,
+        max_length=settings.max_length,
+        seed=settings.seed,
+        skip_bad_rows=settings.skip_bad_rows,
         carries=carries,
     )
     return {"task": "pretraining", "examples": score.examples, "tokens": score.tokens, "metrics": score.metrics}

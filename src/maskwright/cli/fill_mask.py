@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-import typer
-
-from ..core.errors import ConfigError
-from .common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-    with_default,
-)
+from ..core.config import check
+from ..core.options import option
+from .common import JsonFlag, print_json, print_table, print_text
 from .default_model import with_default_model
-from .using import InputOption, read_rows
+from .settings import takes_settings
+from .using import INPUT, Hardware, check_one_source, read_rows
 
 if TYPE_CHECKING:
     from ..inference.fill_mask import FilledText
 
 
+@dataclass(frozen=True, kw_only=True)
+class FillMaskSettings(Hardware):
+    """Settings of `maskwright fill-mask`. Raises ConfigError unless there is one source of texts."""
+
+    COMMAND: ClassVar[str] = "fill-mask"
+
+    model: str = option(help="Masked language model: a folder, or a Hugging Face Hub model ID.", is_argument=True)
+    texts: tuple[str, ...] = option((), "Texts with at least one [MASK].", is_argument=True)
+    input: Path | None = option(None, INPUT)
+    top_k: int = option(5, "Number of candidates per mask.", minimum=1)
+    whole: bool = option(False, "Show all tokens of the vocabulary.", flag="--all")
+    word: tuple[str, ...] = option((), "Score only this word, with its rank. Repeatable.", default_help="all words")
+    words: str | None = option(None, "Score only these words.", metavar="WORD,…", default_help="all words")
+
+    def __post_init__(self) -> None:
+        check_one_source(self.texts, self.input)
+        check(self.words is None or bool(self.wanted), "--words is empty: pass words, as in --words gallon,liter.")
+
+    @property
+    def wanted(self) -> list[str]:
+        """The words to score, empty for all."""
+        return [*self.word, *(part.strip() for part in (self.words or "").split(",") if part.strip())]
+
+
 @with_default_model
-def fill_mask(
-    model: Annotated[str, typer.Argument(help="Masked language model: a folder, or a Hugging Face Hub model ID.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts with at least one [MASK].")] = None,
-    input: InputOption = None,
-    top_k: Annotated[int, typer.Option(min=1, help="Number of candidates per mask.")] = 5,
-    whole: Annotated[bool, typer.Option("--all", help="Show all tokens of the vocabulary.")] = False,
-    word: Annotated[
-        list[str] | None,
-        typer.Option("--word", help=with_default("Score only this word, with its rank. Repeatable.", "all words")),
-    ] = None,
-    words: Annotated[
-        str | None,
-        typer.Option("--words", metavar="WORD,…", help=with_default("Score only these words.", "all words")),
-    ] = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(FillMaskSettings)
+def fill_mask(settings: FillMaskSettings, json: JsonFlag = False) -> None:
     """Predict masked tokens.
 
     Examples:
@@ -59,18 +54,11 @@ def fill_mask(
 
         maskwright fill-mask runs/a/model "he bought a [MASK] of milk ." --words gallon,liter
     """
-    if bool(texts) == (input is not None):
-        raise ConfigError("Pass either texts or --input FILE.")
-    wanted = [*(word or []), *(part.strip() for part in (words or "").split(",") if part.strip())]
-    if words is not None and not wanted:
-        raise ConfigError("--words is empty: pass words, as in --words gallon,liter.")
-    set_threads(threads)
     from ..api import open_mask_filler
 
-    if input is not None:
-        texts = [row.text for row in read_rows(input)]
-    filler = open_mask_filler(model, device=device, precision=precision)
-    for found in filler.fill(texts or [], None if whole else top_k, wanted or None):
+    texts = list(settings.texts) if settings.input is None else [row.text for row in read_rows(settings.input)]
+    filler = open_mask_filler(settings.model, device=settings.device, precision=settings.precision)
+    for found in filler.fill(texts, None if settings.whole else settings.top_k, settings.wanted or None):
         print_json(found.to_json()) if json else _show(found)
 
 

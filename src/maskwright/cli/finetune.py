@@ -83,7 +83,7 @@ def _recipe(path: Path | None, given: Mapping[str, Any]) -> FinetuneConfig | Mul
     return recipe
 
 
-@takes_settings(FinetuneConfig, MultiTaskConfig, several=("train", "dev"), read=_recipe)
+@takes_settings(FinetuneConfig, MultiTaskConfig, several=("train", "dev"), read=_recipe, has_recipe=True)
 def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
     """Fine-tune a model on labeled rows. Rerun the same command to resume.
 

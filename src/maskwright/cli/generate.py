@@ -3,100 +3,95 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
-import typer
-
-from ..core.errors import ConfigError
-from .common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    in_a_line,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-    with_default,
-)
-from .using import WindowOption, read_rows
+from ..core.config import check
+from ..core.options import option
+from ..train.settings import SEED, SKIP_BAD_ROWS
+from .common import JsonFlag, in_a_line, print_json, print_table, print_text
+from .settings import takes_settings
+from .using import MAX_LENGTH, Hardware, check_one_source, read_rows
 
 if TYPE_CHECKING:
     from ..inference.generate import Continuation, Generation, TextGenerator
     from ..inference.mask_writer import MaskedLMGenerator
+    from ..models.decoding.rules import Rules
 
-PromptsArgument = Annotated[list[str] | None, typer.Argument(help="Prompts to continue.")]
 MAX_NEW_TOKENS, SUGGESTED_TOKENS = 50, 8
 RESULTS, SUGGESTIONS = 1, 3
 
 
-def generate(
-    model: Annotated[
-        str, typer.Argument(help="Causal (or masked) language model: a folder, or a Hugging Face Hub model ID.")
-    ],
-    prompts: PromptsArgument = None,
-    prompt: Annotated[list[str] | None, typer.Option("--prompt", help="Prompt to continue. Repeatable.")] = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", help="File of prompts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
-    ] = None,
-    suggest: Annotated[
-        bool,
-        typer.Option("--suggest", help="Print short continuations that start with the most probable next tokens."),
-    ] = False,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(
-            help=with_default("Maximum tokens to generate.", f"{MAX_NEW_TOKENS}; {SUGGESTED_TOKENS} with --suggest"),
-            show_default=False,
-        ),
-    ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Use greedy decoding: no sampling.")] = False,
-    temperature: Annotated[
-        float, typer.Option(help="Sampling temperature; below 1 sharpens the distribution, above 1 flattens it.")
-    ] = 1.0,
-    top_k: Annotated[
-        int | None, typer.Option(help=with_default("Sample from the k most probable tokens.", "all tokens"))
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            help=with_default("Nucleus sampling: the smallest set of tokens with this total probability.", "all tokens")
-        ),
-    ] = None,
-    repetition_penalty: Annotated[
-        float, typer.Option(help="Repetition penalty; above 1 lowers the probability of earlier tokens.")
-    ] = 1.0,
-    beams: Annotated[int, typer.Option(help="Beam size; 1 disables beam search.")] = 1,
-    length_penalty: Annotated[
-        float, typer.Option(help="Length penalty of beam search; above 0 favors longer texts.")
-    ] = 1.0,
-    results: Annotated[
-        int | None,
-        typer.Option(
-            "--results",
-            "--suggestions",
-            "-k",
-            help=with_default("Number of continuations per prompt.", f"{RESULTS}; {SUGGESTIONS} with --suggest"),
-            show_default=False,
-        ),
-    ] = None,
-    stop: Annotated[list[str] | None, typer.Option("--stop", help="Stop before this string. Repeatable.")] = None,
-    seed: SeedOption = None,
-    max_length: WindowOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class GenerateSettings(Hardware):
+    """Settings of `maskwright generate`. Raises ConfigError unless there is one source of prompts."""
+
+    COMMAND: ClassVar[str] = "generate"
+
+    model: str = option(
+        help="Causal (or masked) language model: a folder, or a Hugging Face Hub model ID.", is_argument=True
+    )
+    prompts: tuple[str, ...] = option((), "Prompts to continue.", is_argument=True)
+    prompt: tuple[str, ...] = option((), "Prompt to continue. Repeatable.")
+    input: Path | None = option(None, "File of prompts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+    suggest: bool = option(False, "Print short continuations that start with the most probable next tokens.")
+    max_new_tokens: int | None = option(
+        None,
+        "Maximum tokens to generate.",
+        default_help=f"{MAX_NEW_TOKENS}; {SUGGESTED_TOKENS} with --suggest",
+    )
+    greedy: bool = option(False, "Decode greedily, without sampling.")
+    temperature: float = option(1.0, "Sampling temperature; below 1 sharpens the distribution, above 1 flattens it.")
+    top_k: int | None = option(None, "Sample from the k most probable tokens.", default_help="all tokens")
+    top_p: float | None = option(
+        None,
+        "Nucleus sampling: the smallest set of tokens with this total probability.",
+        default_help="all tokens",
+    )
+    repetition_penalty: float = option(1.0, "Repetition penalty; above 1 lowers the probability of earlier tokens.")
+    beams: int = option(1, "Beam size; 1 disables beam search.")
+    length_penalty: float = option(1.0, "Length penalty of beam search; above 0 favors longer texts.")
+    results: int | None = option(
+        None,
+        "Number of continuations per prompt.",
+        default_help=f"{RESULTS}; {SUGGESTIONS} with --suggest",
+        short="-k",
+        old_flag="--suggestions",
+    )
+    stop: tuple[str, ...] = option((), "Stop before this string. Repeatable.")
+    seed: int = option(0, SEED)
+    max_length: int | None = option(None, MAX_LENGTH, help="Context length in tokens.", default_help="as in training")
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+    def __post_init__(self) -> None:
+        check_one_source((*self.prompts, *self.prompt), self.input, "prompts")
+
+    @property
+    def rules(self) -> Rules:
+        """How the next token is chosen. Raises ConfigError for values out of range."""
+        from ..models.decoding.rules import Rules
+
+        return Rules(self.greedy, self.temperature, self.top_k, self.top_p, self.repetition_penalty)
+
+    @property
+    def generation(self) -> Generation:
+        """How continuations are generated. Raises ConfigError for values out of range."""
+        from ..inference.generate import Generation
+
+        return Generation(
+            MAX_NEW_TOKENS if self.max_new_tokens is None else self.max_new_tokens,
+            self.rules,
+            RESULTS if self.results is None else self.results,
+            self.beams,
+            self.length_penalty,
+            stop=self.stop,
+            seed=self.seed,
+        )
+
+
+@takes_settings(GenerateSettings)
+def generate(settings: GenerateSettings, json: JsonFlag = False) -> None:
     """Generate continuations of prompts with a language model.
 
     A single continuation is streamed. A masked language model (BERT) appends masks and fills them.
@@ -111,50 +106,52 @@ def generate(
 
         maskwright generate runs/g/model "Neurocomputing is" --suggest -k 5
     """
-    texts = [*(prompts or []), *(prompt or [])]
-    if bool(texts) == (input is not None):
-        raise ConfigError("Pass either prompts or --input FILE.")
-    from ..inference.generate import Generation
-    from ..models.decoding.rules import Rules
-
-    rules = Rules(greedy, temperature, top_k, top_p, repetition_penalty)
-    if suggest and (rules != Rules() or beams != 1 or length_penalty != 1.0 or stop):
-        raise ConfigError(
-            "--suggest ranks continuations without sampling: remove --greedy, --temperature, --top-k, --top-p, "
-            "--repetition-penalty, --beams, --length-penalty and --stop."
-        )
-    set_threads(threads)
-    if input is not None:
-        texts = [row.text for row in read_rows(input, skip_bad_rows=skip_bad_rows)]
-    if suggest:
-        from ..api import open_generator
-
-        opened = open_generator(model, max_length=max_length, device=device, precision=precision)
-        number = SUGGESTIONS if results is None else results
-        length = SUGGESTED_TOKENS if max_new_tokens is None else max_new_tokens
-        for text in texts:
-            _show_suggestions(text, opened.complete(text, number, length), json)
+    if settings.suggest:
+        _suggest(settings, json)
         return
-    settings = Generation(
-        MAX_NEW_TOKENS if max_new_tokens is None else max_new_tokens,
-        rules,
-        RESULTS if results is None else results,
-        beams,
-        length_penalty,
-        stop=tuple(stop or ()),
-        seed=seed or 0,
-    )
+    generation = settings.generation
+    texts = _prompts(settings)
     from ..api import open_writer
 
-    generator = open_writer(model, max_length=max_length, device=device, precision=precision)
-    if len(texts) == 1 and settings.num_results == 1 and beams == 1 and not json:
-        _stream(generator, texts[0], settings)
+    generator = open_writer(
+        settings.model, max_length=settings.max_length, device=settings.device, precision=settings.precision
+    )
+    if len(texts) == 1 and generation.num_results == 1 and settings.beams == 1 and not json:
+        _stream(generator, texts[0], generation)
         return
-    for found in generator.generate(texts, settings):
+    for found in generator.generate(texts, generation):
         if json:
             print_json({"prompt": found[0].prompt, "continuations": [one.to_json() for one in found]})
         else:
             _show(found)
+
+
+def _prompts(settings: GenerateSettings) -> list[str]:
+    if settings.input is None:
+        return [*settings.prompts, *settings.prompt]
+    return [row.text for row in read_rows(settings.input, skip_bad_rows=settings.skip_bad_rows)]
+
+
+def _suggest(settings: GenerateSettings, json: bool) -> None:
+    """Short continuations that start with the most probable next tokens."""
+    from ..models.decoding.rules import Rules
+
+    is_sampled = settings.rules != Rules() or settings.beams != 1 or settings.length_penalty != 1.0 or settings.stop
+    check(
+        not is_sampled,
+        "--suggest ranks continuations without sampling: remove --greedy, --temperature, --top-k, --top-p, "
+        "--repetition-penalty, --beams, --length-penalty and --stop.",
+    )
+    texts = _prompts(settings)
+    from ..api import open_generator
+
+    opened = open_generator(
+        settings.model, max_length=settings.max_length, device=settings.device, precision=settings.precision
+    )
+    number = SUGGESTIONS if settings.results is None else settings.results
+    length = SUGGESTED_TOKENS if settings.max_new_tokens is None else settings.max_new_tokens
+    for text in texts:
+        _show_suggestions(text, opened.complete(text, number, length), json)
 
 
 def _stream(generator: TextGenerator | MaskedLMGenerator, text: str, settings: Generation) -> None:

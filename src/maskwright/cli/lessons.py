@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
 from ..core import progress
+from ..core.options import option
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table, print_text
-from .settings import SettingsCommand
+from .groups import make_group
+from .settings import takes_settings
 
 if TYPE_CHECKING:
     from ..lessons.lesson import Result
 
-app = typer.Typer(
-    help="Run the lectures as lessons: each worked number is computed and checked.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 ALL = "all"
 
 
-@app.command("list", cls=SettingsCommand)
+@dataclass(frozen=True, kw_only=True)
+class LessonSettings:
+    """Settings of `maskwright lessons run`."""
+
+    COMMAND: ClassVar[str] = "lessons run"
+
+    name: tuple[str, ...] = option(help="Lesson names, or all.", is_argument=True, metavar="NAME… | all")
+    output: Path | None = option(None, "Write an HTML page with pictures, code and answers.", short="-o")
+    matrix: str | None = option(
+        None,
+        "Your own scores or weights instead of the slide's: rows separated by ';', or a text file.",
+        metavar="ROWS|FILE",
+    )
+    text: str | None = option(None, "Your own sentence instead of the slide's, in any writing.")
+    head_dim: int = option(
+        64, "With a --matrix of scores: head dimension; scores are divided by its square root.", minimum=1
+    )
+
+
 def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugFlag = False) -> None:
     """List the lessons.
 
@@ -45,28 +60,9 @@ def list_lessons(json: JsonFlag = False, quiet: QuietFlag = False, debug: DebugF
     )
 
 
-@app.command(cls=SettingsCommand)
-def run(
-    name: Annotated[list[str], typer.Argument(help="Lesson names, or all.", metavar="NAME… | all")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write an HTML page with pictures, code and answers.")
-    ] = None,
-    matrix: Annotated[
-        str | None,
-        typer.Option(
-            help="Your own scores or weights instead of the slide's: rows separated by ';', or a text file.",
-            metavar="ROWS|FILE",
-        ),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Your own sentence instead of the slide's, in any writing.")] = None,
-    head_dim: Annotated[
-        int, typer.Option(min=1, help="With --matrix of scores: divide by the square root of this.")
-    ] = 64,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Run lessons: each number of a slide next to the computed one. Exit code 1 when one does not hold.
+@takes_settings(LessonSettings)
+def run(settings: LessonSettings, json: JsonFlag = False) -> None:
+    """Run lessons: each number of a slide next to the computed one. The exit code is 1 if any differs.
 
     saturation, toy-scores, attention-table and weighted-sum also take your own --matrix or --text.
 
@@ -86,8 +82,9 @@ def run(
     from ..lessons.own import OwnInput, parse_matrix
     from ..lessons.running import run_all
 
-    names = list(lessons()) if name == [ALL] else [lesson(one).name for one in name]
-    own = OwnInput(parse_matrix(matrix) if matrix is not None else (), text or "", head_dim)
+    names = list(lessons()) if settings.name == (ALL,) else [lesson(one).name for one in settings.name]
+    matrix = () if settings.matrix is None else parse_matrix(settings.matrix)
+    own, output = OwnInput(matrix, settings.text or "", settings.head_dim), settings.output
     with progress.track("lessons", len(names), "lessons") as bar:
         results = run_all(names, lambda number, running: bar.update(number - 1, running), own)
     if output is not None:
@@ -158,3 +155,8 @@ def _show_all(results: list[Result]) -> None:
 def _show_error(result: Result) -> None:
     if result.error is not None:
         print_text(f"{result.lesson.name} stopped: {result.error}")
+
+
+app = make_group(
+    "Run the lectures as lessons: each worked number is computed and checked.", {"list": list_lessons, "run": run}
+)

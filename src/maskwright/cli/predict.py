@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.errors import ConfigError
+from ..core.options import option
 from ..core.plural import plural
 from ..core.progress import note, track
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    InferencePrecisionOption,
-    JsonFlag,
-    QuietFlag,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    in_a_line,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
+from .common import JsonFlag, in_a_line, print_json, print_table, print_text, shorten
+from .settings import takes_settings
 from .using import (
-    BatchTokensOption,
-    CalibrateOption,
-    InputOption,
-    MaxLengthOption,
+    BATCH_TOKENS,
+    INPUT,
+    MAX_LENGTH,
+    InferenceHardware,
+    Rows,
     calibration_texts,
+    check_one_source,
     read_any_rows,
     refuse_same_file,
     tell_int8_loss,
@@ -49,34 +38,46 @@ TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that
 WRITTEN = ("translation", "generated")  # generated text, which is not a label
 
 
-def predict(
-    model: Annotated[str, typer.Argument(help="Fine-tuned model: a folder, or a Hugging Face Hub model ID.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to predict labels for.")] = None,
-    pair: Annotated[
-        list[str] | None, typer.Option("--pair", help="Second text of each pair, in order. Repeatable.")
-    ] = None,
-    choice: Annotated[
-        list[str] | None, typer.Option("--choice", help="Answer choice of a multiple-choice context. Repeatable.")
-    ] = None,
-    input: InputOption = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Output file: .jsonl, .csv or .tsv.")] = None,
-    columns: ColumnsOption = None,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Abstain below this class probability.", show_default=False),
-    ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show the tensor shapes at each step.")] = False,
-    max_length: MaxLengthOption = None,
-    batch_tokens: BatchTokensOption = None,
-    device: DeviceOption = "auto",
-    precision: InferencePrecisionOption = "auto",
-    calibrate_on: CalibrateOption = None,
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class PredictSettings(InferenceHardware, Rows):
+    """Settings of `maskwright predict`. Raises ConfigError for options that exclude each other."""
+
+    COMMAND: ClassVar[str] = "predict"
+
+    model: str = option(help="Fine-tuned model: a folder, or a Hugging Face Hub model ID.", is_argument=True)
+    texts: tuple[str, ...] = option((), "Texts to predict labels for.", is_argument=True)
+    pair: tuple[str, ...] = option((), "Second text of each pair, in order. Repeatable.")
+    choice: tuple[str, ...] = option((), "Answer choice of a multiple-choice context. Repeatable.")
+    input: Path | None = option(None, INPUT)
+    output: Path | None = option(None, "Output file: .jsonl, .csv or .tsv.", short="-o")
+    min_confidence: float | None = option(None, "Abstain below this class probability.", minimum=0, maximum=1)
+    trace: bool = option(False, "Show the tensor shapes of each step.")
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+
+    def __post_init__(self) -> None:
+        check_one_source(self.texts, self.input)
+        if self.choice and self.input is not None:
+            raise ConfigError("--choice goes with a text on the command line; a file has its choices in a column.")
+        if self.pair and self.input is not None:
+            raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
+        if self.trace and self.output is not None:
+            raise ConfigError("--trace shows its result; remove --output.")
+        if self.trace and self.min_confidence is not None:
+            raise ConfigError("--trace shows the answer whatever its probability; remove --min-confidence.")
+        if self.choice and (len(self.texts) != 1 or len(self.pair) > 1):
+            raise ConfigError(
+                "--choice goes with one text, and at most one --pair for its question; give others in a file."
+            )
+        if len(self.choice) == 1:
+            raise ConfigError("--choice is given once: pass at least two choices.")
+        if self.pair and not self.choice and len(self.pair) != len(self.texts):
+            given, wanted = plural(len(self.pair), "time"), plural(len(self.texts), "text")
+            raise ConfigError(f"--pair is given {given} for {wanted}: pass one per text.")
+
+
+@takes_settings(PredictSettings)
+def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
     """Predict with a fine-tuned model: labels, values, entities with offsets, choices, anomaly scores.
 
     Examples:
@@ -99,82 +100,58 @@ def predict(
 
         maskwright predict runs/b/model "My router is broken." --trace
     """
-    _check_sources(texts, pair, choice, input)
-    if trace and output is not None:
-        raise ConfigError("--trace shows its result; remove --output.")
-    if trace and min_confidence is not None:
-        raise ConfigError("--trace shows the answer whatever its probability; remove --min-confidence.")
-    refuse_same_file(input, output)
-    set_threads(threads)
+    output = settings.output
+    refuse_same_file(settings.input, output)
     from ..inference.answers_file import check_output, write_answers
 
     if output is not None:
         check_output(output)
-    rows: Sequence[AnyRow] | RowStream
-    if input is not None:
-        rows = read_any_rows(input, columns, skip_bad_rows)
-    else:
-        rows = _choice_row(texts or [], pair or [], choice) if choice else _rows(texts or [], pair or [])
-    typical = calibration_texts(precision, calibrate_on, rows if input is not None else None)
-    from ..api import open_predictor
-
-    predictor = open_predictor(
-        model,
-        max_length=max_length,
-        min_confidence=min_confidence,
-        device=device,
-        precision=precision,
-        calibrate_on=typical,
-    )
-    tell_int8_loss(predictor.model)
-    if trace:
+    rows = _rows(settings)
+    predictor = _open(settings, rows)
+    if settings.trace:
         for row in rows:
             _show_trace(predictor, row, json)
     elif output is not None:
-        count = write_answers(output, _answers(predictor, rows, batch_tokens))
+        count = write_answers(output, _answers(predictor, rows, settings.batch_tokens))
         note(f"{plural(count, 'answer')} in {output}")
     else:
-        _show(_answers(predictor, rows, batch_tokens), json)
+        _show(_answers(predictor, rows, settings.batch_tokens), json)
     if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
-    if min_confidence is not None:
+    if settings.min_confidence is not None:
         many = plural(predictor.num_abstained, "text has", "texts have")
-        note(f"{many} no label: the confidence is below {min_confidence:g}.")
+        note(f"{many} no label: the confidence is below {settings.min_confidence:g}.")
     warn_of_cuts(predictor.counts)
 
 
-def _check_sources(
-    texts: list[str] | None, pair: list[str] | None, choice: list[str] | None, input: Path | None
-) -> None:
-    """Reads the rows from the command line or from a file."""
-    if bool(texts) == (input is not None):
-        raise ConfigError("Pass either texts or --input FILE.")
-    if choice and input is not None:
-        raise ConfigError("--choice goes with a text on the command line; a file has its choices in a column.")
-    if pair and input is not None:
-        raise ConfigError("--pair goes with texts on the command line; a file has its second texts in a column.")
-
-
-def _rows(texts: list[str], pairs: list[str]) -> Sequence[AnyRow]:
-    if pairs and len(pairs) != len(texts):
-        given, wanted = plural(len(pairs), "time"), plural(len(texts), "text")
-        raise ConfigError(f"--pair is given {given} for {wanted}: pass one per text.")
+def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
+    """The rows of the file, or of the command line."""
+    if settings.input is not None:
+        return read_any_rows(settings.input, settings.columns, settings.skip_bad_rows)
     from ..tasks.rows.examples import rows_of
-
-    return rows_of(list(zip(texts, pairs, strict=True)) if pairs else texts)
-
-
-def _choice_row(texts: list[str], pairs: list[str], choices: list[str]) -> Sequence[AnyRow]:
-    if len(texts) != 1 or len(pairs) > 1:
-        raise ConfigError(
-            "--choice goes with one text, and at most one --pair for its question; give others in a file."
-        )
-    if len(choices) < 2:
-        raise ConfigError("--choice is given once: pass at least two choices.")
     from ..text.readers.choices import choices_of
 
-    named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": choices}
-    return choices_of([named], with_labels=False)
+    texts, pairs = settings.texts, settings.pair
+    if settings.choice:
+        named = {"context": texts[0], "question": pairs[0] if pairs else "", "choices": list(settings.choice)}
+        return choices_of([named], with_labels=False)
+    return rows_of(list(zip(texts, pairs, strict=True)) if pairs else list(texts))
+
+
+def _open(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> Predictor:
+    typical = calibration_texts(settings, None if settings.input is None else rows)
+    from ..api import open_predictor
+
+    predictor = open_predictor(
+        settings.model,
+        max_length=settings.max_length,
+        min_confidence=settings.min_confidence,
+        device=settings.device,
+        precision=settings.precision,
+        calibrate_on=typical,
+    )
+    tell_int8_loss(predictor.model)
+    return predictor
 
 
 def _answers(
@@ -205,7 +182,7 @@ def _show(answers: Iterator[dict[str, Any]], json: bool) -> None:
 
 def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Text, label and score: one line per prediction, or per entity or word of a tagged text."""
-    text = _short(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else ""))
+    text = shorten(answer["text"] + (f" | {answer['text_pair']}" if "text_pair" in answer else ""))
     if "entities" in answer:
         yield text, "" if answer["entities"] else "-", ""
         for entity in answer["entities"]:
@@ -219,16 +196,16 @@ def _lines(answer: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     elif "generated" in answer:
         yield text, in_a_line(answer["generated"]), f"{answer['score']:.4f}"
     elif "choice" in answer:
-        yield text, f"{answer['label']} {_short(answer['choice'])}", f"{answer['score']:.4f}"
+        yield text, f"{answer['label']} {shorten(answer['choice'])}", f"{answer['score']:.4f}"
         yield from _loudest(answer)
     elif "answer" in answer:
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
-        yield text, place + (_short(answer["answer"]) or "-"), f"{answer['score']:.4f}"
+        yield text, place + (shorten(answer["answer"]) or "-"), f"{answer['score']:.4f}"
     else:
         if answer.get("is_rare") is not None:
             answer = {**answer, "label": "rare" if answer["is_rare"] else "normal"}
         label = answer.get("label", ", ".join(answer.get("labels") or [])) or ("-" if "labels" in answer else "")
-        label = "(not sure enough)" if answer.get("abstained") else label
+        label = "(abstained)" if answer.get("abstained") else label
         yield text, label, f"{answer['score']:.4f}" if "score" in answer else ""
         yield from _loudest(answer)
 
@@ -258,8 +235,3 @@ def _show_trace(predictor: Predictor, row: AnyRow, json: bool) -> None:
     label = found.answer.get("label", found.answer.get("labels", ""))
     score = f"{found.answer['score']:.4f}" if "score" in found.answer else ""
     print_text(f"answer: {label} {score}\n")
-
-
-def _short(text: str, width: int = 70) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 3] + "..."

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import ClassVar
 
-import typer
+from ..core.options import option
+from .common import JsonFlag, print_json, print_table
+from .settings import takes_settings
 
-from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_table
+
+@dataclass(frozen=True, kw_only=True)
+class PresetsSettings:
+    """Settings of `maskwright presets`."""
+
+    COMMAND: ClassVar[str] = "presets"
+
+    vocab_size: int | None = option(
+        None, "Vocabulary size to count parameters with.", default_help="as published", minimum=1
+    )
+    models: bool = option(False, "List the models that have a short name, such as english.")
 
 
-def presets(
-    vocab_size: Annotated[
-        int | None, typer.Option(min=1, help="Vocabulary size to count parameters with.  \\[default: as published]")
-    ] = None,
-    models: Annotated[
-        bool, typer.Option("--models", help="List the models that have a short name, such as english.")
-    ] = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(PresetsSettings)
+def presets(settings: PresetsSettings, json: JsonFlag = False) -> None:
     """List model presets with exact parameter counts, or models by short name.
 
     Examples:
@@ -30,15 +34,16 @@ def presets(
 
         maskwright presets --models
     """
-    if models:
+    if settings.models:
         _show_models(json)
         return
     from ..models.describe import parameter_count
     from ..models.presets import PRESETS, preset
 
+    changes = {} if settings.vocab_size is None else {"vocab_size": settings.vocab_size}
     rows = []
     for name in PRESETS:
-        config = preset(name) if vocab_size is None else preset(name, vocab_size=vocab_size)
+        config = preset(name, **changes)
         rows.append(
             {
                 "preset": name,

@@ -32,7 +32,7 @@ FATES = {
 }
 
 
-@takes_settings(PretrainConfig)
+@takes_settings(PretrainConfig, has_recipe=True)
 def pretrain(
     recipe: PretrainConfig,
     show_batch: Annotated[

@@ -2,60 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
-import typer
-
-from ..core.errors import ConfigError
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    parse_columns,
-    print_json,
-    print_text,
-    set_threads,
-)
+from ..core.config import check
+from ..core.options import option
+from .common import JsonFlag, print_json, print_text
 from .default_model import with_default_model
-from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, warn_of_cuts
+from .settings import takes_settings
+from .using import BATCH_TOKENS, INPUT, MAX_LENGTH, MODEL, Hardware, Rows, read_rows, warn_of_cuts
 
 if TYPE_CHECKING:
     from ..inference.search import Hit
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings(Hardware, Rows):
+    """Settings of `maskwright search`. Raises ConfigError unless there is one source of queries and one text column."""
+
+    COMMAND: ClassVar[str] = "search"
+
+    model: str = option(help=MODEL)
+    folder: str = option(help="Texts to search: a folder, a file, or a quoted glob.", is_argument=True)
+    queries: tuple[str, ...] = option((), "Queries.", is_argument=True)
+    top_k: int = option(5, "Number of passages per query.", minimum=1)
+    index: Path | None = option(None, "Folder of the embedding index; unchanged files are not embedded again.")
+    passage_tokens: int = option(128, "Maximum tokens per passage.", minimum=1)
+    input: Path | None = option(None, INPUT)
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+    restart: bool = option(False, "Rebuild the index.")
+
+    def __post_init__(self) -> None:
+        is_one = bool(self.queries) != (self.input is not None)
+        check(is_one, "Pass either queries or --input FILE with one query per line.")
+        check(not self.columns.keys() - {"text"}, "search reads one column: --columns text=NAME.")
+
+
 @with_default_model
-def search(
-    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
-    folder: Annotated[str, typer.Argument(help="Texts to search: a folder, a file, or a quoted glob.")],
-    queries: Annotated[list[str] | None, typer.Argument(help="Queries.")] = None,
-    top_k: Annotated[int, typer.Option(min=1, help="Number of passages per query.")] = 5,
-    index: Annotated[
-        Path | None, typer.Option(help="Folder of the embedding index; unchanged files are not embedded again.")
-    ] = None,
-    passage_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens per passage.")] = 128,
-    input: InputOption = None,
-    columns: ColumnsOption = None,
-    max_length: MaxLengthOption = None,
-    batch_tokens: BatchTokensOption = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Rebuild the index.")] = False,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(SearchSettings)
+def search(settings: SearchSettings, json: JsonFlag = False) -> None:
     """Search texts semantically. A passage is a paragraph, or consecutive sentences of a long one.
 
     The formats are those of a corpus (.txt, .jsonl, .csv, .parquet, packed or not). Every passage is compared with the
-    query by the cosine of their vectors; a model made for sentences does it best (see finetune --contrastive).
+    query by the cosine similarity of their embeddings; a sentence encoder does it best (see finetune --contrastive).
 
     Examples:
 
@@ -65,27 +56,29 @@ def search(
 
         maskwright search runs/s/model tickets.csv "printer is offline" --columns text=body
     """
-    if bool(queries) == (input is not None):
-        raise ConfigError("Pass either queries or --input FILE with one query per line.")
-    roles = parse_columns(columns)
-    if set(roles) - {"text"}:
-        raise ConfigError("search reads one column: --columns text=NAME.")
-    asked = list(queries or []) if input is None else [row.text for row in read_rows(input, None, skip_bad_rows)]
-    set_threads(threads)
+    queries, skip = list(settings.queries), settings.skip_bad_rows
+    if settings.input is not None:
+        queries = [row.text for row in read_rows(settings.input, None, skip)]
     from ..api import open_embedder
     from ..inference.search import Searcher
 
-    encoder = open_embedder(model, normalize=True, max_length=max_length, device=device, precision=precision)
+    encoder = open_embedder(
+        settings.model,
+        normalize=True,
+        max_length=settings.max_length,
+        device=settings.device,
+        precision=settings.precision,
+    )
     searcher = Searcher(
         encoder,
-        passage_tokens=passage_tokens,
-        text_field=roles.get("text", "text"),
-        skip_bad_rows=skip_bad_rows,
-        batch_tokens=batch_tokens,
+        passage_tokens=settings.passage_tokens,
+        text_field=settings.columns.get("text", "text"),
+        skip_bad_rows=skip,
+        batch_tokens=settings.batch_tokens,
     )
-    found = searcher.search(folder, asked, top_k, index, restart=restart)
+    found = searcher.search(settings.folder, queries, settings.top_k, settings.index, restart=settings.restart)
     warn_of_cuts(encoder.counts)
-    for query, hits in zip(asked, found, strict=True):
+    for query, hits in zip(queries, found, strict=True):
         if json:
             results = [{"rank": rank, **hit.to_json()} for rank, hit in enumerate(hits, start=1)]
             print_json({"query": query, "passages": searcher.passages, "results": results})

@@ -26,19 +26,12 @@ from ..core.options import (
     flag_of,
     kind_of,
     length_of,
+    parse_pairs,
     settings_of,
     typed_name,
 )
-from .common import (
-    DebugFlag,
-    QuietFlag,
-    ThreadsOption,
-    parse_columns,
-    print_json,
-    print_text,
-    set_threads,
-    with_default,
-)
+from ..train.settings import THREADS
+from .common import DebugFlag, QuietFlag, print_json, print_text, set_threads, with_default
 
 RecipeOption = Annotated[
     Path | None,
@@ -55,16 +48,20 @@ DryRunFlag = Annotated[
 ]
 
 Given = Mapping[str, Any]
+REQUIRED = r"\[required]"  # of a setting that the command line or the recipe file must give
 
 
 def takes_settings(
-    *classes: type, several: tuple[str, ...] = (), read: Callable[[Path | None, Given], Any] | None = None
+    *classes: type,
+    several: tuple[str, ...] = (),
+    read: Callable[[Path | None, Given], Any] | None = None,
+    has_recipe: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that makes `function(recipe, **options)` a command with an option for each setting of `classes`.
+    """A decorator that makes `function(settings, **options)` a command with an option for each setting of `classes`.
 
     The options of the function itself are added, and those that all such commands share. several: settings whose option
     takes several values, for `read`; read: recipe file and given settings -> configuration, else the first class is
-    loaded.
+    loaded; has_recipe: whether the command has --config and --print-config.
     """
     table: dict[str, tuple[Setting, Any, Any]] = {}
     for cls in classes:
@@ -76,21 +73,28 @@ def takes_settings(
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
-            given = {name: _read(name, one[0], one[1], values.pop(name)) for name, one in table.items()}
-            path, print_config, threads, *_ = map(values.pop, ("config", "print_config", "threads", "quiet", "debug"))
-            recipe = load(path, {name: value for name, value in given.items() if value is not None})
-            if print_config:
-                print_recipe(recipe, values["json"])
+            read_values = {name: _read(name, one[0], one[1], values.pop(name)) for name, one in table.items()}
+            given = {name: value for name, value in read_values.items() if value is not None}
+            shared = {name: values.pop(name, None) for name in ("config", "print_config", "threads", "quiet", "debug")}
+            settings = load(shared["config"], given)
+            if shared["print_config"]:
+                print_recipe(settings, values["json"])
                 return
-            set_threads(threads)
-            function(recipe, **values)
+            set_threads(shared["threads"] or given.get("threads"))
+            function(settings, **values)
 
         own = typing.get_type_hints(function, include_extras=True)
         _, *names = inspect.signature(function).parameters
         options = {name: own[name] for name in names}
-        options |= {"config": RecipeOption, "print_config": PrintConfigFlag, "threads": ThreadsOption}
+        if has_recipe:
+            threads = _annotation("threads", THREADS, int, None)
+            options |= {"config": RecipeOption, "print_config": PrintConfigFlag, "threads": threads}
         options |= {"quiet": QuietFlag, "debug": DebugFlag}
-        parameters = [_parameter(name, _annotation(name, *table[name])) for name in table]
+        is_required = {name: not has_recipe and one[2] is dataclasses.MISSING for name, one in table.items()}
+        parameters = [
+            _parameter(name, _annotation(name, *table[name], is_required[name]), ... if is_required[name] else None)
+            for name in table
+        ]
         parameters += [
             _parameter(name, hint, False if typing.get_args(hint)[0] is bool else None)
             for name, hint in options.items()
@@ -99,6 +103,7 @@ def takes_settings(
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__doc__, command.__name__ = function.__doc__, function.__name__
+        command.settings = classes  # type: ignore[attr-defined]
         return command
 
     return decorate
@@ -120,7 +125,7 @@ def help_of(setting: Setting, kind: Any, default: Any, task: str | None = None) 
     if typing.get_origin(kind) is typing.Literal and len(typing.get_args(kind)) > 1:
         text = f"{text.removesuffix('.')} ({', '.join(typing.get_args(kind))})."
     if default is dataclasses.MISSING and not setting.default_help:
-        return rf"{text}  \[required]"
+        return f"{text}  {REQUIRED}"
     return with_default(text, default_text(setting, default, task))
 
 
@@ -193,20 +198,26 @@ def _for_help(param: Any) -> Any:
     return shown
 
 
-def _annotation(name: str, setting: Setting, kind: Any, default: Any) -> Any:
-    """The annotation that makes Typer's option, or argument, of a setting."""
+def _annotation(name: str, setting: Setting, kind: Any, default: Any, is_required: bool = False) -> Any:
+    """The annotation that makes Typer's option, or argument, of a setting. is_required: Typer itself asks for it."""
     is_choice = typing.get_origin(kind) is typing.Literal
+    text = help_of(setting, kind, default)
     details: dict[str, Any] = {
-        "help": help_of(setting, kind, default),
+        "help": text.removesuffix(REQUIRED).rstrip() if is_required else text,
         "metavar": setting.metavar or ("NAME" if is_choice else None),
         "show_default": False,
+        "min": setting.minimum,
+        "max": setting.maximum,
+        "envvar": setting.envvar or None,
     }
+    taken = _taken(setting, kind)
+    taken = kind_of(taken) if is_required else taken
     if setting.is_argument:
-        return Annotated[_taken(setting, kind), typer.Argument(**details)]
+        return Annotated[taken, typer.Argument(**details)]
     names = [flag_of(name, setting), *filter(None, (setting.short, setting.old_flag))]
-    if kind is bool:
+    if kind is bool and not names[0].startswith("--no-"):
         names[0] += "/--no-" + names[0].removeprefix("--")
-    return Annotated[_taken(setting, kind), typer.Option(*names, **details, rich_help_panel=setting.panel or None)]
+    return Annotated[taken, typer.Option(*names, **details, rich_help_panel=setting.panel or None)]
 
 
 def _taken(setting: Setting, kind: Any) -> Any:
@@ -225,7 +236,7 @@ def _read(name: str, setting: Setting, kind: Any, value: Any) -> Any:
         return None
     if typing.get_origin(kind) is dict:
         is_pairs = typing.get_args(kind)[1] is str
-        return parse_columns(value) if is_pairs else configuration.assignments(value)
+        return parse_pairs(value, flag_of(name, setting)) if is_pairs else configuration.assignments(value)
     if setting.separator:
         values = tuple(part.strip() for part in value.split(setting.separator) if part.strip())
         if not values:

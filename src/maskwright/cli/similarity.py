@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, ClassVar
 
 from ..core.errors import ConfigError
+from ..core.options import option
 from ..core.plural import plural
 from ..core.progress import note, warn
-from .common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
+from .common import JsonFlag, print_json, print_table, print_text
 from .default_model import with_default_model
-from .embed import LayersOption
-from .using import BatchTokensOption, InputOption, MaxLengthOption, read_rows, refuse_same_file, warn_of_cuts
+from .settings import takes_settings
+from .using import (
+    BATCH_TOKENS,
+    INPUT,
+    LAYERS,
+    MAX_LENGTH,
+    MODEL,
+    Hardware,
+    Rows,
+    check_one_source,
+    read_rows,
+    refuse_same_file,
+    warn_of_cuts,
+)
 
 if TYPE_CHECKING:
     from ..inference.similarity import Similarities
@@ -35,30 +34,30 @@ if TYPE_CHECKING:
 TABLE_PLACES = 12  # more make a table that no terminal shows
 
 
+@dataclass(frozen=True, kw_only=True)
+class SimilaritySettings(Hardware, Rows):
+    """Settings of `maskwright similarity`. Raises ConfigError unless there is one source of texts."""
+
+    COMMAND: ClassVar[str] = "similarity"
+
+    model: str = option(help=MODEL)
+    texts: tuple[str, ...] = option((), "Texts to compare.", is_argument=True)
+    word: str | None = option(
+        None, "Compare the contextual embeddings of this word; a lowercase word matches any case."
+    )
+    input: Path | None = option(None, INPUT)
+    output: Path | None = option(None, "Write the matrix to .svg, .png or .html.", short="-o")
+    layers: str = option("last", LAYERS)
+    max_length: int | None = option(None, MAX_LENGTH)
+    batch_tokens: int | None = option(None, BATCH_TOKENS)
+
+    def __post_init__(self) -> None:
+        check_one_source(self.texts, self.input)
+
+
 @with_default_model
-def similarity(
-    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to compare.")] = None,
-    word: Annotated[
-        str | None,
-        typer.Option(help="Compare contextual embeddings of this word. Lowercase matches any case."),
-    ] = None,
-    input: InputOption = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the matrix to .svg, .png or .html.")
-    ] = None,
-    layers: LayersOption = "last",
-    columns: ColumnsOption = None,
-    max_length: MaxLengthOption = None,
-    batch_tokens: BatchTokensOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(SimilaritySettings)
+def similarity(settings: SimilaritySettings, json: JsonFlag = False) -> None:
     """Compare texts, or one word in several sentences, by cosine similarity.
 
     A sentence that contains the word twice gives two rows, 3#1 and 3#2; one without it is invalid. Word embeddings
@@ -72,10 +71,8 @@ def similarity(
 
         maskwright similarity runs/a/model "The shop is closed." "The store is shut." --json
     """
-    if bool(texts) == (input is not None):
-        raise ConfigError("Pass either texts or --input FILE.")
+    input, output = settings.input, settings.output
     refuse_same_file(input, output)
-    set_threads(threads)
     from ..inference.similarity_page import headline, write_similarity
     from ..report.pictures import check_picture
 
@@ -83,16 +80,17 @@ def similarity(
         check_picture(output)
     from ..tasks.rows.examples import rows_of
 
-    rows = rows_of(list(texts or [])) if input is None else read_rows(input, columns, skip_bad_rows)
+    texts = list(settings.texts)
+    rows = rows_of(texts) if input is None else read_rows(input, settings.columns, settings.skip_bad_rows)
     if any(row.text_pair is not None for row in rows):
         raise ConfigError(
             f"{input} contains pairs; similarity compares single texts: select one column with --columns."
         )
-    found = _compare(model, rows, word, layers, max_length, batch_tokens, device, precision, skip_bad_rows)
+    found = _compare(settings, rows)
     if found.skipped:
         warn(f"{plural(found.skipped, 'text without the word is', 'texts without the word are')} left out.")
     if output is not None:
-        write_similarity(output, found, Path(model).name)
+        write_similarity(output, found, Path(settings.model).name)
     if json:
         print_json(found.to_json() | ({} if output is None else {"picture": str(output)}))
         return
@@ -102,32 +100,23 @@ def similarity(
         note(f"drawn in {output}")
 
 
-def _compare(
-    model: str,
-    rows: list[Row],
-    word: str | None,
-    layers: str,
-    max_length: int | None,
-    batch_tokens: int | None,
-    device: str,
-    precision: str,
-    skip_bad_rows: bool,
-) -> Similarities:
+def _compare(settings: SimilaritySettings, rows: list[Row]) -> Similarities:
     from ..api import open_embedder
     from ..inference.similarity import text_similarities, word_similarities
 
+    word, batch_tokens = settings.word, settings.batch_tokens
     encoder = open_embedder(
-        model,
-        layers=layers,
+        settings.model,
+        layers=settings.layers,
         pooling=None if word is None else "none",
-        max_length=max_length,
-        device=device,
-        precision=precision,
+        max_length=settings.max_length,
+        device=settings.device,
+        precision=settings.precision,
     )
     if word is None:
         found = text_similarities(encoder, [row.text for row in rows], batch_tokens)
     else:
-        found = word_similarities(encoder, rows, word, skip_missing=skip_bad_rows, batch_tokens=batch_tokens)
+        found = word_similarities(encoder, rows, word, skip_missing=settings.skip_bad_rows, batch_tokens=batch_tokens)
     warn_of_cuts(encoder.counts)
     return found
 

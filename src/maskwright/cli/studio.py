@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import ClassVar
 
 from ..core.errors import MissingExtraError
+from ..core.options import option
 from ..core.progress import note
 from ..hub.published import ENGLISH
-from .common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    ThreadsOption,
-    print_json,
-    print_text,
-    set_threads,
-)
+from .common import JsonFlag, print_json, print_text
 from .default_model import tell_default
+from .settings import takes_settings
+from .using import Hardware
 
 
-def studio(
-    models: Annotated[
-        list[str] | None, typer.Argument(metavar="[MODEL]...", help="Model folders, or Hugging Face Hub model IDs.")
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Local port; 0 picks a free one.")] = 8765,
-    runs: Annotated[Path, typer.Option(help="Folder of run folders.")] = Path("runs"),
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address and do not open a browser.")
-    ] = False,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class StudioSettings(Hardware):
+    """Settings of `maskwright studio`."""
+
+    COMMAND: ClassVar[str] = "studio"
+
+    models: tuple[str, ...] = option(
+        (), "Model folders, or Hugging Face Hub model IDs.", is_argument=True, metavar="[MODEL]..."
+    )
+    port: int = option(8765, "Local port; 0 picks a free one.", minimum=0, maximum=65535)
+    runs: Path = option(Path("runs"), "Folder that contains the runs.")
+    no_browser: bool = option(False, "Print the address and do not open a browser.")
+
+
+@takes_settings(StudioSettings)
+def studio(settings: StudioSettings, json: JsonFlag = False) -> None:
     """Serve local web pages: tokens, masked-token predictions, similarity, layers, runs, training.
 
     Which pages there are depends on what the models can do. Without MODEL: the built-in model, english.
@@ -52,7 +44,6 @@ def studio(
 
         maskwright studio --runs runs
     """
-    set_threads(threads)
     try:
         from ..studio.server import run_studio
     except ModuleNotFoundError as error:
@@ -60,7 +51,7 @@ def studio(
             raise MissingExtraError("The studio", "studio") from None
         raise
 
-    if not models:
+    if not settings.models:
         tell_default("name others to add their pages")
 
     def tell(address: str) -> None:
@@ -68,11 +59,11 @@ def studio(
         note("This address is for you only, and works once: it carries a one-time key. Ctrl-C ends the studio.")
 
     run_studio(
-        models or [ENGLISH],
-        port,
-        runs,
-        open_browser=not no_browser,
-        device=device,
-        precision=precision,
+        list(settings.models) or [ENGLISH],
+        settings.port,
+        settings.runs,
+        open_browser=not settings.no_browser,
+        device=settings.device,
+        precision=settings.precision,
         on_address=tell,
     )

@@ -2,63 +2,117 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..core import progress
 from ..core.errors import InputError
-from .common import DebugFlag, JsonFlag, QuietFlag, SkipBadRowsFlag, print_json, print_table, print_text, with_default
-from .settings import SettingsCommand
+from ..core.options import VOCABULARY, Setting, option
+from ..train.settings import SKIP_BAD_ROWS
+from .common import JsonFlag, print_json, print_table, print_text
+from .groups import make_group
+from .settings import takes_settings
+
+if TYPE_CHECKING:
+    from ..text.tokenizers.compare import Comparison
 
 Kind = Literal["wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char"]
 TieBreak = Literal["first", "last", "lexicographic"]
-Truncation = Literal["longest_first", "only_first", "only_second"]
 
-app = typer.Typer(
-    help="Train, use, inspect and compare tokenizers.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-VOCABULARY = "Vocabulary"  # a panel of --help
-
-TokenizerArgument = Annotated[
-    Path, typer.Argument(help="Folder with a tokenizer or a model, or a tokenizer.json or vocab.txt.")
-]
-TieBreakOption = Annotated[
-    TieBreak | None, typer.Option(help="Tie-breaking among equally frequent BPE pairs.  \\[default: first]")
-]
+TOKENIZER = Setting("Folder with a tokenizer or a model, or a tokenizer.json or vocab.txt.", is_argument=True)
+TIE_BREAK = Setting("Tie-breaking among equally frequent BPE pairs.", default_help="first")
 
 
-@app.command(cls=SettingsCommand)
-def train(
-    corpus: Annotated[list[str], typer.Argument(help="Text files, folders or patterns; - for standard input.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Output folder.")],
-    kind: Annotated[Kind, typer.Option(help="Tokenizer algorithm.")] = "wordpiece",
-    vocab_size: Annotated[int, typer.Option(help="Vocabulary size, including special tokens.")] = 8000,
-    merges: Annotated[int | None, typer.Option(min=0, help="Stop after this many merges (bpe).")] = None,
-    tie_break: TieBreakOption = None,
-    lowercase: Annotated[
-        bool | None, typer.Option(help="Ignore case and accents.  \\[default: yes, no for byte-bpe]")
-    ] = None,
-    min_frequency: Annotated[
-        int | None, typer.Option(min=1, help="Minimum frequency of a token.", rich_help_panel=VOCABULARY)
-    ] = None,
-    limit_alphabet: Annotated[
-        int | None,
-        typer.Option(min=1, help=with_default("Maximum number of characters.", "1000"), rich_help_panel=VOCABULARY),
-    ] = None,
-    split_punctuation: Annotated[
-        bool | None,
-        typer.Option(help=with_default("Split off punctuation marks (bpe).", "off"), rich_help_panel=VOCABULARY),
-    ] = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """Settings of `maskwright tokenizer train`."""
+
+    COMMAND: ClassVar[str] = "tokenizer train"
+
+    corpus: tuple[str, ...] = option(
+        help="Text files, folders or glob patterns; - for standard input.", is_argument=True
+    )
+    output: Path = option(help="Output folder.", short="-o")
+    kind: Kind = option("wordpiece", "Tokenizer algorithm.")
+    vocab_size: int = option(8000, "Vocabulary size, including special tokens.")
+    merges: int | None = option(
+        None, "Stop after this many merges (bpe).", default_help="up to --vocab-size", minimum=0
+    )
+    tie_break: TieBreak | None = option(None, TIE_BREAK)
+    lowercase: bool | None = option(None, "Ignore case and accents.", default_help="yes, no for byte-bpe")
+    min_frequency: int | None = option(
+        None, "Minimum frequency of a token.", panel=VOCABULARY, default_help="1", minimum=1
+    )
+    limit_alphabet: int | None = option(
+        None, "Maximum number of characters.", panel=VOCABULARY, default_help="1000", minimum=1
+    )
+    split_punctuation: bool | None = option(
+        None, "Split off punctuation marks (bpe).", panel=VOCABULARY, default_help="off"
+    )
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeSettings:
+    """Settings of `maskwright tokenizer encode`."""
+
+    COMMAND: ClassVar[str] = "tokenizer encode"
+
+    tokenizer: Path = option(help=TOKENIZER)
+    text: str = option(help="Text to encode.", is_argument=True)
+    pair: str | None = option(None, "Second text of a pair.", is_argument=True)
+    max_length: int | None = option(None, "Maximum sequence length in tokens.", minimum=1)
+    truncation: Literal["longest_first", "only_first", "only_second"] = option(
+        "longest_first", "Truncation strategy for pairs."
+    )
+    stride: int = option(0, "Overlap of adjacent windows, in tokens.", minimum=0)
+    marks: Literal["right", "left"] | None = option(
+        None, "Only show the subword tokens, with ## on the right part (la ##ern) or on the left one (la## ern)."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeSettings:
+    """Settings of `maskwright tokenizer decode`."""
+
+    COMMAND: ClassVar[str] = "tokenizer decode"
+
+    tokenizer: Path = option(help=TOKENIZER)
+    ids: tuple[int, ...] = option(help="Token ids.", is_argument=True)
+    keep_special: bool = option(False, "Show special tokens too.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainSettings:
+    """Settings of `maskwright tokenizer explain`."""
+
+    COMMAND: ClassVar[str] = "tokenizer explain"
+
+    words: str = option(help="Words with their counts.", metavar="WORD:COUNT,…")
+    kind: Literal["bpe", "wordpiece-score"] = option("bpe", "Merge criterion.")
+    merges: int | None = option(None, "Stop after this many merges.", minimum=0)
+    vocab_size: int | None = option(None, "Stop at this many symbols.", minimum=1)
+    tie_break: TieBreak | None = option(None, TIE_BREAK)
+    encode: str | None = option(None, "Words to encode with the merges (bpe).", metavar="WORD,…")
+    candidates: int = option(5, "Number of candidate pairs to show per merge.", minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings:
+    """Settings of `maskwright tokenizer compare`."""
+
+    COMMAND: ClassVar[str] = "tokenizer compare"
+
+    corpus: tuple[str, ...] = option(help="Text files, folders or glob patterns.", is_argument=True)
+    vocab_size: int = option(8000, "Vocabulary size of every kind.")
+    kind: tuple[str, ...] = option((), "Tokenizer kind to train. Repeatable.", default_help="all")
+    tokenizer: tuple[Path, ...] = option((), "Also measure this tokenizer. Repeatable.")
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+
+@takes_settings(TrainSettings)
+def train(settings: TrainSettings, json: JsonFlag = False) -> None:
     """Train a tokenizer on text.
 
     Examples:
@@ -71,19 +125,22 @@ def train(
     from ..text.tokenizers.tokenizer import Tokenizer
 
     options: dict[str, Any] = {
-        "num_merges": merges,
-        "tie_break": tie_break,
-        "lowercase": lowercase,
-        "min_frequency": min_frequency,
-        "limit_alphabet": limit_alphabet,
-        "split_punctuation": split_punctuation,
+        "num_merges": settings.merges,
+        "tie_break": settings.tie_break,
+        "lowercase": settings.lowercase,
+        "min_frequency": settings.min_frequency,
+        "limit_alphabet": settings.limit_alphabet,
+        "split_punctuation": settings.split_punctuation,
     }
     given = {name: value for name, value in options.items() if value is not None}
+    output, wanted = settings.output, settings.vocab_size
     with storage.new_folder(output) as folder:
-        tokenizer = Tokenizer.train(corpus, kind, vocab_size, skip_bad_rows=skip_bad_rows, **given)
+        tokenizer = Tokenizer.train(
+            settings.corpus, settings.kind, wanted, skip_bad_rows=settings.skip_bad_rows, **given
+        )
         tokenizer.write_to(folder)
-    size, wanted = tokenizer.vocab_size, vocab_size
-    if size < wanted and merges is None:
+    size = tokenizer.vocab_size
+    if size < wanted and settings.merges is None:
         progress.note(f"The corpus is too small for {wanted:,} tokens: the vocabulary has {size:,}.")
     result = {"tokenizer": str(output), "vocab_size": size, **tokenizer.facts}
     if json:
@@ -94,22 +151,8 @@ def train(
     progress.note(f'Try it: maskwright tokenizer encode {output} "some text"')
 
 
-@app.command(cls=SettingsCommand)
-def encode(
-    tokenizer: TokenizerArgument,
-    text: Annotated[str, typer.Argument(help="Text to encode.")],
-    pair: Annotated[str | None, typer.Argument(help="Second text of a pair.")] = None,
-    max_length: Annotated[int | None, typer.Option(min=1, help="Maximum sequence length in tokens.")] = None,
-    truncation: Annotated[Truncation, typer.Option(help="Truncation strategy for pairs.")] = "longest_first",
-    stride: Annotated[int, typer.Option(min=0, help="Overlap of adjacent windows, in tokens.")] = 0,
-    marks: Annotated[
-        Literal["right", "left"] | None,
-        typer.Option(help="Only show subword tokens, with ## on the right or the left part."),
-    ] = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(EncodeSettings)
+def encode(settings: EncodeSettings, json: JsonFlag = False) -> None:
     """Encode a text: tokens, ids and character offsets.
 
     Examples:
@@ -123,8 +166,10 @@ def encode(
     from ..text.tokenizers.notation import format_subwords
     from ..text.tokenizers.tokenizer import Tokenizer
 
-    loaded = Tokenizer.load(tokenizer)
-    encoding = loaded(text, pair, max_length=max_length, truncation=truncation, stride=stride)
+    loaded, text, pair = Tokenizer.load(settings.tokenizer), settings.text, settings.pair
+    encoding = loaded(
+        text, pair, max_length=settings.max_length, truncation=settings.truncation, stride=settings.stride
+    )
     shown = {
         "ids": encoding.ids,
         "tokens": encoding.tokens,
@@ -133,8 +178,8 @@ def encode(
         "num_truncated": encoding.num_truncated,
         "num_unknown": encoding.num_unknown,
     }
-    if marks is not None:
-        pieces = format_subwords(loaded, loaded.encode_plain([text])[0], marks)
+    if settings.marks is not None:
+        pieces = format_subwords(loaded, loaded.encode_plain([text])[0], settings.marks)
         print_json(shown | {"pieces": pieces}) if json else print_text(pieces)
         return
     if json:
@@ -158,16 +203,9 @@ def encode(
         progress.note(f"Left out: {encoding.num_truncated} tokens; unknown: {encoding.num_unknown}.")
 
 
-@app.command(cls=SettingsCommand)
-def decode(
-    tokenizer: TokenizerArgument,
-    ids: Annotated[list[int], typer.Argument(help="Token ids.")],
-    keep_special: Annotated[bool, typer.Option(help="Show special tokens too.")] = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
-    """Decode ids to text.
+@takes_settings(DecodeSettings)
+def decode(settings: DecodeSettings, json: JsonFlag = False) -> None:
+    """Decode token ids to text.
 
     Examples:
 
@@ -177,27 +215,16 @@ def decode(
     """
     from ..text.tokenizers.tokenizer import Tokenizer
 
-    loaded = Tokenizer.load(tokenizer)
-    unknown = [id for id in ids if not 0 <= id < loaded.vocab_size]
+    loaded = Tokenizer.load(settings.tokenizer)
+    unknown = [id for id in settings.ids if not 0 <= id < loaded.vocab_size]
     if unknown:
         raise InputError(f"Id {unknown[0]} is not in the vocabulary: ids go from 0 to {loaded.vocab_size - 1}.")
-    text = loaded.decode(ids, skip_special_tokens=not keep_special)
+    text = loaded.decode(settings.ids, skip_special_tokens=not settings.keep_special)
     print_json({"text": text}) if json else print_text(text)
 
 
-@app.command(cls=SettingsCommand)
-def explain(
-    words: Annotated[str, typer.Option(help="Words with their counts.", metavar="WORD:COUNT,…")],
-    kind: Annotated[Literal["bpe", "wordpiece-score"], typer.Option(help="Merge criterion.")] = "bpe",
-    merges: Annotated[int | None, typer.Option(min=0, help="Stop after this many merges.")] = None,
-    vocab_size: Annotated[int | None, typer.Option(min=1, help="Stop at this many symbols.")] = None,
-    tie_break: TieBreakOption = None,
-    encode: Annotated[str | None, typer.Option(help="Words to encode with the merges (bpe).", metavar="WORD,…")] = None,
-    candidates: Annotated[int, typer.Option(min=1, help="Number of candidate pairs to show per merge.")] = 5,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(ExplainSettings)
+def explain(settings: ExplainSettings, json: JsonFlag = False) -> None:
     """Show each merge with pair counts (or scores) before and after it.
 
     Examples:
@@ -210,38 +237,30 @@ def explain(
     """
     from ..text.tokenizers import explain as explaining
 
-    counts = explaining.parse_words(words)
     explanation = explaining.explain(
-        counts, kind, num_merges=merges, vocab_size=vocab_size, tie_break=tie_break or "first"
+        explaining.parse_words(settings.words),
+        settings.kind,
+        num_merges=settings.merges,
+        vocab_size=settings.vocab_size,
+        tie_break=settings.tie_break or "first",
     )
-    if encode and kind != "bpe":
+    if settings.encode and settings.kind != "bpe":
         raise InputError("--encode shows how BPE merges apply; WordPiece takes the longest match instead.")
     encoded = {
         word.strip(): explaining.encode_steps(word.strip(), explanation.merges)
-        for word in (encode or "").split(",")
+        for word in (settings.encode or "").split(",")
         if word.strip()
     }
     if json:
         print_json(explanation.as_dict() | ({"encoded": encoded} if encoded else {}))
         return
-    print_text(explaining.render(explanation, candidates))
+    print_text(explaining.render(explanation, settings.candidates))
     for states in encoded.values():
         print_text("\n" + "\n  -> ".join(" ".join(state) for state in states))
 
 
-@app.command(cls=SettingsCommand)
-def compare(
-    corpus: Annotated[list[str], typer.Argument(help="Text files, folders or patterns.")],
-    vocab_size: Annotated[int, typer.Option(help="Vocabulary size of every kind.")] = 8000,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Tokenizer kind to train. Repeatable.  \\[default: all]")
-    ] = None,
-    tokenizer: Annotated[list[Path] | None, typer.Option(help="Also measure this tokenizer. Repeatable.")] = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(CompareSettings)
+def compare(settings: CompareSettings, json: JsonFlag = False) -> None:
     """Train every tokenizer kind on one corpus and compare them on a held-out tenth.
 
     Examples:
@@ -254,16 +273,20 @@ def compare(
     from ..text.tokenizers.tokenizer import Tokenizer
 
     comparison = run(
-        corpus,
-        vocab_size,
-        kind,
-        tokenizers=[Tokenizer.load(path) for path in tokenizer or ()],
-        skip_bad_rows=skip_bad_rows,
+        settings.corpus,
+        settings.vocab_size,
+        settings.kind or None,
+        tokenizers=[Tokenizer.load(path) for path in settings.tokenizer],
+        skip_bad_rows=settings.skip_bad_rows,
         on_kind=lambda name: progress.note(f"Training {name} …"),
     )
     if json:
         print_json(comparison.as_dict())
         return
+    _show(comparison)
+
+
+def _show(comparison: Comparison) -> None:
     rows = [
         (
             item.name,
@@ -285,3 +308,9 @@ def compare(
         f"Trained on {comparison.train_texts:,} sentences; measured on {comparison.held_out_texts:,} others "
         f"({comparison.held_out_words:,} words): every tenth {comparison.unit} was held out."
     )
+
+
+app = make_group(
+    "Train, use, inspect and compare tokenizers.",
+    {"train": train, "encode": encode, "decode": decode, "explain": explain, "compare": compare},
+)

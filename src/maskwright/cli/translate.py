@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, ClassVar
 
 from ..core.errors import ConfigError
-from .common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    print_json,
-    print_text,
-    set_threads,
-)
-from .using import MaxLengthOption, warn_of_cuts
+from ..core.options import option
+from ..core.plural import plural
+from ..core.progress import note, warn
+from ..train.settings import SEED, SKIP_BAD_ROWS
+from .common import JsonFlag, print_json, print_text
+from .settings import takes_settings
+from .using import BEAM, INPUT, MAX_LENGTH, Hardware, warn_of_cuts, warn_of_skipped
 
 if TYPE_CHECKING:
-    from ..inference.translate import TextTranslator, Translated
+    from ..inference.translate import TextTranslator, Translated, TranslationSettings
     from ..tasks.base import AnyRow
 
 STDIN = Path("-")
@@ -35,47 +27,59 @@ TABLES = (".csv", ".tsv", ".parquet", ".json")  # that --output does not write
 DRAWN = 50  # texts whose alignments are drawn
 
 
-def translate(
-    model: Annotated[
-        str,
-        typer.Argument(help="Translation model: a fine-tuned, Marian or BART folder, or a Hugging Face Hub model ID."),
-    ],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate.  \\[default: standard input]")] = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", help="A file of texts: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="Output file: text, one translation per line, or .jsonl with scores."),
-    ] = None,
-    beam: Annotated[int, typer.Option("--beam", help="Beam size; 1 is greedy decoding.")] = 5,
-    length_penalty: Annotated[float, typer.Option(help="Length penalty; above 0 favors longer translations.")] = 1.0,
-    results: Annotated[int, typer.Option(help="Number of translations per text, with scores.")] = 1,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(help="Maximum tokens of a translation.  \\[default: 50 more than its source]", show_default=False),
-    ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Target language of a multilingual model.")] = None,
-    brackets: Annotated[
-        str | None,
-        typer.Option(
-            "--brackets", help="Results are bracket strings; flag: well-formed ones first; enforce: nothing else."
-        ),
-    ] = None,
-    alignments: Annotated[
-        Path | None,
-        typer.Option(help=f"Write cross-attention alignments to .svg, .png or .html, for at most {DRAWN} texts."),
-    ] = None,
-    max_length: MaxLengthOption = None,
-    seed: SeedOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TranslateSettings(Hardware):
+    """Settings of `maskwright translate`. Raises ConfigError for options that exclude each other."""
+
+    COMMAND: ClassVar[str] = "translate"
+
+    model: str = option(
+        help="Translation model: a fine-tuned, Marian or BART folder, or a Hugging Face Hub model ID.",
+        is_argument=True,
+    )
+    texts: tuple[str, ...] = option((), "Texts to translate.", is_argument=True, default_help="standard input")
+    input: Path | None = option(None, INPUT)
+    output: Path | None = option(None, "Output file: text, one translation per line, or .jsonl with scores.")
+    beam: int = option(5, BEAM, minimum=None)
+    length_penalty: float = option(1.0, "Length penalty; above 0 favors longer translations.")
+    results: int = option(1, "Number of translations per text, with scores.")
+    max_new_tokens: int | None = option(
+        None, "Maximum tokens of a translation.", default_help="50 more than its source"
+    )
+    to: str | None = option(None, "Target language of a multilingual model.")
+    brackets: str | None = option(
+        None,
+        "For models that generate bracket strings: rank well-formed ones first (flag), or allow no others (enforce).",
+    )
+    alignments: Path | None = option(
+        None, f"Write cross-attention alignments to .svg, .png or .html, for at most {DRAWN} texts."
+    )
+    max_length: int | None = option(None, MAX_LENGTH)
+    seed: int = option(0, SEED)
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+    def __post_init__(self) -> None:
+        if self.texts and self.input is not None:
+            raise ConfigError("Pass either texts or --input FILE.")
+        if self.output is not None and self.output.suffix in TABLES:
+            raise ConfigError(
+                f"{self.output} would contain one translation per line, which is not a table: use .txt or .jsonl."
+            )
+        if self.output is not None and self.results > 1 and self.output.suffix != JSONL:
+            raise ConfigError(f"{self.output} takes one translation per line: use .jsonl for several with scores.")
+
+    @property
+    def decoding(self) -> TranslationSettings:
+        """How translations are searched for. Raises ConfigError for values out of range."""
+        from ..inference.translate import TranslationSettings
+
+        return TranslationSettings(
+            self.beam, self.results, self.length_penalty, self.max_new_tokens, self.to, self.brackets
+        )
+
+
+@takes_settings(TranslateSettings)
+def translate(settings: TranslateSettings, json: JsonFlag = False) -> None:
     """Translate texts. --json and --results add scores.
 
     Examples:
@@ -90,47 +94,46 @@ def translate(
 
         maskwright translate runs/t/model "Ein Hund läuft." --alignments dog.svg
     """
-    if texts and input is not None:
-        raise ConfigError("Pass either texts or --input FILE.")
+    output, alignments = settings.output, settings.alignments
     if output is not None and json:
         raise ConfigError("--json prints; --output FILE.jsonl writes the same into a file.")
-    if output is not None:
-        _check_output(output, results)
-    if alignments is not None:
-        from ..report.pictures import check_picture
-
-        check_picture(alignments)
-    from ..inference.translate import TranslationSettings
-
-    settings = TranslationSettings(beam, results, length_penalty, max_new_tokens, to, brackets)
-    set_threads(threads)
-    from ..api import open_translator
+    decoding, translator = settings.decoding, _open(settings)
     from ..tasks.rows.examples import rows_of
-    from ..tasks.translation.alignments import check_attends
     from ..text.readers.row_stream import RowStream
 
-    translator = open_translator(model, max_length=max_length, device=device, precision=precision)
-    if alignments is not None:
-        check_attends(translator.model)
-    stream = None if texts else RowStream(input or STDIN, skip_bad_rows=skip_bad_rows)
-    faulty = Faulty(translator.stream(rows_of(texts) if texts else stream or (), settings))
+    stream = None if settings.texts else RowStream(settings.input or STDIN, skip_bad_rows=settings.skip_bad_rows)
+    rows = rows_of(list(settings.texts)) if stream is None else stream
+    faulty = Faulty(translator.stream(rows, decoding))
     drawn = Kept(faulty, 0 if alignments is None else DRAWN)
     found = iter(drawn)
     if output is not None:
         _write(found, output)
         print_text(f"translations: {output}")
     else:
-        _print(found, json, results)
-    if stream is not None and stream.num_skipped:
-        from ..core.plural import plural
-        from ..core.progress import warn
-
-        warn(f"{plural(stream.num_skipped, 'bad row is', 'bad rows are')} left out.")
+        _print(found, json, settings.results)
+    if stream is not None:
+        warn_of_skipped(stream)
     warn_of_cuts(translator.counts)
     faulty.tell()
     if alignments is not None:
-        pairs = [(translator.source_of(text, to), written) for text, written in drawn.pairs]
-        _draw(alignments, pairs, drawn.more, translator, model)
+        pairs = [(translator.source_of(text, settings.to), written) for text, written in drawn.pairs]
+        _draw(alignments, pairs, drawn.more, translator, settings.model)
+
+
+def _open(settings: TranslateSettings) -> TextTranslator:
+    from ..report.pictures import check_picture
+
+    if settings.alignments is not None:
+        check_picture(settings.alignments)
+    from ..api import open_translator
+    from ..tasks.translation.alignments import check_attends
+
+    translator = open_translator(
+        settings.model, max_length=settings.max_length, device=settings.device, precision=settings.precision
+    )
+    if settings.alignments is not None:
+        check_attends(translator.model)
+    return translator
 
 
 def _print(found: Iterator[tuple[AnyRow, list[Translated]]], json: bool, results: int) -> None:
@@ -160,11 +163,8 @@ class Faulty:
     def tell(self) -> None:
         """Reports the number of invalid results."""
         if self.count:
-            from ..core.plural import plural
-            from ..core.progress import warn
-
-            what = plural(self.count, "result is no well-formed tree", "results are no well-formed trees")
-            warn(f"{what}; of the first, {self.first}.")
+            what = plural(self.count, "result is not a well-formed tree", "results are not well-formed trees")
+            warn(f"{what}; the first: {self.first}.")
 
 
 class Kept:
@@ -186,7 +186,6 @@ class Kept:
 
 def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: TextTranslator, model: str) -> None:
     """Draw sources with their translations; nothing where there is none. more: texts that are not drawn."""
-    from ..core.progress import note, warn
     from ..inference.alignments_page import write_alignments
     from ..tasks.translation.alignments import alignments
 
@@ -198,14 +197,6 @@ def _draw(path: Path, pairs: list[tuple[str, str]], more: int, translator: TextT
     note(f"alignments are drawn in {path}")
     if more:
         warn(f"The first {len(pairs)} texts are drawn, {more:,} more are not.")
-
-
-def _check_output(output: Path, results: int) -> None:
-    """Raise ConfigError for a table, which lines are not, and for several results on a line."""
-    if output.suffix in TABLES:
-        raise ConfigError(f"{output} would contain one translation per line, which is not a table: use .txt or .jsonl.")
-    if results > 1 and output.suffix != JSONL:
-        raise ConfigError(f"{output} takes one translation per line: use .jsonl for several with scores.")
 
 
 def _write(found: Iterator[tuple[AnyRow, list[Translated]]], output: Path) -> None:

@@ -35,7 +35,7 @@ def _of_parameter(error: Any, param: Any, text: str) -> str:
     if "missing" in type(error).__name__.lower():
         about = re.split(r"[;:.,]", getattr(param, "help", None) or "")[0]
         return f"Missing: {name}{f' ({about[:1].lower()}{about[1:]})' if about else ''}."
-    reason = re.sub(r"^Invalid value for '[^']*': ", "", text)
+    reason = re.sub(r"^Invalid value for '[^']*'(?: / '[^']*')*: ", "", text)
     reason = re.sub(r"^Value error, ", "", reason)
     number = re.match(r"Input should be a valid (integer|number)", reason)
     if number:

@@ -1,16 +1,19 @@
-"""Options of the commands that run a model, and reading of their input files."""
+"""Settings that commands share which run a model, and reading of their input files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal
 
-import typer
-
+from ..core.config import check
 from ..core.errors import ConfigError
+from ..core.options import HARDWARE, Setting, option
 from ..core.plural import plural
 from ..core.progress import note, warn
-from .common import parse_columns
+from ..train.settings import COLUMNS, DEVICE, PRECISION, SKIP_BAD_ROWS, THREADS, Device, Precision
+from ..train.settings import MAX_LENGTH as OF_TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,57 +25,78 @@ if TYPE_CHECKING:
     from ..text.readers.tables import Row
     from ..text.tokenizers.encoding import TextCounts
 
-InputOption = Annotated[
-    Path | None, typer.Option("--input", help="Input file: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
-]
-MaxLengthOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-length", help="Maximum sequence length in tokens.  \\[default: the model's]", show_default=False
-    ),
-]
-WindowOption = Annotated[
-    int | None,
-    typer.Option("--max-length", help="Context length in tokens.  \\[default: as in training]", show_default=False),
-]
-BatchTokensOption = Annotated[
-    int | None,
-    typer.Option("--batch-tokens", min=1, help="Maximum tokens per batch.  \\[default: by device]", show_default=False),
-]
-CalibrateOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--calibrate-on",
-        help="Calibration texts for --precision int8.  \\[default: first rows of --input]",
-        show_default=False,
-    ),
-]
+Columns = Mapping[str, str]
+
+MODEL = Setting("Model folder, or a Hugging Face Hub model ID.", is_argument=True)
+INPUT = Setting("Input file: .txt, .csv, .tsv, .jsonl, .parquet, or -.")
+MAX_LENGTH = replace(OF_TRAINING, unit="", default_help="the model's")
+BATCH_TOKENS = Setting("Maximum tokens per batch.", default_help="by device", minimum=1)
+BEAM = Setting("Beam size; 1 is greedy decoding.", minimum=1)
+CALIBRATE_ON = Setting("File of calibration texts for --precision int8.", panel=HARDWARE)
+LAYERS = Setting(
+    "Layers: embeddings, last, second-to-last, sum-all, sum-last-4, concat-last-4, or numbers from 0, as in 9,10."
+)
+CORPUS = Setting("Text files, folders or glob patterns.", is_argument=True)
 
 
-def read_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> list[Row]:
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """Where and how precisely a command computes."""
+
+    device: Device = option("auto", DEVICE)
+    precision: Precision = option("auto", PRECISION)
+    threads: int | None = option(None, THREADS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceHardware(Hardware):
+    """The same with int8."""
+
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = option(  # type: ignore[assignment]
+        "auto", PRECISION, help=f"{PRECISION.help.removesuffix('.')}; int8 is calibrated on texts."
+    )
+    calibrate_on: Path | None = option(None, CALIBRATE_ON, default_help="first rows of --input")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """How a command reads the rows of a file."""
+
+    columns: dict[str, str] = option({}, COLUMNS)
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+
+def check_one_source(texts: Sequence[str], input: Path | None, what: str = "texts") -> None:
+    """Raises ConfigError unless either texts or an input file are given."""
+    check(bool(texts) != (input is not None), f"Pass either {what} or --input FILE.")
+
+
+def read_rows(path: Path, columns: Columns | None = None, skip_bad_rows: bool = False) -> list[Row]:
     """Reads the texts or pairs of a file, and warns of skipped rows."""
     from ..text.readers.tables import read_texts
 
-    table = read_texts(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+    table = read_texts(path, columns=columns or None, skip_bad_rows=skip_bad_rows)
     warn_of_skipped(table)
     return table.rows
 
 
-def stream_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> RowStream:
+def stream_rows(path: Path, columns: Columns | None = None, skip_bad_rows: bool = False) -> RowStream:
     """Streams the texts or pairs of a file. Call `warn_of_skipped` at the end."""
     from ..text.readers.row_stream import RowStream
 
-    return RowStream(path, columns=parse_columns(columns) or None, skip_bad_rows=skip_bad_rows)
+    return RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows)
 
 
-def read_any_rows(path: Path, columns: str | None = None, skip_bad_rows: bool = False) -> Sequence[AnyRow] | RowStream:
+def read_any_rows(
+    path: Path, columns: Columns | None = None, skip_bad_rows: bool = False
+) -> Sequence[AnyRow] | RowStream:
     """Reads a file of tagged sentences, questions or choices; streams the texts of any other file."""
     from ..text.readers.choices import is_choices, read_choices
     from ..text.readers.sentiment_trees import is_treebank, read_treebank
     from ..text.readers.squad import is_questions, read_questions
     from ..text.readers.tagged import is_tagged, read_tagged
 
-    roles = parse_columns(columns)
+    roles = columns or {}
     table: AnyTable
     if not roles and is_questions(path):
         table = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
@@ -96,8 +120,13 @@ def refuse_same_file(input: Path | None, output: Path | None) -> None:
 
 def warn_of_skipped(rows: AnyTable | RowStream) -> None:
     """Warn of skipped rows. Call it after the last row was read."""
-    if rows.num_skipped:
-        warn(f"{plural(rows.num_skipped, 'bad row is', 'bad rows are')} left out.")
+    warn_of_left_out(rows.num_skipped)
+
+
+def warn_of_left_out(num_skipped: int) -> None:
+    """Warn of this number of skipped rows, if there are any."""
+    if num_skipped:
+        warn(f"{plural(num_skipped, 'bad row is', 'bad rows are')} left out.")
 
 
 def warn_of_cuts(counts: TextCounts) -> None:
@@ -109,14 +138,14 @@ def warn_of_cuts(counts: TextCounts) -> None:
 
 
 def calibration_texts(
-    precision: str, calibrate_on: Path | None, rows: Sequence[AnyRow] | RowStream | None = None
+    settings: InferenceHardware, rows: Sequence[AnyRow] | RowStream | None = None
 ) -> list[Text] | None:
     """Calibration texts for int8: of a file, else the first of `rows`; None for another precision.
 
     Raises ConfigError where there are none, or for a file with another precision.
     """
-    if precision != "int8":
-        if calibrate_on is not None:
+    if settings.precision != "int8":
+        if settings.calibrate_on is not None:
             raise ConfigError("--calibrate-on goes with --precision int8.")
         return None
     from itertools import islice
@@ -124,7 +153,7 @@ def calibration_texts(
     from ..inference.calibration import CALIBRATION_TEXTS
     from ..tasks.rows.examples import content_of
 
-    source = rows if calibrate_on is None else read_any_rows(calibrate_on)
+    source = rows if settings.calibrate_on is None else read_any_rows(settings.calibrate_on)
     if source is None or getattr(source, "num_rows", 0) is None:
         raise ConfigError("--precision int8 needs calibration texts: pass a file with --calibrate-on.")
     found = islice(iter(source), CALIBRATION_TEXTS)

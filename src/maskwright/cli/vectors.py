@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from .common import DebugFlag, JsonFlag, QuietFlag, SeedOption, SkipBadRowsFlag, print_json, print_text
+from ..core.plural import plural
+from ..train.pretraining.static_config import StaticConfig
+from .common import JsonFlag, print_json, print_text
+from .settings import takes_settings
 
 
+@takes_settings(StaticConfig)
 def vectors(
-    corpus: Annotated[list[str], typer.Argument(help="Text: files, folders or globs.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Output model folder.")],
-    method: Annotated[
-        Literal["skip-gram", "cbow"],
-        typer.Option(help="Training objective: skip-gram or continuous bag of words (cbow)."),
-    ] = "skip-gram",
-    size: Annotated[int, typer.Option(min=1, help="Embedding dimensions.")] = 100,
-    window: Annotated[int, typer.Option(min=1, help="Maximum context words on each side.")] = 5,
-    min_count: Annotated[int, typer.Option(min=1, help="Minimum word frequency.")] = 2,
-    vocab_size: Annotated[int, typer.Option(min=16, help="Maximum vocabulary size.")] = 30_000,
-    epochs: Annotated[int, typer.Option(min=1, help="Number of training epochs.")] = 5,
-    lowercase: Annotated[bool, typer.Option(help="Ignore case and accents.")] = True,
-    seed: SeedOption = None,
+    settings: StaticConfig,
     restart: Annotated[bool, typer.Option("--restart", help="Replace an existing output folder.")] = False,
-    skip_bad_rows: SkipBadRowsFlag = False,
     json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
 ) -> None:
     """Train static word embeddings (word2vec). The output folder works like an encoder.
 
@@ -40,23 +28,9 @@ def vectors(
 
         maskwright vectors corpus.txt --min-count 1 --seed 3 -o vec/ --json
     """
-    from ..core.plural import plural
-    from ..train.pretraining.static_embeddings import StaticConfig, train_static_vectors
+    from ..train.pretraining.static_embeddings import train_static_vectors
 
-    config = StaticConfig(
-        tuple(corpus),
-        output,
-        method,
-        size,
-        window,
-        min_count,
-        vocab_size,
-        epochs,
-        lowercase,
-        seed or 0,
-        skip_bad_rows,
-    )
-    result = train_static_vectors(config, replace_folder=restart)
+    result = train_static_vectors(settings, replace_folder=restart)
     if json:
         print_json(result.to_json())
         return

@@ -24,6 +24,7 @@ from .errors import ConfigError
 COMMON = ""
 TASK = "Options of one task"
 DATA = "Data"
+VOCABULARY = "Vocabulary"
 NETWORK = "Network"
 OBJECTIVE = "Objective"
 OPTIMIZATION = "Optimization"
@@ -31,7 +32,7 @@ LONG_TEXTS = "Long texts"
 RUN = "Checkpoints and recipe"
 HARDWARE = "Hardware"
 OUTPUT = "Messages"
-PANELS = (COMMON, TASK, DATA, NETWORK, OBJECTIVE, OPTIMIZATION, LONG_TEXTS, RUN, HARDWARE, OUTPUT)
+PANELS = (COMMON, TASK, DATA, VOCABULARY, NETWORK, OBJECTIVE, OPTIMIZATION, LONG_TEXTS, RUN, HARDWARE, OUTPUT)
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,9 @@ class Setting:
         is_argument: Whether it is a positional argument.
         separator: Between the values of one option; empty if the option is repeated.
         old_flag: Previous name of the option, still accepted but hidden.
+        minimum: Least value that the command line accepts, None for any.
+        maximum: Greatest value that the command line accepts, None for any.
+        envvar: Environment variable that gives the value where the command line does not.
     """
 
     help: str
@@ -67,6 +71,9 @@ class Setting:
     is_argument: bool = False
     separator: str = ""
     old_flag: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    envvar: str = ""
 
     def is_for(self, task: str | None) -> bool:
         """Whether a task has this setting; None stands for any task."""
@@ -173,19 +180,21 @@ def command_words(cls: type, recipe: Mapping[str, Any]) -> list[str]:
     hints = typing.get_type_hints(cls)
     task = getattr(config, "task", None)
     words: list[str] = []
-    last: list[str] = []  # positional input texts come after the options
+    first: list[str] = []
+    last: list[str] = []  # repeated positional arguments, and those behind them, come after the options
     for one in dataclasses.fields(cls):
         setting, value = one.metadata["setting"], getattr(config, one.name)
         usual = setting.default_of(task) if setting.by_task else default_of(one)
         if setting.is_argument and isinstance(value, tuple):
-            last = [str(item) for item in value]
-        elif setting.is_argument:
-            words.insert(0, str(value))
+            last += map(str, value)
+        elif setting.is_argument and value is not None:
+            (last or first).append(str(value))
         elif value is not None and value != usual:
             words += _words(one.name, setting, value, kind_of(hints[one.name]))
-    if any(word.startswith("-") and word != "-" for word in last):
-        last.insert(0, "--")
-    return ["maskwright", *cls.COMMAND.split(), *words, *last]  # type: ignore[attr-defined]
+    command = ["maskwright", *cls.COMMAND.split()]  # type: ignore[attr-defined]
+    if any(word.startswith("-") and word != "-" for word in (*first, *last)):
+        return [*command, *words, "--", *first, *last]
+    return [*command, *first, *words, *last]
 
 
 def parse_pairs(text: str, flag: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..report import Block, Chart, Curves, Report, Series, Table, write_report
+from ..report.content import Value
 from .gradients import GradientDecay
 
 
@@ -18,11 +19,16 @@ def write_gradients(path: Path, found: Sequence[GradientDecay]) -> None:
         log_y=True,
     )
     note = "Gradient norm of a token's loss with respect to the hidden state at this distance, relative to distance 1."
-    rows = [[one.name, f"{one.factor:.3f}", half_text(one), f"{one.norms[-1]:.2g}"] for one in found]
-    last = len(found[0].norms)
-    columns = ["Model", "Factor per step", "Half life", f"Remaining after {last} tokens"]
-    blocks: list[Block] = [Curves([chart], title="Gradient decay", note=note), Table(columns, rows, title="Models")]
+    columns, rows = table(found)
+    names = [name.capitalize() for name in columns]
+    blocks: list[Block] = [Curves([chart], title="Gradient decay", note=note), Table(names, rows, title="Models")]
     write_report(path, Report("gradients by distance", headline(found), blocks=blocks))
+
+
+def table(found: Sequence[GradientDecay]) -> tuple[list[str], list[list[Value]]]:
+    """Return the names of the columns, and a row per model."""
+    columns = ["model", "factor per step", "half-life", f"remaining after {len(found[0].norms)} tokens"]
+    return columns, [[one.name, f"{one.factor:.3f}", half_text(one), f"{one.norms[-1]:.2g}"] for one in found]
 
 
 def headline(found: Sequence[GradientDecay]) -> str:
@@ -39,5 +45,5 @@ def headline(found: Sequence[GradientDecay]) -> str:
 
 
 def half_text(one: GradientDecay) -> str:
-    """Format the half life."""
+    """Format the half-life."""
     return "no decay" if one.half is None else f"{one.half:.1f} tokens"

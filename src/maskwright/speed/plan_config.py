@@ -50,14 +50,14 @@ class PlanConfig:
     gpus: int = option(1, "Number of GPUs.")
     utilization: float = option(
         0.3,
-        "Fraction of the GPUs' peak that is assumed.",
+        "Assumed utilization: fraction of the GPUs' peak FLOP/s.",
         panel=HARDWARE,
         old_flag="--utilisation",  # terms: ok
     )
     price_per_hour: float | None = option(
         None, "Price of one GPU, or of this machine, per hour, in any currency.", panel=HARDWARE
     )
-    probe_seconds: float = option(10.0, "How long this machine is measured.", unit="seconds", panel=HARDWARE)
+    probe_seconds: float = option(10.0, "Duration of the measurement on this machine.", unit="seconds", panel=HARDWARE)
     device: settings.Device = option("auto", settings.DEVICE)
     precision: settings.Precision = option("auto", settings.PRECISION)
 

@@ -1,4 +1,4 @@
-"""Settings that several training commands share; each configuration gives its own default."""
+"""Settings that several commands share; each configuration gives its own default."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 OUTPUT = Setting("Run folder.", short="-o")
 MODEL = Setting("Model folder, or Hugging Face Hub model ID, to start from.")
-PRESET = Setting("Model configuration; `maskwright presets` lists them.")
+PRESET = Setting("Model preset; `maskwright presets` lists them.")
 NETWORK_CHANGES = Setting(
     "Change the preset, as in positions=rotary or attention=big_bird. Repeatable.",
     flag="--set",
@@ -19,7 +19,7 @@ NETWORK_CHANGES = Setting(
     panel=NETWORK,
 )
 COLUMNS = Setting(
-    "Column mapping: text=body,label=y.", metavar="ROLE=NAME,…", panel=DATA, default_help="by the columns' names"
+    "Column mapping, as in text=body,label=y.", metavar="ROLE=NAME,…", panel=DATA, default_help="by column name"
 )
 SKIP_BAD_ROWS = Setting("Skip invalid rows; they are counted and reported.", panel=DATA)
 EVAL = Setting("Held-out text. Repeatable.", panel=DATA, default_help="--holdout of the documents")
@@ -42,10 +42,11 @@ ACTIVATION_CHECKPOINTING = Setting(
 )
 
 CHECKPOINT_EVERY = Setting("Steps between checkpoints.", unit="steps", panel=RUN)
-LOG_EVERY = Setting("Steps between lines of the log.", unit="steps", panel=RUN)
-KEEP = Setting("Number of checkpoints that are kept.", panel=RUN)
+LOG_EVERY = Setting("Steps between log entries.", unit="steps", panel=RUN)
+KEEP = Setting("Number of checkpoints to keep.", panel=RUN)
 TENSORBOARD = Setting("Also write the log as TensorBoard events.", panel=RUN)
 
-SEED = Setting("Random seed; equal seeds give equal results.")
+SEED = Setting("Random seed; the same seed gives the same results.")
 DEVICE = Setting("Device to compute on.", panel=HARDWARE)
 PRECISION = Setting("Precision (dtype); auto is bf16 where the CPU or GPU has it.", panel=HARDWARE)
+THREADS = Setting("Number of CPU threads.", panel=HARDWARE, default_help="all", minimum=1)

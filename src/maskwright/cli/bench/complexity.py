@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import ClassVar
 
-import typer
-
-from ..common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    QuietFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
-from ..pages import PageOption, check_page
+from ...core.errors import ConfigError
+from ...core.options import option
+from ...train.settings import DEVICE, THREADS, Device
+from ..common import JsonFlag
+from ..pages import Page, check_page, show_results
+from ..settings import takes_settings
 
 
-def complexity(
-    lengths: Annotated[
-        str, typer.Option(help="Sequence lengths in tokens, at least three, increasing.", metavar="N,N,...")
-    ] = "128,256,512,1024,2048,4096",
-    width: Annotated[int, typer.Option(min=1, help="Hidden size d.")] = 64,
-    filter_width: Annotated[int, typer.Option(min=1, help="Filter width k in tokens, odd.")] = 3,
-    window: Annotated[int, typer.Option(min=1, help="Window r of restricted attention, in tokens.")] = 64,
-    output: PageOption = None,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ComplexitySettings(Page):
+    """Settings of `maskwright bench complexity`. Raises ConfigError for lengths that are not numbers."""
+
+    COMMAND: ClassVar[str] = "bench complexity"
+
+    lengths: str = option(
+        "128,256,512,1024,2048,4096",
+        "Sequence lengths in tokens, at least three, increasing.",
+        metavar="N,N,...",
+    )
+    width: int = option(64, "Hidden size d.", minimum=1)
+    filter_width: int = option(3, "Filter width k in tokens, odd.", minimum=1)
+    window: int = option(64, "Window r of restricted attention, in tokens.", minimum=1)
+    device: Device = option("auto", DEVICE)
+    threads: int | None = option(None, THREADS)
+
+    def __post_init__(self) -> None:
+        _ = self.sizes
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sequence lengths."""
+        try:
+            return [int(part) for part in self.lengths.split(",")]
+        except ValueError:
+            raise ConfigError(
+                f"--lengths is {self.lengths!r}; it must be numbers with commas between, as 128,256,512."
+            ) from None
+
+
+@takes_settings(ComplexitySettings)
+def complexity(settings: ComplexitySettings, json: JsonFlag = False) -> None:
     """Compare the cost of self-attention, recurrent, convolutional and restricted layers by sequence length.
 
     Shows the published complexity, operation counts, and measured times with the fitted exponent of the length.
@@ -50,26 +62,11 @@ def complexity(
     from ...speed.complexity import measure
     from ...speed.complexity_page import headline, table, write_complexity
 
-    sizes = _numbers(lengths)
-    check_page(output)
-    set_threads(threads)
-    found = measure(sizes, width, filter_width, window, str(resolve_device(device)))
-    if output is not None:
-        write_complexity(output, sizes, width, found)
-    if json:
-        print_json({"lengths": sizes, "width": width, "layers": [one.to_json() for one in found]})
-        return
+    sizes, width = settings.sizes, settings.width
+    check_page(settings.output)
+    found = measure(sizes, width, settings.filter_width, settings.window, str(resolve_device(settings.device)))
+    if settings.output is not None:
+        write_complexity(settings.output, sizes, width, found)
+    as_json = {"lengths": sizes, "width": width, "layers": [one.to_json() for one in found]}
     columns, rows = table(sizes, found)
-    print_table(columns, rows, right=columns[4:])
-    print_text(headline(found))
-    if output is not None:
-        print_text(f"page: {output}")
-
-
-def _numbers(text: str) -> list[int]:
-    from ...core.errors import ConfigError
-
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"--lengths is {text!r}; it must be numbers with commas between, as 128,256,512.") from None
+    show_results(settings, as_json, columns, rows, headline(found), json=json, right=columns[4:])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 UNITS = ((365.25 * 86_400, "years"), (86_400, "days"), (3600, "hours"), (60, "minutes"))
 
 
-@takes_settings(PlanConfig)
+@takes_settings(PlanConfig, has_recipe=True)
 def plan(recipe: PlanConfig, json: JsonFlag = False) -> None:
     """Estimate the parameters, FLOPs, memory, time and price of a pre-training run.
 

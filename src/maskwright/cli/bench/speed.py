@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-import typer
-
-from ..common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    QuietFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
-from ..using import InputOption, read_rows
+from ...core.options import option
+from ...train.settings import DEVICE, THREADS, Device
+from ..common import JsonFlag, print_json, print_table, print_text
+from ..settings import takes_settings
+from ..using import INPUT, MAX_LENGTH, read_rows
 
 if TYPE_CHECKING:
     from ...speed.bench import BenchResult, Row
 
 
-def speed(
-    model: Annotated[str, typer.Argument(help="Model folder with a tokenizer, or a Hugging Face Hub model ID.")],
-    input: InputOption = None,
-    precision: Annotated[
-        list[str] | None,
-        typer.Option(help="Precision to measure. Repeatable.  \\[default: all available]", show_default=False),
-    ] = None,
-    max_length: Annotated[int | None, typer.Option(help="Maximum sequence length in tokens.")] = None,
-    seconds: Annotated[float, typer.Option(min=1.0, help="Approximate total time in seconds.")] = 60.0,
-    no_peer: Annotated[bool, typer.Option("--no-peer", help="Do not measure transformers for comparison.")] = False,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SpeedSettings:
+    """Settings of `maskwright bench speed`."""
+
+    COMMAND: ClassVar[str] = "bench speed"
+
+    model: str = option(help="Model folder with a tokenizer, or a Hugging Face Hub model ID.", is_argument=True)
+    input: Path | None = option(None, INPUT)
+    precision: tuple[str, ...] = option((), "Precision to measure. Repeatable.", default_help="all available")
+    max_length: int | None = option(None, MAX_LENGTH)
+    seconds: float = option(60.0, "Approximate total time.", unit="seconds", minimum=1.0)
+    no_peer: bool = option(False, "Do not measure transformers for comparison.")
+    device: Device = option("auto", DEVICE)
+    threads: int | None = option(None, THREADS)
+
+
+@takes_settings(SpeedSettings)
+def speed(settings: SpeedSettings, json: JsonFlag = False) -> None:
     """Measure the throughput and latency of a model on this machine, in every precision.
 
     Each candidate runs in a separate process; candidates alternate, and their embeddings are compared first. Without
@@ -52,10 +47,21 @@ def speed(
     """
     from ...speed.bench import BenchSettings, bench
 
-    texts = None if input is None else [row.text for row in read_rows(input) if row.text.strip()]
-    set_threads(threads)
-    wanted = tuple(precision) if precision else None
-    found = bench(BenchSettings(model, texts, wanted, seconds, not no_peer, max_length, threads, device))
+    texts = None
+    if settings.input is not None:
+        texts = [row.text for row in read_rows(settings.input) if row.text.strip()]
+    found = bench(
+        BenchSettings(
+            settings.model,
+            texts,
+            settings.precision or None,
+            settings.seconds,
+            not settings.no_peer,
+            settings.max_length,
+            settings.threads,
+            settings.device,
+        )
+    )
     if json:
         print_json(found.to_json())
     else:

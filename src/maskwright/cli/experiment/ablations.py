@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import ClassVar
 
-import typer
+from ...core.options import option
+from ...train.settings import THREADS
+from ..common import JsonFlag, print_json, print_text
+from ..settings import takes_settings
 
-from ..common import DebugFlag, JsonFlag, QuietFlag, ThreadsOption, print_json, print_text, set_threads
+
+@dataclass(frozen=True, kw_only=True)
+class AblationsSettings:
+    """Settings of `maskwright experiment ablations`."""
+
+    COMMAND: ClassVar[str] = "experiment ablations"
+
+    output: Path = option(help="Run folder. Rerun the same command to resume.", short="-o")
+    corpus: tuple[Path, ...] = option(
+        (), "Raw text for pre-training. Repeatable.", default_help="the file named in --settings"
+    )
+    train: Path | None = option(
+        None, "Tagged sentences to fine-tune on (CoNLL).", default_help="the file named in --settings"
+    )
+    dev: Path | None = option(
+        None, "Tagged sentences to score on (CoNLL).", default_help="the file named in --settings"
+    )
+    data: Path | None = option(None, "Folder that contains the files named in --settings.", envvar="MASKWRIGHT_DATA")
+    settings: Path | None = option(
+        None, "TOML file of runs and comparisons.", default_help="the shipped ablations.toml"
+    )
+    seeds: int = option(3, "Number of seeds.", minimum=1)
+    print_settings: bool = option(False, "Print the settings file and stop.")
+    dry_run: bool = option(False, "Print the plan and stop.")
+    table: bool = option(False, "Write the results of finished runs and stop.")
+    threads: int | None = option(None, THREADS)
 
 
-def ablations(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Run folder. Rerun the same command to resume.")],
-    corpus: Annotated[
-        list[Path] | None, typer.Option(help="Raw text for pre-training. Repeatable.  \\[default: the settings' file]")
-    ] = None,
-    train: Annotated[
-        Path | None, typer.Option(help="Tagged sentences to fine-tune on (CoNLL).  \\[default: the settings' file]")
-    ] = None,
-    dev: Annotated[
-        Path | None, typer.Option(help="Tagged sentences to score on (CoNLL).  \\[default: the settings' file]")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(envvar="MASKWRIGHT_DATA", help="Folder of the files that the settings name.")
-    ] = None,
-    settings: Annotated[
-        Path | None, typer.Option(help="TOML file of runs and comparisons.  \\[default: the shipped ablations.toml]")
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
-    print_settings: Annotated[bool, typer.Option("--print-settings", help="Print the settings file and stop.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
-    table: Annotated[bool, typer.Option("--table", help="Write the results of finished runs and stop.")] = False,
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(AblationsSettings)
+def ablations(settings: AblationsSettings, json: JsonFlag = False) -> None:
     """Compare pre-training objectives, masking rates and model sizes at equal tokens, by fine-tuned accuracy.
 
     Pre-trains each model with several seeds, fine-tunes it at every checkpoint on tagged sentences, and writes
@@ -51,17 +56,18 @@ def ablations(
     """
     from ...experiments.ablations.run import SETTINGS, ablate, collect, describe, plan, read_settings, resolve_files
 
-    if print_settings:
-        print_text((settings or SETTINGS).read_text(encoding="utf-8").rstrip())
+    if settings.print_settings:
+        print_text((settings.settings or SETTINGS).read_text(encoding="utf-8").rstrip())
         return
-    set_threads(threads)
-    output = output.resolve()
-    chosen = resolve_files(read_settings(settings), corpus or [], train, dev, data)
-    if dry_run:
+    output, seeds = settings.output.resolve(), settings.seeds
+    chosen = resolve_files(
+        read_settings(settings.settings), list(settings.corpus), settings.train, settings.dev, settings.data
+    )
+    if settings.dry_run:
         lines = describe(plan(chosen, output, seeds))
         print_json({"plan": lines}) if json else print_text("\n".join(lines))
         return
-    results = collect(chosen, output, seeds) if table else ablate(chosen, output, seeds)
+    results = collect(chosen, output, seeds) if settings.table else ablate(chosen, output, seeds)
     places = {"table": output / "table.md", "plot": output / "accuracy.svg", "all": output / "results.json"}
     if json:
         print_json({**places, "runs": results.found})

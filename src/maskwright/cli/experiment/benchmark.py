@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...experiments.benchmark.suite import BenchmarkResult
 
 
-@takes_settings(BenchmarkConfig)
+@takes_settings(BenchmarkConfig, has_recipe=True)
 def benchmark(
     recipe: BenchmarkConfig, dry_run: DryRunFlag = False, restart: RestartFlag = False, json: JsonFlag = False
 ) -> None:

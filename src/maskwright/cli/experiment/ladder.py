@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...experiments.ladder.run import LadderResult
 
 
-@takes_settings(LadderConfig)
+@takes_settings(LadderConfig, has_recipe=True)
 def ladder(recipe: LadderConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
     """Compare bag of words, static embeddings, LSTM, BiLSTM, ELMo, GPT and BERT on one labeled file.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...experiments.layers.run import LabRow, LayerLabResult
 
 
-@takes_settings(LayerLabConfig)
+@takes_settings(LayerLabConfig, has_recipe=True)
 def layers(recipe: LayerLabConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
     """Train the same tagger on features of each choice of frozen layers. Rerun the same command to resume.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 METRICS = ("pr_auc", "f1", "recall_at_precision_90")
 
 
-@takes_settings(RareLabConfig)
+@takes_settings(RareLabConfig, has_recipe=True)
 def rare(recipe: RareLabConfig, restart: RestartFlag = False, json: JsonFlag = False) -> None:
     """Compare methods for class imbalance: weights, focal loss, resampling, threshold, autoencoder, bag of words.
 

@@ -2,52 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
-import typer
-
-from ..common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    QuietFlag,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
-from ..pages import PageOption, check_page
+from ...core.config import check
+from ...core.options import option
+from ...train.settings import DEVICE, SKIP_BAD_ROWS, THREADS, Device
+from ..common import JsonFlag
+from ..pages import Page, check_page, show_results
+from ..settings import takes_settings
+from ..using import CORPUS
 
 if TYPE_CHECKING:
     from ...models.model import Model
 
+NUMBERS = ("searched", "confirmed", "random weights")
 
-def cells(
-    model: Annotated[str, typer.Argument(help="Recurrent language model: a folder, or a Hugging Face Hub model ID.")],
-    text: Annotated[list[str], typer.Argument(help="Text: files, folders or globs.")],
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Rule: quotes, line, depth, capitals, heading, comment or condition. Repeatable.  \\[default: all]",
-            show_default=False,
-        ),
-    ] = None,
-    unit: Annotated[
-        list[str] | None, typer.Option(help="Also draw this unit. Repeatable.", metavar="LAYER:UNIT")
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of units to show per rule.")] = 3,
-    max_tokens: Annotated[int, typer.Option(min=4, help="Maximum tokens to read.")] = 50_000,
-    output: PageOption = None,
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+
+@dataclass(frozen=True, kw_only=True)
+class CellsSettings(Page):
+    """Settings of `maskwright inspect cells`."""
+
+    COMMAND: ClassVar[str] = "inspect cells"
+
+    model: str = option(help="Recurrent language model: a folder, or a Hugging Face Hub model ID.", is_argument=True)
+    text: tuple[str, ...] = option(help=CORPUS)
+    rule: tuple[str, ...] = option(
+        (),
+        "Rule: quotes, line, depth, capitals, heading, comment or condition. Repeatable.",
+        default_help="all",
+    )
+    unit: tuple[str, ...] = option((), "Also draw this unit. Repeatable.", metavar="LAYER:UNIT")
+    top: int = option(3, "Number of units to show per rule.", minimum=1)
+    max_tokens: int = option(50_000, "Maximum tokens to read.", minimum=4)
+    device: Device = option("auto", DEVICE)
+    threads: int | None = option(None, THREADS)
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+
+@takes_settings(CellsSettings)
+def cells(settings: CellsSettings, json: JsonFlag = False) -> None:
     """Find units that track quotes, line position, brackets, capitals, headings, comments or conditions.
 
     Units are selected by correlation with the rule on the first half of the text, and confirmed on the second half.
@@ -63,7 +58,6 @@ def cells(
         maskwright inspect cells runs/lstm/model book.txt --unit 2:17 -o unit.html --json
     """
     from ...api import open_model
-    from ...core.config import check
     from ...core.registry import unknown_name
     from ...inference.ready import tokenizer_of
     from ...inspect.cells import find_units, read_cells, untrained_like
@@ -71,36 +65,28 @@ def cells(
     from ...inspect.rules import RULES
     from ...inspect.text import documents_of, tokens_of
 
+    output, rules = settings.output, settings.rule or tuple(RULES)
     check_page(output)
-    for name in rule or ():
+    for name in rules:
         check(name in RULES, unknown_name("rule", name, RULES))
-    set_threads(threads)
-    loaded = open_model(model, ("clm",), device, "fp32")
-    shown = [_unit(one, loaded) for one in unit or []]
-    read = tokens_of(documents_of(text, skip_bad_rows=skip_bad_rows), tokenizer_of(loaded))
-    readings = read_cells(loaded, read, max_tokens)
-    untrained = read_cells(untrained_like(loaded), read, max_tokens)
-    found = [one for name in rule or list(RULES) for one in find_units(readings, name, untrained, top)]
+    model = open_model(settings.model, ("clm",), settings.device, "fp32")
+    shown = [_unit(one, model) for one in settings.unit]
+    read = tokens_of(documents_of(settings.text, skip_bad_rows=settings.skip_bad_rows), tokenizer_of(model))
+    readings = read_cells(model, read, settings.max_tokens)
+    untrained = read_cells(untrained_like(model), read, settings.max_tokens)
+    found = [one for name in rules for one in find_units(readings, name, untrained, settings.top)]
     if output is not None:
-        write_cells(output, readings, found, shown, Path(model).name)
-    if json:
-        print_json({"tokens": len(readings.ends), "units": [one.to_json() for one in found]})
-        return
+        write_cells(output, readings, found, shown, Path(settings.model).name)
+    as_json = {"tokens": len(readings.ends), "units": [one.to_json() for one in found]}
     rows = [
         [one.rule, f"{one.layer}:{one.unit}", f"{one.searched:+.3f}", confirmed_text(one), f"{one.random:.3f}"]
         for one in found
     ]
-    numbers = ["searched", "confirmed", "random weights"]
-    print_table(["rule", "unit", *numbers], rows, right=numbers)
-    print_text(headline(found))
-    if output is not None:
-        print_text(f"page: {output}")
+    show_results(settings, as_json, ["rule", "unit", *NUMBERS], rows, headline(found), json=json, right=NUMBERS)
 
 
 def _unit(text: str, model: Model) -> tuple[int, int]:
     """Layer, from 1, and unit, from 0. Raises ConfigError."""
-    from ...core.config import check
-
     layers, size = model.config.num_hidden_layers, model.config.direction_size
     layer, _, unit = text.partition(":")
     is_there = layer.isdecimal() and unit.isdecimal() and 1 <= int(layer) <= layers and int(unit) < size

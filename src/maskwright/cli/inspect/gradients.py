@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import ClassVar
 
-import typer
-
-from ..common import (
-    DebugFlag,
-    JsonFlag,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
-from ..pages import PageOption, check_page
+from ...core.config import check
+from ...core.options import option
+from ...train.settings import SEED, SKIP_BAD_ROWS, THREADS
+from ..common import JsonFlag
+from ..pages import Page, check_page, show_results
+from ..settings import takes_settings
 
 
-def gradients(
-    models: Annotated[
-        list[str], typer.Argument(help="Recurrent language models: folders, or Hugging Face Hub model IDs.")
-    ],
-    text: Annotated[list[str] | None, typer.Option("--text", help="Text file, folder or glob. Repeatable.")] = None,
-    distance: Annotated[int, typer.Option(min=2, help="Maximum distance in tokens.")] = 50,
-    untrained: Annotated[
-        bool, typer.Option("--untrained", help="Also measure the networks with random weights.")
-    ] = False,
-    output: PageOption = None,
-    seed: SeedOption = None,
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class GradientsSettings(Page):
+    """Settings of `maskwright inspect gradients`. Raises ConfigError without text."""
+
+    COMMAND: ClassVar[str] = "inspect gradients"
+
+    models: tuple[str, ...] = option(
+        help="Recurrent language models: folders, or Hugging Face Hub model IDs.", is_argument=True
+    )
+    text: tuple[str, ...] = option((), "Text file, folder or glob. Repeatable.")
+    distance: int = option(50, "Maximum distance in tokens.", minimum=2)
+    untrained: bool = option(False, "Also measure the networks with random weights.")
+    seed: int = option(0, SEED)
+    threads: int | None = option(None, THREADS)
+    skip_bad_rows: bool = option(False, SKIP_BAD_ROWS)
+
+    def __post_init__(self) -> None:
+        check(bool(self.text), "Pass --text FILE with text for the networks.")
+
+
+@takes_settings(GradientsSettings)
+def gradients(settings: GradientsSettings, json: JsonFlag = False) -> None:
     """Measure how the gradient of the loss decays with distance in recurrent networks.
 
     Examples:
@@ -47,32 +44,23 @@ def gradients(
         maskwright inspect gradients runs/lstm/model --text book.txt --untrained --distance 100 --json
     """
     from ...api import open_model
-    from ...core.errors import ConfigError
     from ...inference.ready import tokenizer_of
     from ...inspect.gradients import fading
-    from ...inspect.gradients_page import half_text, headline, write_gradients
+    from ...inspect.gradients_page import headline, table, write_gradients
     from ...inspect.text import documents_of, tokens_of
     from ...models.build import build
 
-    if not text:
-        raise ConfigError("Pass --text FILE with text for the networks.")
+    output, distance = settings.output, settings.distance
     check_page(output)
-    set_threads(threads)
-    documents, found = documents_of(text, skip_bad_rows=skip_bad_rows), []
-    for place in models:
+    documents, found = documents_of(settings.text, skip_bad_rows=settings.skip_bad_rows), []
+    for place in settings.models:
         model = open_model(place, ("clm",), "cpu", "fp32")
         ids = tokens_of(documents, tokenizer_of(model)).ids.tolist()
         found.append(fading(model, ids, distance, place))
-        if untrained:
-            fresh = build(model.config, "clm", seed=seed or 0)
+        if settings.untrained:
+            fresh = build(model.config, "clm", seed=settings.seed)
             found.append(fading(fresh, ids, distance, f"{place}, untrained"))
     if output is not None:
         write_gradients(output, found)
-    if json:
-        print_json([one.to_json() for one in found])
-        return
-    rows = [[one.name, f"{one.factor:.3f}", half_text(one), f"{one.norms[-1]:.2g}"] for one in found]
-    print_table(["network", "a step multiplies by", "half is left after", f"left after {distance}"], rows)
-    print_text(headline(found))
-    if output is not None:
-        print_text(f"page: {output}")
+    columns, rows = table(found)
+    show_results(settings, [one.to_json() for one in found], columns, rows, headline(found), json=json)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...core.errors import ConfigError
+from ...core.options import option
 from ...core.progress import note
-from ..common import (
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    ThreadsOption,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
+from ...train.settings import PRECISION, Precision
+from ..common import JsonFlag, print_json, print_table, print_text
 from ..default_model import with_default_model
-from ..using import MaxLengthOption
+from ..settings import takes_settings
+from ..using import BEAM, MAX_LENGTH, Hardware
 
 if TYPE_CHECKING:
     from ...inspect import AttentionChanges, AttentionMap, Inspection
@@ -32,45 +23,75 @@ SUFFIXES = (".html", ".json")
 WIDEST_TABLE = 16  # maximum tokens of an attention table in a terminal
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageSettings(Hardware):
+    """Settings of `maskwright inspect page`. Raises ConfigError for options that exclude each other."""
+
+    COMMAND: ClassVar[str] = "inspect page"
+
+    model: str = option(help="Model folder, run checkpoint, or Hugging Face Hub model ID.", is_argument=True)
+    text: str = option(help="Text to inspect.", is_argument=True)
+    pair: str | None = option(None, "Second text of a pair.")
+    target: str | None = option(None, "Target text of a translation model.", default_help="its translation")
+    against: str | None = option(None, "Second text to compare: shows the heads whose attention changes most.")
+    against_model: str | None = option(
+        None, "Second model or checkpoint to compare, such as runs/a/checkpoints/step-500."
+    )
+    word: str | None = option(None, "With --against: only the attention of this word.")
+    find: tuple[str, ...] = option(
+        (), 'Find heads by pattern ("previous token", "separator", "it -> animal"). Repeatable.'
+    )
+    flow: str | None = option(None, "Show attention rollout and flow to this word.")
+    kind: str | None = option(
+        None, "Attention of a translation model: encoder, decoder or cross.", default_help="cross"
+    )
+    layers: str | None = option(None, "Only these layers, counted from 1, as in 3 or 1,4-6.", default_help="all")
+    heads: str | None = option(None, "Only these heads, counted from 1, as in 3 or 1,4-6.", default_help="all")
+    top: int = option(5, "Number of heads to print per search.", minimum=1)
+    beams: int = option(1, BEAM, flag="--beam")
+    output: Path | None = option(None, "Write an HTML page, or all results as .json.", short="-o")
+    max_length: int | None = option(None, MAX_LENGTH)
+    precision: Precision = option("fp32", PRECISION)
+
+    def __post_init__(self) -> None:
+        if self.output is not None and self.output.suffix.lower() not in SUFFIXES:
+            raise ConfigError(f"{self.output} has an unknown extension: use .html or .json.")
+        if self.against is not None and self.against_model is not None:
+            raise ConfigError("Pass either --against or --against-model, not both.")
+        if self.word is not None and self.against is None:
+            raise ConfigError("--word goes with --against: it is the word whose attention is compared.")
+        _ = self.chosen
+
+    @property
+    def chosen(self) -> dict[str, list[int] | None]:
+        """The numbers of the layers and heads to show, None for all."""
+        return {"layers": numbers(self.layers, "layers"), "heads": numbers(self.heads, "heads")}
+
+    @property
+    def is_json(self) -> bool:
+        """Whether all results are written as JSON."""
+        return self.output is not None and self.output.suffix.lower() == ".json"
+
+    def with_pair(self, text: str) -> str | tuple[str, str]:
+        """A text with the second one of its pair, if there is one."""
+        return text if self.pair is None else (text, self.pair)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Results of one command: what was looked at, its attention, heads found, and comparisons where asked for."""
+
+    looks: list[Inspection]
+    attention: AttentionMap
+    patterns: list[Any]
+    moves: AttentionChanges | None
+    comparison: Any
+    flow: dict[str, Any] | None
+
+
 @with_default_model
-def page(
-    model: Annotated[str, typer.Argument(help="Model folder, run checkpoint, or Hugging Face Hub model ID.")],
-    text: Annotated[str, typer.Argument(help="Text to inspect.")],
-    pair: Annotated[str | None, typer.Option(help="Second text of a pair.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Target text of a translation model.  \\[default: its translation]")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option(help="Second text to compare: shows the heads whose attention changes most.")
-    ] = None,
-    against_model: Annotated[
-        str | None, typer.Option(help="Second model or checkpoint to compare, such as runs/a/checkpoints/step-500.")
-    ] = None,
-    word: Annotated[str | None, typer.Option(help="With --against: only the attention of this word.")] = None,
-    find: Annotated[
-        list[str] | None,
-        typer.Option(help='Find heads by pattern ("previous token", "separator", "it -> animal"). Repeatable.'),
-    ] = None,
-    flow: Annotated[str | None, typer.Option(help="Show attention rollout and flow to this word.")] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(help="Attention of a translation model: encoder, decoder or cross.  \\[default: cross]"),
-    ] = None,
-    layers: Annotated[str | None, typer.Option(help="Only these layers, counted from 1: 3 or 1,4-6.")] = None,
-    heads: Annotated[str | None, typer.Option(help="Only these heads, counted from 1: 3 or 1,4-6.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of heads to print per search.")] = 5,
-    beams: Annotated[int, typer.Option("--beam", min=1, help="Beam size of translation.")] = 1,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write an HTML page, or all results as .json.")
-    ] = None,
-    max_length: MaxLengthOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "fp32",
-    threads: ThreadsOption = None,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@takes_settings(PageSettings)
+def page(settings: PageSettings, json: JsonFlag = False) -> None:
     """Show attention, head patterns, predictions and attributions for a text.
 
     Examples:
@@ -83,78 +104,78 @@ def page(
 
         maskwright inspect page runs/de-en/model "ein Haus am See" --target "a house by the lake" -o translation.html
     """
-    if output is not None and output.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{output} has an unknown extension: use .html or .json.")
-    if against is not None and against_model is not None:
-        raise ConfigError("Pass either --against or --against-model, not both.")
-    if word is not None and against is None:
-        raise ConfigError("--word goes with --against: it is the word whose attention is compared.")
-    chosen = {"layers": numbers(layers, "layers"), "heads": numbers(heads, "heads")}
-    set_threads(threads)
-    from ...inspect import compare_models, head_moves, look, search, through, write_page
-    from ...inspect.results import names_apart
+    from ...core.storage import write_json
+    from ...inspect import write_page
 
-    opened = _open(model, device, precision)
-    asked: dict[str, Any] = {"target": target, "max_length": max_length, "beams": beams, **chosen}
-    asked["brief"] = output is None or _is_json(output)
-    looks = [look(opened, text if pair is None else (text, pair), name=Path(model).name, **asked)]
-    if against is not None:
-        looks.append(look(opened, against if pair is None else (against, pair), name=Path(model).name, **asked))
-    elif against_model is not None:
-        other = _open(against_model, device, precision)
-        names = names_apart(model, against_model)
-        looks = [
-            look(own, text if pair is None else (text, pair), name=name, **asked)
-            for own, name in zip((opened, other), names, strict=True)
-        ]
-    first = looks[0].attention.of(kind)
-    comparison = None
-    if against_model is not None:
-        comparison = compare_models(opened, other, [text if pair is None else (text, pair)], max_length=max_length)
-    moves = None if against is None else head_moves(first, looks[1].attention.of(kind), word)
-    found = search(first, find or [])
-    followed = None if flow is None else through(first, flow)
-    result = {
-        "model": looks[0].name,
-        "facts": looks[0].facts,
-        **looks[0].attention.to_json(weights=layers is not None or heads is not None or _is_json(output)),
-        "found": [one.to_json(None if _is_json(output) else top) for one in found],
-        **({} if moves is None else {"moves": moves.to_json(top)}),
-        **({} if comparison is None else {"comparison": comparison.to_json()}),
-        **({} if followed is None else {"flow": followed}),
-        **_asides(looks[0], top),
-        **({"states": looks[0].states.to_json()} if _is_json(output) else {}),
-    }
-    if len(looks) > 1:
-        result["beside"] = {"model": looks[1].name, **looks[1].attention.to_json(weights=_is_json(output))}
-    if output is not None and _is_json(output):
-        from ...core.storage import write_json
-
-        write_json(output, result)
+    found, output = _inspect(settings), settings.output
+    if output is not None and settings.is_json:
+        write_json(output, _as_json(settings, found))
     elif output is not None:
-        write_page(output, looks, moves, comparison)
+        write_page(output, found.looks, found.moves, found.comparison)
     if json:
-        print_json(result if not _is_json(output) else {"output": str(output)})
+        print_json({"output": str(output)} if settings.is_json else _as_json(settings, found))
         return
-    _show(looks, first, found, moves, followed, top)
+    _show(found, settings.top)
     if output is not None:
         note(f"written: {output}")
 
 
-def _open(name: str, device: str, precision: str) -> Model:
+def _inspect(settings: PageSettings) -> Found:
+    from ...inspect import compare_models, head_moves, look, search, through
+    from ...inspect.results import names_apart
+
+    opened, text = _open(settings.model, settings), settings.with_pair(settings.text)
+    asked: dict[str, Any] = {
+        "target": settings.target,
+        "max_length": settings.max_length,
+        "beams": settings.beams,
+        "brief": settings.output is None or settings.is_json,
+        **settings.chosen,
+    }
+    names = (Path(settings.model).name, "")
+    if settings.against_model is not None:
+        names = names_apart(settings.model, settings.against_model)
+    looks, moves, comparison = [look(opened, text, name=names[0], **asked)], None, None
+    first = looks[0].attention.of(settings.kind)
+    if settings.against is not None:
+        looks.append(look(opened, settings.with_pair(settings.against), name=names[0], **asked))
+        moves = head_moves(first, looks[1].attention.of(settings.kind), settings.word)
+    elif settings.against_model is not None:
+        other = _open(settings.against_model, settings)
+        looks.append(look(other, text, name=names[1], **asked))
+        comparison = compare_models(opened, other, [text], max_length=settings.max_length)
+    flow = None if settings.flow is None else through(first, settings.flow)
+    return Found(looks, first, search(first, list(settings.find)), moves, comparison, flow)
+
+
+def _as_json(settings: PageSettings, found: Found) -> dict[str, Any]:
+    is_json, top, (look, *others) = settings.is_json, settings.top, found.looks
+    has_weights = settings.layers is not None or settings.heads is not None or is_json
+    result = {
+        "model": look.name,
+        "facts": look.facts,
+        **look.attention.to_json(weights=has_weights),
+        "found": [one.to_json(None if is_json else top) for one in found.patterns],
+        **({} if found.moves is None else {"moves": found.moves.to_json(top)}),
+        **({} if found.comparison is None else {"comparison": found.comparison.to_json()}),
+        **({} if found.flow is None else {"flow": found.flow}),
+        **({} if look.predictions is None else {"predictions": look.predictions.to_json(top)}),
+        **({"attributions": [one.to_json() for one in look.attributions]} if look.attributions else {}),
+        **({"states": look.states.to_json()} if is_json else {}),
+    }
+    for other in others:
+        result["beside"] = {"model": other.name, **other.attention.to_json(weights=is_json)}
+    return result
+
+
+def _open(name: str, settings: PageSettings) -> Model:
     """Opens a model folder, a Hugging Face Hub model ID or a run checkpoint."""
     from ...api import open_checkpoint, open_model
     from ...train.finetuning.members import is_checkpoint
 
     if is_checkpoint(Path(name)):
-        return open_checkpoint(name, device=device, precision=precision)
-    return open_model(name, None, device, precision)
-
-
-def _asides(look: Inspection, top: int) -> dict[str, Any]:
-    """Masked-token predictions and feature attributions, where the model has them."""
-    own: dict[str, Any] = {} if look.predictions is None else {"predictions": look.predictions.to_json(top)}
-    return own | ({"attributions": [one.to_json() for one in look.attributions]} if look.attributions else {})
+        return open_checkpoint(name, device=settings.device, precision=settings.precision)
+    return open_model(name, None, settings.device, settings.precision)
 
 
 def numbers(text: str | None, what: str) -> list[int] | None:
@@ -170,21 +191,11 @@ def numbers(text: str | None, what: str) -> list[int] | None:
     return list(dict.fromkeys(found))
 
 
-def _is_json(output: Path | None) -> bool:
-    return output is not None and output.suffix.lower() == ".json"
-
-
-def _show(
-    looks: list[Inspection],
-    first: AttentionMap,
-    found: list[Any],
-    moves: AttentionChanges | None,
-    followed: dict[str, Any] | None,
-    top: int,
-) -> None:
+def _show(found: Found, top: int) -> None:
     from ...inspect.results import attention_rows
 
-    print_text(f"{looks[0].name}: {looks[0].facts}")
+    look, first, followed, moves = found.looks[0], found.attention, found.flow, found.moves
+    print_text(f"{look.name}: {look.facts}")
     print_text(f"tokens: {' '.join(first.queries.labels)}")
     print_text(f"{first.kind} attention: {first.source}\n")
     if len(first.layers) * len(first.heads) == 1 and len(first.keys) <= WIDEST_TABLE:
@@ -196,17 +207,17 @@ def _show(
         print_table(("input", "rollout", "flow"), rows, title, ("rollout", "flow"))
     if moves is not None:
         rows = [[str(one.layer), str(one.head), f"{one.distance:.3f}", _shifts(one)] for one in moves.moves[:top]]
-        title = "heads that move most between the two texts" + (f", attention of '{moves.word}'" if moves.word else "")
-        print_table(("layer", "head", "moved", "what changed"), rows, title, ("layer", "head", "moved"))
+        title = f"largest attention changes{f' of {moves.word!r}' if moves.word else ''} between the two texts"
+        print_table(("layer", "head", "change", "where"), rows, title, ("layer", "head", "change"))
         return
     rows = [
         [one.pattern, str(head.layer), str(head.head), f"{head.score:.3f}", f"{head.even:.3f}"]
-        for one in found
-        for head in one.heads[: top if len(found) < 3 else 1]
+        for one in found.patterns
+        for head in one.heads[: top if len(found.patterns) < 3 else 1]
     ]
     if rows:
-        print_table(("pattern", "layer", "head", "score", "even"), rows, "heads by what they do",
-                    ("layer", "head", "score", "even"))  # fmt: skip
+        print_table(("pattern", "layer", "head", "score", "uniform"), rows, "heads by pattern",
+                    ("layer", "head", "score", "uniform"))  # fmt: skip
 
 
 def _shifts(move: Any) -> str:

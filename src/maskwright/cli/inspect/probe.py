@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import ClassVar
 
-import typer
-
-from ..common import (
-    ColumnsOption,
-    DebugFlag,
-    DeviceOption,
-    JsonFlag,
-    PrecisionOption,
-    QuietFlag,
-    SeedOption,
-    SkipBadRowsFlag,
-    ThreadsOption,
-    parse_columns,
-    print_json,
-    print_table,
-    print_text,
-    set_threads,
-)
-from ..pages import PageOption, check_page
-from ..using import MaxLengthOption
+from ...core.config import check
+from ...core.options import option
+from ...core.progress import warn
+from ...core.registry import unknown_name
+from ...train.settings import PRECISION, SEED, Precision
+from ..common import JsonFlag
+from ..pages import Page, check_page, show_results
+from ..settings import takes_settings
+from ..using import MAX_LENGTH, MODEL, Hardware, Rows
 
 POOLINGS = ("mean", "cls", "max")
 
 
-def probe(
-    model: Annotated[str, typer.Argument(help="Model folder, or a Hugging Face Hub model ID.")],
-    train: Annotated[Path, typer.Option(help="Training data: tagged sentences or labeled texts.")],
-    dev: Annotated[
-        Path | None, typer.Option(help="Dev data.  \\[default: a quarter of --train]", show_default=False)
-    ] = None,
-    pooling: Annotated[str, typer.Option(help="Pooling of text embeddings: mean, cls or max.")] = "mean",
-    most: Annotated[int, typer.Option(min=2, help="Maximum words or texts per file.")] = 10_000,
-    columns: ColumnsOption = None,
-    output: PageOption = None,
-    max_length: MaxLengthOption = None,
-    seed: SeedOption = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "fp32",
-    threads: ThreadsOption = None,
-    skip_bad_rows: SkipBadRowsFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ProbeSettings(Hardware, Rows, Page):
+    """Settings of `maskwright inspect probe`. Raises ConfigError for an unknown pooling."""
+
+    COMMAND: ClassVar[str] = "inspect probe"
+
+    model: str = option(help=MODEL)
+    train: Path = option(help="Training data: tagged sentences or labeled texts.")
+    dev: Path | None = option(None, "Dev data, on which the probes are scored.", default_help="a quarter of --train")
+    pooling: str = option("mean", "Pooling of text embeddings: mean, cls or max.")
+    most: int = option(10_000, "Maximum words or texts per file.", minimum=2)
+    max_length: int | None = option(None, MAX_LENGTH)
+    seed: int = option(0, SEED)
+    precision: Precision = option("fp32", PRECISION)
+
+    def __post_init__(self) -> None:
+        check(self.pooling in POOLINGS, unknown_name("pooling", self.pooling, POOLINGS))
+
+
+@takes_settings(ProbeSettings)
+def probe(settings: ProbeSettings, json: JsonFlag = False) -> None:
     """Train linear probes on each frozen layer, with a control task of random labels.
 
     Control-task accuracy measures memorization; selectivity is accuracy minus control-task accuracy.
@@ -59,35 +50,28 @@ def probe(
 
         maskwright inspect probe runs/a/model --train tickets.tsv --pooling cls --json
     """
+    check_page(settings.output)
     from ...api import open_model
-    from ...core.config import check
-    from ...core.progress import warn
-    from ...core.registry import unknown_name
     from ...inspect.probe import MAX_STEPS
     from ...inspect.probe import probe as probe_layers
     from ...inspect.probe_page import COLUMNS, headline, probe_rows, write_probes
     from ...inspect.probe_rows import read_labeled
 
-    check_page(output)
-    check(pooling in POOLINGS, unknown_name("pooling", pooling, POOLINGS))
-    set_threads(threads)
-    named = parse_columns(columns)
     rows, held = (
-        None if path is None else read_labeled(path, columns=named, skip_bad_rows=skip_bad_rows)
-        for path in (train, dev)
+        None if path is None else read_labeled(path, columns=settings.columns, skip_bad_rows=settings.skip_bad_rows)
+        for path in (settings.train, settings.dev)
     )
-    opened = open_model(model, None, device, precision)
     found = probe_layers(
-        opened, rows or (), held, pooling=pooling, max_length=max_length, most=most, seed=0 if seed is None else seed
+        open_model(settings.model, None, settings.device, settings.precision),
+        rows or (),
+        held,
+        pooling=settings.pooling,
+        max_length=settings.max_length,
+        most=settings.most,
+        seed=settings.seed,
     )
     if found.num_unfinished:
         warn(f"{found.num_unfinished} probes were still improving after {MAX_STEPS:,} steps.")
-    if output is not None:
-        write_probes(output, found, Path(model).name)
-    if json:
-        print_json(found.to_json())
-        return
-    print_table(COLUMNS, probe_rows(found), right=COLUMNS)
-    print_text(headline(found))
-    if output is not None:
-        print_text(f"page: {output}")
+    if settings.output is not None:
+        write_probes(settings.output, found, Path(settings.model).name)
+    show_results(settings, found.to_json(), COLUMNS, probe_rows(found), headline(found), json=json, right=COLUMNS)

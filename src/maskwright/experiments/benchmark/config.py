@@ -50,7 +50,7 @@ class BenchmarkConfig:
     COMMAND: ClassVar[str] = "experiment benchmark"
 
     benchmark: Literal["glue", "squad", "conll", "swag"] = option(help="Benchmark to run.", is_argument=True)
-    data: Path = option(help="Folder that contains its files.", metavar="DIRECTORY")
+    data: Path = option(help="Folder that contains the files of the benchmark.", metavar="DIRECTORY")
     model: str = option(help=settings.MODEL)
     output: Path = option(help=settings.OUTPUT)
     tasks: tuple[str, ...] = option(
@@ -61,11 +61,9 @@ class BenchmarkConfig:
     lr: float | None = option(None, settings.LR, default_help="3e-5; --grid: 5e-5, 3e-5, 2e-5")
     batch_size: int | None = option(None, settings.BATCH_SIZE, default_help="32 examples; --grid: 16, 32")
     max_length: int | None = option(None, settings.MAX_LENGTH, default_help="128 tokens; squad: 384")
-    max_train_rows: int = option(
-        0, "Maximum training rows of each task, sampled once and reported; 0 for all.", unit="rows"
-    )
+    max_train_rows: int = option(0, "Maximum training rows of each task, sampled once and reported; 0 for all.")
     grid: bool = option(False, "Try batch 16/32, lr 5e-5/3e-5/2e-5 and 2 to 4 epochs; keep the best on dev.")
-    submission: bool = option(False, "GLUE: write the leaderboard's files of the test rows.")
+    submission: bool = option(False, "GLUE: write test predictions in the format of the leaderboard.")
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
     seed: int = option(0, settings.SEED)
     device: settings.Device = option("auto", settings.DEVICE)

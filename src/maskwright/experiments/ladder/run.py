@@ -28,7 +28,8 @@ from ...train.finetuning.config import FinetuneConfig
 from ...train.finetuning.finetune import build_task, finetune, read_data
 from ...train.pretraining.config import PretrainConfig
 from ...train.pretraining.pretrain import pretrain
-from ...train.pretraining.static_embeddings import StaticConfig, train_static_vectors
+from ...train.pretraining.static_config import StaticConfig
+from ...train.pretraining.static_embeddings import train_static_vectors
 from ...train.run import RunFolder, open_run
 from .config import LadderConfig
 from .ladder_models import LadderModel, ladder_models

@@ -58,7 +58,7 @@ class DistillConfig:
     teacher: str = option(help="Model folder, or Hugging Face Hub model ID, of the teacher.", metavar="MODEL")
     output: Path = option(help=settings.OUTPUT)
     corpus: tuple[str, ...] = option(
-        (), "Text for a pre-trained teacher or a sentence encoder: files, folders or globs.", is_argument=True
+        (), "Text for a pre-trained teacher or a sentence encoder: files, folders or glob patterns.", is_argument=True
     )
     train: Path | None = option(None, "Labeled rows for a fine-tuned teacher.", metavar="FILE")
     dev: Path | None = option(
@@ -73,7 +73,10 @@ class DistillConfig:
         None, "Layers of the student.", default_help="half of the teacher's, or the preset's", panel=NETWORK
     )
     tokenizer: Path | None = option(
-        None, f"Saved tokenizer of the student. {_ENCODERS}", default_help="none: train WordPiece first", panel=NETWORK
+        None,
+        f"Folder of a saved tokenizer of the student. {_ENCODERS}",
+        default_help="train WordPiece first",
+        panel=NETWORK,
     )
     vocab_size: int | None = option(
         None,
@@ -103,11 +106,11 @@ class DistillConfig:
         panel=OBJECTIVE,
     )
     prune_heads: float = option(
-        0.25, "For comparison: prune this fraction of the teacher's attention heads; 0 for no such row.", panel=NETWORK
+        0.25, "For comparison: prune this fraction of the teacher's attention heads; 0 to skip.", panel=NETWORK
     )
     prune_layers: int | None = option(
         None,
-        "For comparison: remove this many of the teacher's top layers; 0 for no such row.",
+        "For comparison: remove this many of the teacher's top layers; 0 to skip.",
         default_help="as many as the student lacks",
         panel=NETWORK,
     )

@@ -37,13 +37,13 @@ class FinetuneConfig:
     COMMAND: ClassVar[str] = "finetune"
 
     train: Path = option(
-        help="Labeled rows to train on; for translation also two text files, line by line.", metavar="FILE"
+        help="Labeled rows to train on; for translation, also two line-aligned text files.", metavar="FILE"
     )
     output: Path = option(help=settings.OUTPUT)
     task: str = option("classification", "Task to fine-tune for.", is_argument=True)
     model: str | None = option(None, settings.MODEL, default_help=f"{ENGLISH}, or from scratch with --preset")
     preset: str | None = option(None, "Model configuration to train from scratch, without --model.")
-    tokenizer: Path | None = option(None, "Saved tokenizer of a model trained from scratch.")
+    tokenizer: Path | None = option(None, "Folder of a saved tokenizer, for a model trained from scratch.")
     dev: Path | None = option(
         None,
         "Dev examples that choose the best epoch, in the format of --train.",
@@ -56,14 +56,14 @@ class FinetuneConfig:
     # frozen features takes many quick steps.
     lr: float = option(None, settings.LR, by_task={"": 5e-5, "anomaly": 1e-3, "translation": 7e-4})
     train_target: Path | None = option(
-        None, "Translations of --train, line by line, where that is a text file.", tasks=("translation",), panel=TASK
+        None, "Line-aligned translations of --train, if that is a text file.", tasks=("translation",), panel=TASK
     )
     dev_target: Path | None = option(
-        None, "Translations of --dev, line by line, where that is a text file.", tasks=("translation",), panel=TASK
+        None, "Line-aligned translations of --dev, if that is a text file.", tasks=("translation",), panel=TASK
     )
     target_tokenizer: Path | None = option(
         None,
-        "Saved tokenizer of the translations, from scratch.",
+        "Folder of a saved tokenizer of the translations, for a model trained from scratch.",
         default_help="that of --tokenizer",
         tasks=("translation",),
         panel=TASK,
@@ -95,7 +95,7 @@ class FinetuneConfig:
     )
     average_checkpoints: int | None = option(
         None,
-        "Average the weights of this many last epochs.",
+        "Average the weights of this many final epochs.",
         default_help="none: keep the best epoch",
         tasks=("translation",),
         panel=TASK,
@@ -117,8 +117,8 @@ class FinetuneConfig:
     )
     multi_label: bool | None = option(
         None,
-        "Rows have several labels, a|b, or none.",
-        default_help="as the data has it",
+        "Multi-label classification: a row has several labels, as in a|b, or none.",
+        default_help="inferred from the data",
         tasks=("classification",),
         panel=TASK,
     )
@@ -137,14 +137,14 @@ class FinetuneConfig:
     )
     threshold_for: str | None = option(
         None,
-        "Choose the threshold of this class on the dev examples, for the best F1.",
+        "Tune the decision threshold of this class on the dev examples for the best F1.",
         metavar="CLASS",
         tasks=("classification",),
         panel=TASK,
     )
     threshold_precision: float | None = option(
         None,
-        "Choose the threshold for at least this precision, with the highest recall.",
+        "Tune the threshold for the highest recall at this precision or better.",
         default_help="none: the best F1",
         tasks=("classification",),
         panel=TASK,
@@ -158,7 +158,12 @@ class FinetuneConfig:
         panel=TASK,
     )
     normal: str | None = option(
-        None, "Class to learn.", metavar="CLASS", default_help="the most common", tasks=("anomaly",), panel=TASK
+        None,
+        "Class that counts as normal.",
+        metavar="CLASS",
+        default_help="the most common",
+        tasks=("anomaly",),
+        panel=TASK,
     )
     normal_quantile: float | None = option(
         None,
@@ -196,13 +201,13 @@ class FinetuneConfig:
     )
     stride: int | None = option(
         None,
-        "Tokens that neighboring windows share.",
+        "Overlap of adjacent windows, in tokens.",
         default_help="a third of --max-length, at most 128 tokens",
         not_tasks=WITHOUT_LONG,
         panel=LONG_TEXTS,
     )
     pool: Literal["mean", "max"] = option(
-        "mean", "How the logits of the windows are pooled.", not_tasks=WITHOUT_LONG, panel=LONG_TEXTS
+        "mean", "Pooling of the windows' logits.", not_tasks=WITHOUT_LONG, panel=LONG_TEXTS
     )
     max_windows: int = option(
         32,

@@ -49,7 +49,7 @@ class PretrainConfig:
     COMMAND: ClassVar[str] = "pretrain"
 
     corpus: tuple[str, ...] = option(
-        help="Text: files, folders, globs, hub: names, or the data/ of an earlier run.", is_argument=True
+        help="Text files, folders, glob patterns, hub: names, or the data/ folder of an earlier run.", is_argument=True
     )
     output: Path = option(help=settings.OUTPUT)
     start: str | None = option(
@@ -61,7 +61,7 @@ class PretrainConfig:
     )
     preset: str | None = option(None, settings.PRESET, default_help="bert-mini; none with --model")
     objective: str = option(None, OBJECTIVE_OF, default_help="mlm+nsp; mlm with --model")
-    tokenizer: Path | None = option(None, "Saved tokenizer.", default_help="none: train WordPiece first")
+    tokenizer: Path | None = option(None, "Folder of a saved tokenizer.", default_help="train WordPiece first")
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
@@ -80,9 +80,9 @@ class PretrainConfig:
     clip_norm: float = option(1.0, settings.CLIP_NORM)
     mask_rate: float = option(0.15, MASK_RATE)
     whole_words: bool = option(False, "Mask whole words.", panel=OBJECTIVE)
-    short_share: float = option(0.1, "Fraction of examples of random shorter length.", panel=OBJECTIVE)
+    short_share: float = option(0.1, "Fraction of examples truncated to a random length.", panel=OBJECTIVE)
     reset_state: bool = option(
-        False, "Recurrent networks under clm: reset the hidden state at each example.", panel=OBJECTIVE
+        False, "Reset the hidden state at each example (recurrent networks with clm).", panel=OBJECTIVE
     )
     dropout: float | None = option(
         None,

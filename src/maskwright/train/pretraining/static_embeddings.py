@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
 from ...core import storage
-from ...core.config import check
 from ...core.errors import InputError, MissingExtraError
 from ...core.progress import Track, track
 from ...hub.folders import save_model
@@ -25,43 +24,11 @@ from ...models.model import Model
 from ...models.presets import preset
 from ...text.readers.corpus import read_documents
 from ...text.tokenizers.tokenizer import Tokenizer
+from .static_config import StaticConfig
 
 PRESET = "bag-small"
 BLOCK = 1_000  # sentences per tokenizer call
-MOST_SIZE, MOST_WINDOW = 10_000, 1_000
 NEGATIVE = 5  # negative samples per word
-
-
-@dataclass(frozen=True)
-class StaticConfig:
-    """Settings of static word embeddings.
-
-    corpus: text files, folders or globs; output: the model folder; method: "skip-gram" predicts the neighbors of a
-    word, "cbow" the word from them; size: number of dimensions; window: maximum number of words on either side;
-    min_count: rarer words are unknown; vocab_size: maximum vocabulary size, special tokens included; epochs: number of
-    training epochs. Training uses one thread, so it is deterministic. Raises ConfigError for values out of range.
-    """
-
-    corpus: tuple[str, ...]
-    output: Path
-    method: Literal["skip-gram", "cbow"] = "skip-gram"
-    size: int = 100
-    window: int = 5
-    min_count: int = 2
-    vocab_size: int = 30_000
-    epochs: int = 5
-    lowercase: bool = True
-    seed: int = 0
-    skip_bad_rows: bool = False
-
-    def __post_init__(self) -> None:
-        check(bool(self.corpus), "The corpus is empty: pass at least one text file, folder or glob.")
-        check(self.method in ("skip-gram", "cbow"), f"method is '{self.method}'; it must be skip-gram or cbow.")
-        for name in ("size", "window", "min_count", "epochs"):
-            check(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}; it must be at least 1.")
-        for name, most in (("size", MOST_SIZE), ("window", MOST_WINDOW)):
-            check(getattr(self, name) <= most, f"{name} is {getattr(self, name)}; it must be at most {most:,}.")
-        check(0 <= self.seed < 2**32, f"seed is {self.seed}; it must be from 0 to {2**32 - 1}.")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class MultiTaskConfig:
     COMMAND: ClassVar[str] = "finetune"
 
     multi_task: tuple[str, ...] = option(
-        help="Instead of --train: labeled files, a task each, that share one encoder.",
+        help="Multi-task training instead of --train: labeled files, one per task, with a shared encoder.",
         metavar="[TASK:]FILE ...",
         default_help="none: one task",
         panel=DATA,
