@@ -274,6 +274,7 @@ def open_zero_shot(
     max_length: int | None = None,
     device: str = "auto",
     precision: str = "auto",
+    calibrate_on: Sequence[Text] | None = None,
 ) -> ZeroShot:
     """Opens an entailment classifier, or any encoder for sentence embeddings, to classify texts without training.
 
@@ -282,8 +283,12 @@ def open_zero_shot(
     """
     model = open_model(name, None, device, precision)
     if model.head_name == "classification":
-        return EntailmentZeroShot(predictor_of(model, name, max_length), labels, template)
-    encoder = open_embedder(name, normalize=True, max_length=max_length, device=device, precision=precision)
+        predictor = predictor_of(model, name, max_length)
+        make_int8(model, calibrate_on, predictor.max_length)
+        return EntailmentZeroShot(predictor, labels, template)
+    encoder = open_embedder(
+        name, normalize=True, max_length=max_length, device=device, precision=precision, calibrate_on=calibrate_on
+    )
     return EmbeddingZeroShot(encoder, labels, template)
 
 

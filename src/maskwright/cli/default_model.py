@@ -1,7 +1,8 @@
 """Commands whose MODEL may be left out: `maskwright embed "a text"` uses the built-in model.
 
 The first word of such a command is a model or already a text (or a file), so the rule is by form. A model is a short
-name, an existing folder of a model, OWNER/NAME, or a single word that further words or --input follow.
+name, an existing folder of a model, one word with a slash (a path or OWNER/NAME), or one word that further words or
+--input follow.
 """
 
 from __future__ import annotations
@@ -80,4 +81,6 @@ def is_model(word: str, has_more: bool, takes_files: bool) -> bool:
         return True
     if "\0" not in word and len(word) < 4096 and path.exists():
         return not takes_files or any((path / name).is_file() for name in MODEL_FILES)
-    return is_hub_name(word) and ("/" in word or has_more)
+    if len(word.split()) != 1:
+        return False
+    return "/" in word or (has_more and is_hub_name(word))  # a mistyped path is an error, not a text

@@ -13,6 +13,7 @@ from ..core.options import option
 from ..core.plural import plural
 from ..core.progress import note, track
 from .common import JsonFlag, in_a_line, print_json, print_table, print_text, shorten
+from .default_model import with_default_model
 from .settings import takes_settings
 from .using import (
     BATCH_TOKENS,
@@ -31,9 +32,11 @@ from .using import (
 
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
+    from ..inference.zero_shot import ZeroShot
     from ..tasks.base import AnyRow
     from ..text.readers.row_stream import RowStream
 
+TEMPLATE = "This text is about {}."
 TABLE_ROWS = 10_000  # answers shown as one table; more come as several, so that they need not all be held
 WRITTEN = ("translation", "generated")  # generated text, which is not a label
 
@@ -51,6 +54,15 @@ class PredictSettings(InferenceHardware, Rows):
     input: Path | None = option(None, INPUT)
     output: Path | None = option(None, "Output file: .jsonl, .csv or .tsv.", short="-o")
     min_confidence: float | None = option(None, "Abstain below this class probability.", minimum=0, maximum=1)
+    labels: str | None = option(
+        None,
+        "Classify by these class names without training, with a sentence encoder or an entailment model.",
+        metavar="NAME,…",
+        default_help="those of the model",
+    )
+    template: str | None = option(
+        None, "With --labels: the sentence that is compared with the text.", default_help=TEMPLATE
+    )
     trace: bool = option(False, "Show the tensor shapes of each step.")
     max_length: int | None = option(None, MAX_LENGTH)
     batch_tokens: int | None = option(None, BATCH_TOKENS)
@@ -65,6 +77,11 @@ class PredictSettings(InferenceHardware, Rows):
             raise ConfigError("--trace shows its result; remove --output.")
         if self.trace and self.min_confidence is not None:
             raise ConfigError("--trace shows the answer whatever its probability; remove --min-confidence.")
+        if self.template is not None and self.labels is None:
+            raise ConfigError("--template goes with --labels.")
+        others = {"pair": self.pair, "choice": self.choice, "trace": self.trace, "min-confidence": self.min_confidence}
+        if self.labels is not None and (other := next((name for name, value in others.items() if value), None)):
+            raise ConfigError(f"--labels classifies single texts; remove --{other}.")
         if self.choice and (len(self.texts) != 1 or len(self.pair) > 1):
             raise ConfigError(
                 "--choice goes with one text, and at most one --pair for its question; give others in a file."
@@ -76,6 +93,7 @@ class PredictSettings(InferenceHardware, Rows):
             raise ConfigError(f"--pair is given {given} for {wanted}: pass one per text.")
 
 
+@with_default_model
 @takes_settings(PredictSettings)
 def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
     """Predict with a fine-tuned model: labels, values, entities with offsets, choices, anomaly scores.
@@ -98,8 +116,12 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
 
         maskwright predict runs/m/model "Tom was hungry. He" --choice "ate." --choice "slept."
 
+        maskwright predict "My router is broken." --labels hardware,software,billing
+
         maskwright predict runs/b/model "My router is broken." --trace
     """
+    from ..inference.predict import Predictor
+
     output = settings.output
     refuse_same_file(settings.input, output)
     from ..inference.answers_file import check_output, write_answers
@@ -109,6 +131,7 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
     rows = _rows(settings)
     predictor = _open(settings, rows)
     if settings.trace:
+        assert isinstance(predictor, Predictor)
         for row in rows:
             _show_trace(predictor, row, json)
     elif output is not None:
@@ -118,7 +141,7 @@ def predict(settings: PredictSettings, json: JsonFlag = False) -> None:
         _show(_answers(predictor, rows, settings.batch_tokens), json)
     if not isinstance(rows, Sequence):
         warn_of_skipped(rows)
-    if settings.min_confidence is not None:
+    if isinstance(predictor, Predictor) and settings.min_confidence is not None:
         many = plural(predictor.num_abstained, "text has", "texts have")
         note(f"{many} no label: the confidence is below {settings.min_confidence:g}.")
     warn_of_cuts(predictor.counts)
@@ -138,10 +161,20 @@ def _rows(settings: PredictSettings) -> Sequence[AnyRow] | RowStream:
     return rows_of(list(zip(texts, pairs, strict=True)) if pairs else list(texts))
 
 
-def _open(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> Predictor:
+def _open(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> Predictor | ZeroShot:
     typical = calibration_texts(settings, None if settings.input is None else rows)
-    from ..api import open_predictor
+    from ..api import open_predictor, open_zero_shot
 
+    if settings.labels is not None:
+        return open_zero_shot(
+            settings.model,
+            settings.labels.split(","),
+            template=settings.template or TEMPLATE,
+            max_length=settings.max_length,
+            device=settings.device,
+            precision=settings.precision,
+            calibrate_on=typical,
+        )
     predictor = open_predictor(
         settings.model,
         max_length=settings.max_length,
@@ -155,7 +188,7 @@ def _open(settings: PredictSettings, rows: Sequence[AnyRow] | RowStream) -> Pred
 
 
 def _answers(
-    predictor: Predictor, rows: Sequence[AnyRow] | RowStream, batch_tokens: int | None
+    predictor: Predictor | ZeroShot, rows: Sequence[AnyRow] | RowStream, batch_tokens: int | None
 ) -> Iterator[dict[str, Any]]:
     """Yields the texts of each row with its prediction, question ID and gold label."""
     count = len(rows) if isinstance(rows, Sequence) else rows.num_rows

@@ -8,15 +8,18 @@ the score of a label is the cosine similarity of text and hypothesis.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..core.errors import InputError
+from ..tasks.base import AnyRow
+from ..tasks.rows.examples import blocks, content_of
+from ..text.tokenizers.encoding import TextCounts
 from .embed import TextEncoder
-from .predict import Predictor
+from .predict import BLOCK_CHARACTERS, BLOCK_ROWS, Predictor
 
 TEMPLATE = "This text is about {}."
 ENTAILMENT = "entailment"
@@ -44,6 +47,22 @@ class ZeroShot(ABC):
     def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
         """The score of each label: float32 [texts, labels]."""
 
+    @property
+    @abstractmethod
+    def counts(self) -> TextCounts:
+        """Truncated and unknown tokens in all texts so far."""
+
+    def stream(
+        self, rows: Iterable[AnyRow], batch_tokens: int | None = None
+    ) -> Iterator[tuple[AnyRow, dict[str, Any]]]:
+        """Yield rows with their predictions, in order, a block of rows in memory. Raises InputError for a pair."""
+        for block in blocks(rows, BLOCK_ROWS, BLOCK_CHARACTERS):
+            contents = [content_of(row) for row in block]
+            texts = [text for text in contents if isinstance(text, str)]
+            if len(texts) < len(block):
+                raise InputError("--labels classifies single texts; the input has pairs of texts.")
+            yield from zip(block, self.predict(texts, batch_tokens), strict=True)
+
     def predict(self, texts: Sequence[str], batch_tokens: int | None = None) -> list[dict[str, Any]]:
         """One prediction per text: the best label, its score, and all scores, best first."""
         found = []
@@ -62,6 +81,11 @@ class EmbeddingZeroShot(ZeroShot):
         super().__init__(labels, template)
         self.encoder = encoder
 
+    @property
+    def counts(self) -> TextCounts:
+        """Truncated and unknown tokens in all texts and hypotheses so far."""
+        return self.encoder.counts
+
     def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
         """Cosine similarity of each text and hypothesis: float32 [texts, labels]."""
         rows, columns = (_unit(self.encoder.vectors(list(part), batch_tokens)) for part in (texts, self.hypotheses))
@@ -77,6 +101,11 @@ class EntailmentZeroShot(ZeroShot):
         super().__init__(labels, template)
         self.predictor = predictor
         self.index = entailment_index(predictor.model.labels)
+
+    @property
+    def counts(self) -> TextCounts:
+        """Truncated and unknown tokens in all pairs so far."""
+        return self.predictor.counts
 
     def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
         """Softmax over the entailment logits of the labels: float32 [texts, labels]."""

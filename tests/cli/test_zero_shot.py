@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -82,3 +84,17 @@ def test_a_classifier_of_other_labels_is_an_error(tmp_path):
     tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())
     with pytest.raises(InputError, match="label 'entailment'"):
         open_zero_shot(tmp_path / "m", LABELS)
+
+
+def test_the_command_gives_what_the_function_gives(encoder, tmp_path, maskwright):
+    (tmp_path / "texts.txt").write_text("\n".join(ONE) + "\n", encoding="utf-8")
+    words = ("predict", encoder, "--labels", ",".join(LABELS), "--template", "{}", "--precision", "fp32", "--json")
+    code, out, _ = maskwright(*words, "--input", tmp_path / "texts.txt")
+    assert code == 0
+    found = mw.zero_shot(encoder, ONE, LABELS, template="{}", precision="fp32")
+    for line, expected in zip(out.splitlines(), found, strict=True):
+        answer = json.loads(line)
+        assert answer["label"] == expected["label"] and answer["score"] == pytest.approx(expected["score"], abs=1e-5)
+    for options in (("--trace",), ("--pair", "b"), ("--min-confidence", "0.5")):
+        code, _, err = maskwright(*words, "a text", *options)
+        assert code == 2 and f"remove {options[0]}" in err
