@@ -25,9 +25,9 @@ TABLE: dict[str, dict[str, str]] = {
         "char": "maskwright.text.tokenizers.trainers.whole:train_char",
     },
     "objective": {
-        "mlm": "maskwright.objectives.pretraining:MaskedLanguageModeling",
-        "mlm+nsp": "maskwright.objectives.pretraining:MaskedLanguageModelingAndNextSentence",
-        "mlm+sop": "maskwright.objectives.pretraining:MaskedLanguageModelingAndSentenceOrder",
+        "mlm": "maskwright.objectives.masked:MaskedLanguageModeling",
+        "mlm+nsp": "maskwright.objectives.next_sentence:MaskedLanguageModelingAndNextSentence",
+        "mlm+sop": "maskwright.objectives.sentence_order:MaskedLanguageModelingAndSentenceOrder",
         "rtd": "maskwright.objectives.replaced:ReplacedTokenDetection",
         "clm": "maskwright.objectives.causal:NextTokenPrediction",
         "bilm": "maskwright.objectives.bidirectional:BidirectionalTokenPrediction",

@@ -25,6 +25,7 @@ from ...models.build import build
 from ...models.config import ModelConfig
 from ...models.model import Model
 from ...objectives.embeddings import EmbeddingDistillation
+from ...objectives.masking import MaskedRecipe
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..loop import LoopSettings, Window
 from ..pretraining.pretrain import PretrainingSetup
@@ -180,7 +181,8 @@ class SentenceSide(PretrainingSetup):
         recipe, config = self.recipe, self.config
         weights = {"embedding": recipe.mix.soft_weight, "mlm": recipe.mix.task_weight}
         budget = config.batch_tokens // config.accumulation
-        shared = super()._objective().recipe
+        shared = self._recipe(EmbeddingDistillation)
+        assert isinstance(shared, MaskedRecipe)
         return EmbeddingDistillation(shared, self.embeddings, self.encoder.size, weights, self.student.model, budget)
 
 

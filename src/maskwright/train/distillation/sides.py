@@ -20,7 +20,8 @@ from ...inference.engine.engine import Engine
 from ...models.config import ModelConfig
 from ...models.model import Model
 from ...objectives.distillation import MaskedDistillation
-from ...objectives.pretraining import MaskedLanguageModeling
+from ...objectives.masked import MaskedLanguageModeling
+from ...objectives.masking import MaskedRecipe
 from ...tasks.base import task_of_model
 from ...tasks.rows.examples import packed_batches
 from ...tasks.rows.sequence import SequenceTask
@@ -103,7 +104,8 @@ class TextSide(PretrainingSetup):
         return self.student.model.config
 
     def _objective(self) -> MaskedDistillation:
-        recipe = super()._objective().recipe
+        recipe = self._recipe(MaskedDistillation)
+        assert isinstance(recipe, MaskedRecipe)
         return MaskedDistillation(recipe, self.teacher, self.recipe.mix, self.student.model)
 
     def _split(self) -> tuple[Any, HeldOut | None]:

@@ -13,8 +13,8 @@ from ...core.errors import InputError
 from ...data.batch import Batch
 from ...data.shards import TokenShards
 from ...models.model import Model
+from ...objectives.base import Objective
 from ...objectives.outcome import LossSums
-from ...objectives.pretraining import MaskedLanguageModeling
 from ..loop import Window
 from ..prefetch import Prefetcher
 
@@ -33,7 +33,7 @@ class HeldOut:
         self,
         shards: TokenShards,
         documents: np.ndarray,
-        objective: MaskedLanguageModeling,
+        objective: Objective,
         seed: int,
         size: int,
     ) -> None:
@@ -62,7 +62,7 @@ class PretrainJob:
     def __init__(
         self,
         model: nn.Module,
-        objective: MaskedLanguageModeling,
+        objective: Objective,
         shards: TokenShards,
         documents: np.ndarray,
         *,
