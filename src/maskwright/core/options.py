@@ -162,7 +162,7 @@ def command_line(cls: type, recipe: Mapping[str, Any]) -> str:
     return shlex.join(command_words(cls, recipe))
 
 
-def command_words(cls: type, recipe: Mapping[str, Any]) -> list[str]:
+def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
     """Returns the command that runs a recipe, as words. Parsing them gives the same settings.
 
     Args:
@@ -185,7 +185,7 @@ def command_words(cls: type, recipe: Mapping[str, Any]) -> list[str]:
             words += _words(one.name, setting, value, kind_of(hints[one.name]))
     if any(word.startswith("-") and word != "-" for word in last):
         last.insert(0, "--")
-    return ["maskwright", *cls.COMMAND.split(), *words, *last]  # type: ignore[attr-defined]
+    return ["maskwright", *cls.COMMAND.split(), *words, *last]
 
 
 def parse_pairs(text: str, flag: str) -> dict[str, str]:

@@ -16,10 +16,10 @@ from ..core.errors import InputError
 from ..core.registry import unknown_name
 from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
-from ..inference.ready import compute_in, place, require_head, room_of, tokenizer_of
+from ..inference.ready import compute_in, place, require_head, room_of
 from ..models.build import build
 from ..models.device import resolve_precision
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..tasks import Task, task_of_model
 from ..tasks.rows.examples import Examples
 from ..train.finetuning.finetune import fit, has_new_head

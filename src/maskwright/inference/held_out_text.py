@@ -16,10 +16,10 @@ from ..core.errors import InputError
 from ..core.plural import plural
 from ..core.progress import track, warn
 from ..data.prepare import prepare
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..objectives.scores import mean_scores
 from ..objectives.selection import make_recipe, objective_of
-from .ready import room_of, tokenizer_of
+from .ready import room_of
 
 MAX_LENGTH = 128
 SEQUENCES = 32  # per batch

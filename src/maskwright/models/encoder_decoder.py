@@ -139,7 +139,7 @@ class EncoderDecoder(Model):
 
     # -- padded ----------------------------------------------------------------------------------------------
 
-    def forward(  # type: ignore[override]
+    def forward(  # type: ignore[override]  # transformers' names of a decoder's arguments
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,

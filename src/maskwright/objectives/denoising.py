@@ -144,7 +144,8 @@ def hide_spans(tokens: np.ndarray, mark: int, rate: float, rng: np.random.Genera
 def random_partition(total: int, parts: int, rng: np.random.Generator) -> list[int]:
     """Splits `total` into `parts` positive parts, uniformly at random."""
     cuts = np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.zeros(0, dtype=np.int64)
-    return np.diff([0, *cuts, total]).tolist()
+    sizes: list[int] = np.diff([0, *cuts, total]).tolist()
+    return sizes
 
 
 def spans_of(written: np.ndarray, mark: int) -> list[np.ndarray]:

@@ -48,11 +48,11 @@ def gradients(
     """
     from ...api import open_model
     from ...core.errors import ConfigError
-    from ...inference.ready import tokenizer_of
     from ...inspect.gradients import fading
     from ...inspect.gradients_page import half_text, headline, write_gradients
     from ...inspect.text import documents_of, tokens_of
     from ...models.build import build
+    from ...models.model import tokenizer_of
 
     if not text:
         raise ConfigError("Pass --text FILE with text for the networks.")

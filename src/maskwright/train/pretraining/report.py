@@ -67,7 +67,7 @@ def write_pretrain_report(
     report = Report(
         title=f"{recipe['preset']}, {recipe['objective']}",
         headline=headline,
-        health=Health(verdict.level, verdict.reasons),  # type: ignore[arg-type]
+        health=Health(verdict.level, verdict.reasons),
         blocks=blocks,
         made=facts["started"],
     )
