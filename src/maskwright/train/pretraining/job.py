@@ -15,6 +15,7 @@ from ...data.shards import TokenShards
 from ...models.model import Model
 from ...objectives.base import Objective
 from ...objectives.outcome import LossSums
+from ...text.tokenizers.tokenizer import Tokenizer
 from ..loop import Window
 from ..prefetch import Prefetcher
 
@@ -66,7 +67,7 @@ class PretrainJob:
         shards: TokenShards,
         documents: np.ndarray,
         *,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         sequences: int,
         accumulation: int,
         seed: int,
