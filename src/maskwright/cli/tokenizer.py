@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..core import progress
+from ..core import progress, registry
 from ..core.errors import InputError
 from .common import DebugFlag, JsonFlag, QuietFlag, SkipBadRowsFlag, print_json, print_table, print_text, with_default
 from .settings import SettingsCommand
 
-Kind = Literal["wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char"]
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal[tuple(registry.names("tokenizer"))]
 TieBreak = Literal["first", "last", "lexicographic"]
 Truncation = Literal["longest_first", "only_first", "only_second"]
 

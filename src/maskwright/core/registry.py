@@ -60,6 +60,22 @@ TABLE: dict[str, dict[str, str]] = {
         "choice": "maskwright.models.heads:ChoiceHead",
         "anomaly": "maskwright.models.autoencoder:AutoencoderHead",
     },
+    "metric": {
+        "accuracy": "maskwright.tasks.evaluation.metrics:accuracy",
+        "f1": "maskwright.tasks.evaluation.metrics:f1",
+        "micro_f1": "maskwright.tasks.evaluation.metrics:micro_f1",
+        "macro_f1": "maskwright.tasks.evaluation.metrics:macro_f1",
+        "matthews": "maskwright.tasks.evaluation.metrics:matthews",
+        "pearson": "maskwright.tasks.evaluation.metrics:pearson",
+        "spearman": "maskwright.tasks.evaluation.metrics:spearman",
+        "mse": "maskwright.tasks.evaluation.metrics:mse",
+    },
+    "schedule": {
+        "linear": "maskwright.train.schedules:linear",
+        "cosine": "maskwright.train.schedules:cosine",
+        "constant": "maskwright.train.schedules:constant",
+        "inverse_sqrt": "maskwright.train.schedules:inverse_sqrt",
+    },
     "family": {
         "bert": "maskwright.hub.families.bert:family",
         "roberta": "maskwright.hub.families.roberta:family",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..core import registry
 from ..core.config import check
 from ..core.errors import InputError
 from ..core.registry import unknown_name
@@ -130,7 +131,8 @@ class FineTuned(BaseEstimator):
             check(
                 isinstance(value, int | np.integer) and int(value) >= 1, f"{name} is {value!r}; it must be 1 or more."
             )
-        check(self.schedule in get_args(Schedule), unknown_name("schedule", str(self.schedule), get_args(Schedule)))
+        schedules = registry.names("schedule")
+        check(self.schedule in schedules, unknown_name("schedule", str(self.schedule), schedules))
         usual = inspect.signature(type(self).__init__).parameters["lr"].default
         check(
             self.learning_rate is None or self.lr in (usual, self.learning_rate),

@@ -27,9 +27,6 @@ from .segments import Example
 from .stream import Tokens
 from .word_examples import next_word_examples
 
-# Separator between the lines of a text, for tokenizer kinds that preserve whitespace; in others it is lost anyway.
-LINE_SEPARATORS = {"byte-bpe": "\n", "char": " "}
-
 
 class NextTokenPrediction(Objective):
     """Predicts the next token at every token, in a causal network."""
@@ -62,7 +59,7 @@ class NextTokenPrediction(Objective):
     @classmethod
     def line_separator(cls, tokenizer: Tokenizer) -> str:
         """Text between the lines of a document, which are encoded together if the tokenizer preserves whitespace."""
-        return LINE_SEPARATORS.get(tokenizer.kind, "")
+        return tokenizer.notation.line_separator
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Packs examples, shortest first. Labels: "clm_positions", where a token is predicted, and "clm", its id."""
