@@ -62,13 +62,15 @@ def measure_maskwright(
     from maskwright.models.build import build
     from maskwright.models.device import DTYPES
     from maskwright.models.presets import preset
-    from maskwright.objectives.masking import Masker
-    from maskwright.objectives.pretraining import MaskedLanguageModeling, Recipe
+    from maskwright.objectives.masked import MaskedLanguageModeling
+    from maskwright.objectives.masking import MaskedRecipe, Masker
     from maskwright.train.loop import LoopSettings, train
 
     model = build(preset(options.preset, vocab_size=options.vocab_size), head="mlm")
     model.compute_dtype = DTYPES[options.precision]
-    objective = MaskedLanguageModeling(Recipe(2, 3, Masker(4, frozenset(), options.vocab_size), options.length))
+    objective = MaskedLanguageModeling(
+        MaskedRecipe.of(2, 3, Masker(4, frozenset(), options.vocab_size), options.length)
+    )
     packs = []
     for ids, labels in batches(options.vocab_size, options.length, options.sequences, options.steps):
         pack = Batch.from_sequences(list(ids))

@@ -31,9 +31,9 @@ from maskwright.data.in_memory import TextsInMemory
 from maskwright.models.build import build
 from maskwright.models.model import Model
 from maskwright.models.presets import preset
+from maskwright.objectives.base import Recipe
 from maskwright.objectives.contiguous_streams import ContiguousStreams, StreamBatches
-from maskwright.objectives.masking import Masker
-from maskwright.objectives.pretraining import Recipe
+from maskwright.objectives.masking import special_tokens
 from maskwright.objectives.stateful_causal import StatefulCausalLM
 from maskwright.train.optimizer import adamw
 
@@ -182,7 +182,7 @@ def compare_language_models(hidden: int, streams: int, turns: int) -> None:
     torch.manual_seed(0)
     config = preset("lstm-small", vocab_size=BYTES, hidden_size=hidden, num_hidden_layers=LAYERS)
     ids = np.random.default_rng(0).integers(5, BYTES, size=streams * STRETCH * (2 * turns + 4))
-    recipe = Recipe(0, 1, Masker(2, frozenset(range(5)), BYTES), STRETCH, frames=False)
+    recipe = Recipe(0, 1, special_tokens(range(5), BYTES), STRETCH, frames=False)
     objective = StatefulCausalLM(recipe)
     batches = StreamBatches(ContiguousStreams(TextsInMemory([[ids]]), np.arange(1), recipe, streams, None))
     ours = objective.network(config, 0)

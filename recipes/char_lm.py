@@ -35,13 +35,13 @@ from maskwright.core.progress import note
 from maskwright.hub.folders import load_model
 from maskwright.inference.generate import Generation, TextGenerator
 from maskwright.inference.held_out_text import score_text
-from maskwright.inference.ready import place, tokenizer_of
+from maskwright.inference.ready import place
 from maskwright.inspect.cells import FoundUnit, UnitActivations, find_units, read_cells, untrained_like
 from maskwright.inspect.cells_page import write_cells
 from maskwright.inspect.rules import RULES
 from maskwright.inspect.text import documents_of, tokens_of
 from maskwright.models.decoding.rules import Rules
-from maskwright.models.model import Model
+from maskwright.models.model import Model, tokenizer_of
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.pretraining.config import PretrainConfig
 from maskwright.train.pretraining.pretrain import pretrain

@@ -23,8 +23,8 @@ from maskwright.hub.folders import load_model
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.ready import compute_in, place
 from maskwright.models.device import DTYPES
-from maskwright.objectives.masking import Masker
-from maskwright.objectives.pretraining import MaskedLanguageModeling, Recipe
+from maskwright.objectives.masked import MaskedLanguageModeling
+from maskwright.objectives.masking import MaskedRecipe, Masker
 from maskwright.speed.backend_process import answer
 from maskwright.tasks.classification.task import Classification
 from maskwright.text.readers.tables import Row
@@ -42,7 +42,7 @@ def opened(home: Path, length: int) -> tuple[Tokenizer, TokenShards, MaskedLangu
     """What was prepared for pre-training, and masked words as `maskwright pretrain --objective mlm` has them."""
     tokenizer = Tokenizer.load(home / "tokenizer")
     masker = Masker(tokenizer.mask_id, tokenizer.special_ids, tokenizer.vocab_size)  # type: ignore[arg-type]
-    recipe = Recipe(tokenizer.cls_id, tokenizer.sep_id, masker, length)  # type: ignore[arg-type]
+    recipe = MaskedRecipe.of(tokenizer.cls_id, tokenizer.sep_id, masker, length)  # type: ignore[arg-type]
     return tokenizer, TokenShards.open(home / "shards", tokenizer), MaskedLanguageModeling(recipe)
 
 

@@ -21,14 +21,14 @@ from .inference.generate import TextGenerator
 from .inference.mask_writer import MaskedLMGenerator
 from .inference.next_sentence import NextSentence
 from .inference.predict import Predictor
-from .inference.ready import place, require_head, tokenizer_of
+from .inference.ready import place, require_head
 from .inference.search import Hit, Searcher
 from .inference.similarity import Similarities, text_similarities, word_similarities
 from .inference.texts import as_texts, single_texts
 from .inference.translate import TextTranslator
 from .inference.zero_shot import TEMPLATE, EmbeddingZeroShot, EntailmentZeroShot, ZeroShot
 from .models.build import build
-from .models.model import Model
+from .models.model import Model, tokenizer_of
 from .models.presets import preset
 from .tasks import task_of_model
 from .tasks.rows.examples import rows_of

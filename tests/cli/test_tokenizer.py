@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from maskwright.core import registry
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS, KINDS, lecture_corpus
 
@@ -104,16 +105,10 @@ def test_explain_prints_the_lectures_steps(command):
 
 def test_compare_prints_every_kind(command, corpus):
     found = json.loads(command("compare", corpus, "--vocab-size", 300, "--json", "--quiet")[1])
-    assert [measures["name"] for measures in found["measures"]] == list(found_kinds())
+    assert [measures["name"] for measures in found["measures"]] == registry.names("tokenizer")
     assert all(0 <= measures["unk_rate"] <= 1 for measures in found["measures"])
     code, out, _ = command("compare", corpus, "--vocab-size", 60, "--kind", "word", "--kind", "char")
     assert code == 0 and "every tenth document was held out" in out
-
-
-def found_kinds() -> tuple[str, ...]:
-    from maskwright.text.tokenizers.compare import KINDS
-
-    return KINDS
 
 
 def test_standard_input_is_a_corpus(command, monkeypatch, tmp_path):

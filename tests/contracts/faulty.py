@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from maskwright.hub.folders import save_model
 from maskwright.models.heads import MaskedLanguageModelHead
 from maskwright.models.model import Model
+from maskwright.objectives.masked import MaskedLanguageModeling
 from maskwright.objectives.outcome import LossSums
-from maskwright.objectives.pretraining import MaskedLanguageModeling
 from maskwright.tasks.regression.task import Regression
 from maskwright.text.tokenizers.trainers.whole import train_word
 

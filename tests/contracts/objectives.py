@@ -19,9 +19,8 @@ from maskwright.data.batch import Batch
 from maskwright.hub.folders import load_model
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
-from maskwright.objectives.masking import Masker
+from maskwright.objectives.masking import MaskedRecipe, Masker
 from maskwright.objectives.outcome import LossSums
-from maskwright.objectives.pretraining import Recipe
 from maskwright.objectives.segments import sentence_bounds
 
 CLS, SEP, MASK, FIRST_WORD = 1, 2, 3, 5
@@ -45,7 +44,8 @@ def make(name: str, seed: int = 0) -> tuple[Any, Batch]:
     """The objective, and one batch of its examples, drawn from `seed`."""
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), SMALL["vocab_size"])
     counts = np.ones(SMALL["vocab_size"], dtype=np.int64)
-    objective = registry.resolve("objective", name)(Recipe(CLS, SEP, masker, MAX_LENGTH, token_counts=counts))
+    recipe = MaskedRecipe.of(CLS, SEP, masker, MAX_LENGTH, token_counts=counts)
+    objective = registry.resolve("objective", name)(recipe)
     documents = Documents()
     objective.check(len(documents.tokens))
     bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.sentences)}

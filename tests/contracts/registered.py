@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
+from contracts.functions import METRIC, SCHEDULE
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
 from contracts.tasks import TASK
@@ -26,7 +27,10 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "tokenizer": TOKENIZER,
     "model_folder": MODEL_FOLDER,
     "family": FAMILY,
+    "schedule": SCHEDULE,
+    "metric": METRIC,
 }
+FUNCTIONS = {"schedule", "metric"}  # which have neither files nor draws
 
 
 def kinds() -> list[str]:

@@ -92,6 +92,14 @@ def test_the_exceptions_are_used_and_used_in_one_way():
     assert set(EXCEPTIONS) == {"hub.foreign.description"} and calls == ["pickletools.genops"]
 
 
+def test_every_ignored_type_error_has_a_code_and_a_reason():
+    reasoned = re.compile(r"# type: ignore\[[a-z, -]+\]  # \w")
+    for path in ROOT.rglob("*.py"):
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            if "type: ignore" in line:
+                assert reasoned.search(line), f"{path.relative_to(ROOT)}:{number} ignores a type error without a reason"
+
+
 def test_no_exception_is_swallowed_in_silence():
     for module, tree in modules().items():
         for node in ast.walk(tree):

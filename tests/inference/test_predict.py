@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.inference.predict import Predictor, blocks
-from maskwright.inference.ready import place, require_head, room_of, tokenizer_of
+from maskwright.inference.ready import place, require_head, room_of
 from maskwright.inference.trace import trace
+from maskwright.models.model import tokenizer_of
 from maskwright.tasks import Classification, Regression
 from maskwright.tasks.rows.examples import rows_of
 

@@ -14,8 +14,8 @@ from maskwright.core import registry
 from maskwright.core.randomness import generator
 from maskwright.data.batch import Batch
 from maskwright.models.config import ModelConfig
-from maskwright.objectives.masking import Masker
-from maskwright.objectives.pretraining import MaskedLanguageModeling, Recipe
+from maskwright.objectives.base import Objective
+from maskwright.objectives.masking import MaskedRecipe, Masker
 from maskwright.objectives.segments import sentence_bounds
 
 CLS, SEP, MASK, FIRST_WORD, VOCAB = 1, 2, 3, 5, 100
@@ -42,14 +42,14 @@ class Documents:
         return self.tokens[document]
 
 
-def objective_of(name: str, **recipe: Any) -> MaskedLanguageModeling:
+def objective_of(name: str, **recipe: Any) -> Objective:
     """The objective `name` for examples of 20 tokens."""
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), VOCAB)
-    made: MaskedLanguageModeling = registry.resolve("objective", name)(Recipe(CLS, SEP, masker, 20, **recipe))
+    made: Objective = registry.resolve("objective", name)(MaskedRecipe.of(CLS, SEP, masker, 20, **recipe))
     return made
 
 
-def batch_of(objective: MaskedLanguageModeling, seed: int = 0) -> Batch:
+def batch_of(objective: Objective, seed: int = 0) -> Batch:
     """All examples of the documents in one pack."""
     documents = Documents()
     bounds = {number: sentence_bounds(lengths) for number, lengths in enumerate(documents.lengths)}
@@ -57,7 +57,7 @@ def batch_of(objective: MaskedLanguageModeling, seed: int = 0) -> Batch:
     return objective.batch(documents, examples, generator(seed, "batch"))
 
 
-def lively(objective: MaskedLanguageModeling, spread: float = 0.2) -> nn.Module:
+def lively(objective: Objective, spread: float = 0.2) -> nn.Module:
     """The objective's network with every parameter drawn, out of training mode."""
     model = objective.network(CONFIG, 0).eval()
     draws = torch.Generator().manual_seed(3)

@@ -16,7 +16,7 @@ from maskwright.objectives.distillation import (
     soft_binary_loss,
     soft_target_loss,
 )
-from maskwright.objectives.pretraining import MaskedLanguageModeling
+from maskwright.objectives.masked import MaskedLanguageModeling
 from objectives.packing import CONFIG, batch_of, each_alone, lively, objective_of
 
 LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=4, max_size=4)

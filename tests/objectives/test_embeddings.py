@@ -12,8 +12,7 @@ from maskwright.core.randomness import generator
 from maskwright.models.build import build
 from maskwright.models.pooling import pool
 from maskwright.objectives.embeddings import EmbeddingDistillation, ProjectedStudent, embedding_loss
-from maskwright.objectives.masking import Masker
-from maskwright.objectives.pretraining import Recipe
+from maskwright.objectives.masking import MaskedRecipe, Masker
 from objectives.packing import CLS, CONFIG, FIRST_WORD, MASK, SEP, VOCAB
 
 FOLDER, SIZE, MAX_LENGTH = Path("shards"), 32, 20
@@ -52,7 +51,7 @@ class Drawn:
 def objective(size: int = SIZE, mask_weight: float = 0.1, batch_tokens: int = 64) -> EmbeddingDistillation:
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), VOCAB, 0.2)
     weights = {"embedding": 1.0, "mlm": mask_weight}
-    recipe = Recipe(CLS, SEP, masker, MAX_LENGTH)
+    recipe = MaskedRecipe.of(CLS, SEP, masker, MAX_LENGTH)
     return EmbeddingDistillation(
         recipe, {FOLDER: Drawn(size)}, size, weights, build(CONFIG, "mlm", seed=1), batch_tokens
     )

@@ -10,12 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.objectives import CLS, MASK, SEP, Documents
+from contracts.objectives import CLS, SEP, Documents
 from maskwright.core.errors import InputError
+from maskwright.objectives.base import Recipe
 from maskwright.objectives.causal import predicted_tokens
 from maskwright.objectives.contiguous_streams import ContiguousStreams, StreamBatches
-from maskwright.objectives.masking import Masker
-from maskwright.objectives.pretraining import Recipe
+from maskwright.objectives.masking import special_tokens
 from maskwright.objectives.stateful_causal import StatefulCausalLM, StatefulLanguageModel
 from models.recurrent_models import model
 
@@ -29,7 +29,7 @@ class Shards(Documents):
 
 
 def recipe(length: int = 7, **changes) -> Recipe:
-    return replace(Recipe(CLS, SEP, Masker(MASK, frozenset(range(5)), 150), length), **changes)
+    return replace(Recipe(CLS, SEP, special_tokens(range(5), 150), length), **changes)
 
 
 def streams(length: int = 7, num_streams: int = 3, seed: int | None = 1, **changes) -> ContiguousStreams:

@@ -17,8 +17,8 @@ from maskwright.models.config import ModelConfig
 from maskwright.models.presets import preset
 from maskwright.nn.linear import Linear
 from maskwright.objectives.distillation import DistillationWeights, MaskedDistillation
-from maskwright.objectives.masking import Masker
-from maskwright.objectives.pretraining import MaskedLanguageModeling, Recipe
+from maskwright.objectives.masked import MaskedLanguageModeling
+from maskwright.objectives.masking import MaskedRecipe, Masker
 from maskwright.objectives.scores import TokenScorer, mean_scores
 from maskwright.objectives.segments import sentence_bounds
 from maskwright.objectives.stateful_causal import StatefulCausalLM
@@ -68,7 +68,7 @@ def made(name: str) -> tuple[MaskedLanguageModeling, nn.Module, list[Batch]]:
     """The objective, its untrained network, and batches."""
     documents = Documents()
     masker = Masker(MASK, frozenset(range(FIRST_WORD)), VOCAB)
-    recipe = Recipe(CLS, SEP, masker, LENGTH, token_counts=documents.counts)
+    recipe = MaskedRecipe.of(CLS, SEP, masker, LENGTH, token_counts=documents.counts)
     config = NETWORKS.get(name, CONFIG)
     if name == "distill":
         student = build(config, "mlm", seed=1)

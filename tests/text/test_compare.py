@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from maskwright.core import registry
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.text.tokenizers.compare import KINDS, compare, measure
+from maskwright.text.tokenizers.compare import compare, measure
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from text.tokenizer_samples import CORPUS
 
@@ -23,7 +24,7 @@ def test_a_new_word_is_unknown_to_words_and_spelled_by_pieces(tmp_path):
     comparison = compare(write_corpus(tmp_path, documents), 300)
     assert (comparison.unit, comparison.held_out_texts, comparison.held_out_words) == ("document", 1, 3)
     by_kind = {measures.name: measures for measures in comparison.measures}
-    assert list(by_kind) == list(KINDS) and not comparison.left_out
+    assert list(by_kind) == list(registry.names("tokenizer")) and not comparison.left_out
     assert by_kind["word"].unk_rate == pytest.approx(2 / 3) == by_kind["word"].unk_words
     assert by_kind["word"].tokens_per_word == 1 and by_kind["word"].affixes_shared is None
     for kind in ("char", "bpe", "byte-bpe", "wordpiece", "wordpiece-score"):

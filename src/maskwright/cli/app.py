@@ -136,7 +136,7 @@ def main() -> None:
     debug = "--debug" in sys.argv[1:]
     show_any_text()
     if not debug:
-        warnings.showwarning = _say  # type: ignore[assignment]
+        warnings.showwarning = _say  # type: ignore[assignment]  # fewer arguments
     run_program(_run, debug=debug)
 
 

@@ -100,7 +100,7 @@ def takes_settings(
             for name, hint in options.items()
         ]
         parameters.sort(key=lambda one: PANELS.index(one.annotation.__metadata__[0].rich_help_panel or ""))
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # for Typer
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__doc__, command.__name__ = function.__doc__, function.__name__
         command.settings = classes  # type: ignore[attr-defined]
@@ -226,7 +226,7 @@ def _taken(setting: Setting, kind: Any) -> Any:
     if origin is dict:
         return str | None if typing.get_args(kind)[1] is str else list[str] | None
     if origin is tuple and not length_of(kind):
-        return str | None if setting.separator else list[typing.get_args(kind)[0]] | None  # type: ignore[misc]
+        return str | None if setting.separator else list[typing.get_args(kind)[0]] | None  # type: ignore[misc]  # made here
     return kind | None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ..core import progress
+from ..core import progress, registry
 from ..core.errors import InputError
 from ..core.options import VOCABULARY, Setting, option
 from ..train.settings import SKIP_BAD_ROWS
@@ -17,7 +17,10 @@ from .settings import takes_settings
 if TYPE_CHECKING:
     from ..text.tokenizers.compare import Comparison
 
-Kind = Literal["wordpiece", "wordpiece-score", "bpe", "byte-bpe", "word", "char"]
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal[tuple(registry.names("tokenizer"))]
 TieBreak = Literal["first", "last", "lexicographic"]
 
 TOKENIZER = Setting("Folder with a tokenizer or a model, or a tokenizer.json or vocab.txt.", is_argument=True)

@@ -14,13 +14,16 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from .errors import ConfigError
 from .registry import unknown_name
 from .storage import read_bytes
 
-Config = TypeVar("Config")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Config = TypeVar("Config", bound="DataclassInstance")
 MAX_TOML_LEVELS = 16  # nested tables and lists in a TOML file; our own files have three
 _LONG_KEY = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){32,}""", re.ASCII)
 _MISFIT = object()
@@ -97,7 +100,7 @@ def _parse_toml(text: str) -> dict[str, Any]:
 
 def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the settings") -> Config:
     """Builds the dataclass `cls`; an unknown key or a value of the wrong type is a ConfigError."""
-    fields = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    fields = {field.name for field in dataclasses.fields(cls) if field.init}
     hints = typing.get_type_hints(cls)
     ready = {}
     for key, value in values.items():
@@ -107,7 +110,7 @@ def from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "the se
         ready[name] = _fit(name, value, hints[name])
     missing = [
         field.name
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        for field in dataclasses.fields(cls)
         if field.init
         and field.name not in ready
         and field.default is dataclasses.MISSING

@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 try:
     import resource
 except ImportError:  # Windows: `isolated` raises InputError
-    resource = None  # type: ignore[assignment]
+    resource = None  # type: ignore[assignment]  # checked before use
 
 from .errors import InputError
 
@@ -82,7 +82,7 @@ def isolated(work: str, file: BinaryIO, limits: Limits, libraries: Sequence[str]
         ended = False
         try:
             with suppress(EOFError):  # the exit status explains it
-                yield process.stdout  # type: ignore[misc]
+                yield cast("BinaryIO", process.stdout)
                 ended = True
             if process.stdout.read(1):
                 raise BadFile("was read as more than it describes")

@@ -21,7 +21,7 @@ from .errors import RunError, StorageError, explain_os_error
 try:
     import fcntl
 except ImportError:  # Windows: the lock file is then advisory only
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # checked before use
 
 # `.NAME.tmp-...` is being written or deleted; `.NAME.old-...` is being replaced by a new version.
 _UNFINISHED = re.compile(r"(tmp|old)-\d+(-\d+)?", re.ASCII)

@@ -169,7 +169,7 @@ def command_line(cls: type, recipe: Mapping[str, Any]) -> str:
     return shlex.join(command_words(cls, recipe))
 
 
-def command_words(cls: type, recipe: Mapping[str, Any]) -> list[str]:
+def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
     """Returns the command that runs a recipe, as words. Parsing them gives the same settings.
 
     Args:
@@ -191,7 +191,7 @@ def command_words(cls: type, recipe: Mapping[str, Any]) -> list[str]:
             (last or first).append(str(value))
         elif value is not None and value != usual:
             words += _words(one.name, setting, value, kind_of(hints[one.name]))
-    command = ["maskwright", *cls.COMMAND.split()]  # type: ignore[attr-defined]
+    command = ["maskwright", *cls.COMMAND.split()]
     if any(word.startswith("-") and word != "-" for word in (*first, *last)):
         return [*command, *words, "--", *first, *last]
     return [*command, *first, *words, *last]

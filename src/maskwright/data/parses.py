@@ -77,7 +77,8 @@ def tree_distances(heads: Sequence[int]) -> np.ndarray:
     if len(under[0]) != 1 or len(reached) != len(heads):
         raise ValueError("the heads are not a tree with one root")
     place = np.arange(len(heads))
-    return arcs * np.sign(place - place[:, None])
+    signed: np.ndarray = arcs * np.sign(place - place[:, None])
+    return signed
 
 
 def parsed_batch(tokenizer: Tokenizer, parses: Sequence[Parse], max_length: int | None = None) -> Batch:

@@ -28,7 +28,8 @@ class ShardWriter:
     @property
     def num_tokens(self) -> int:
         """Number of tokens so far."""
-        return sum(facts["tokens"] for facts in self.finished) + self._size
+        count: int = sum(facts["tokens"] for facts in self.finished) + self._size
+        return count
 
     def _begin(self) -> None:
         self._tokens: list[np.ndarray] = []
@@ -105,7 +106,8 @@ class ShardWriter:
 
 def read_state(path: Path) -> dict[str, Any]:
     """Reads the record of a finished shard."""
-    return storage.read_json(path / _STATE)
+    facts: dict[str, Any] = storage.read_json(path / _STATE)
+    return facts
 
 
 def seal(folder: Path, writer: ShardWriter, tokenizer: PlainTokenizer, recipe: dict[str, Any], reader: Reader) -> None:

@@ -81,7 +81,7 @@ class Faults(list[RowError]):
         self.by_reason: dict[str, FindingCounter] = {}
         self.lines: list[int] = []
 
-    def __iadd__(self, faults: Iterable[RowError]) -> Faults:  # type: ignore[misc, override]
+    def __iadd__(self, faults: Iterable[RowError]) -> Faults:  # type: ignore[misc, override]  # it takes an iterator
         for fault in faults:
             self.append(fault)
         return self

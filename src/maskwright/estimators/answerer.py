@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.errors import InputError
 from ..inference.answer import Answer, Answerer
 from ..inference.predict import Predictor
+from ..models.model import tokenizer_of
 from ..tasks.qa.scores import score_answer
 from ..tasks.qa.task import QuestionAnswering
 from ..text.readers.answer_positions import find_answer
 from ..text.readers.inputs import is_frame, texts_of_table
 from ..text.readers.squad import Question, ReferenceAnswer
-from .fine_tuned import FineTuned, check_lengths, tokenizer_of
+from .fine_tuned import FineTuned, check_lengths
 
 
 class QuestionAnswerer(FineTuned):

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.errors import InputError
 from ..core.progress import warn
 from ..inference.predict import Predictor
-from ..inference.ready import tokenizer_of
+from ..models.model import tokenizer_of
 from ..tasks.choice.task import Choice
 from ..tasks.rows.examples import Examples
 from ..text.readers.choices import ChoiceRow, choices_of

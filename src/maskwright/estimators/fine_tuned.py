@@ -5,22 +5,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..core import registry
 from ..core.config import check
 from ..core.errors import InputError
 from ..core.registry import unknown_name
 from ..hub.download import find_folder
 from ..hub.folders import load_model, read_facts, save_model
 from ..hub.published import ENGLISH
-from ..inference.ready import compute_in, place, require_head, room_of, tokenizer_of
+from ..inference.ready import compute_in, place, require_head, room_of
 from ..models.build import build
 from ..models.device import resolve_precision
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..tasks import Task, task_of_model
 from ..tasks.rows.examples import Examples
 from ..train.finetuning.finetune import fit, has_new_head
@@ -131,7 +132,8 @@ class FineTuned(BaseEstimator):
             check(
                 isinstance(value, int | np.integer) and int(value) >= 1, f"{name} is {value!r}; it must be 1 or more."
             )
-        check(self.schedule in get_args(Schedule), unknown_name("schedule", str(self.schedule), get_args(Schedule)))
+        schedules = registry.names("schedule")
+        check(self.schedule in schedules, unknown_name("schedule", str(self.schedule), schedules))
         usual = inspect.signature(type(self).__init__).parameters["lr"].default
         check(
             self.learning_rate is None or self.lr in (usual, self.learning_rate),

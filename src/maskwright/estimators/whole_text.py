@@ -12,8 +12,8 @@ from torch import Tensor
 from ..core.progress import warn
 from ..hub.published import ENGLISH
 from ..inference.predict import Predictor
-from ..inference.ready import tokenizer_of
 from ..inference.texts import as_texts
+from ..models.model import tokenizer_of
 from ..tasks import Choice, SequenceTask, Task
 from ..tasks.rows.examples import rows_of
 from ..tasks.rows.long_texts import MAX_WINDOWS, LongTexts

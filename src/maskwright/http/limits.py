@@ -114,7 +114,7 @@ class LimitedProtocol(H11Protocol):
         """Whether a request is in progress and the client reads the response."""
         return self.cycle is not None and not self.cycle.response_complete and not self.flow.write_paused
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Starts the timeout of the first request, and closes older connections if there are too many."""
         super().connection_made(transport)
         self.waiting_since = self.loop.time()

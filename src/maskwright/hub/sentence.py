@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core.errors import ModelFolderError
 from ..core.storage import inside, read_json
+from ..models.model import SentenceSettings
 
 MODULES, LENGTH, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _POOLING_FOLDER = "1_Pooling"
@@ -74,7 +75,7 @@ def module_folders(folder: Path) -> list[Path]:
     return [inside(folder, path) for path in paths if path]
 
 
-def declaration_files(declared: Declared, hidden_size: int, max_length: int) -> dict[str, Any]:
+def declaration_files(declared: SentenceSettings, hidden_size: int, max_length: int) -> dict[str, Any]:
     """Returns the files, as relative path -> JSON content, that `declared_by` reads.
 
     hidden_size: of the model; max_length: maximum sequence length in tokens.

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..data.batch import Batch
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..models.pooling import pool
 from ..tasks.rows.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
 from ..text.readers.inputs import Text
 from .engine.engine import Engine
 from .engine.int8 import Int8Loss
-from .ready import room_of, tokenizer_of
+from .ready import room_of
 
 CALIBRATION_TEXTS = 256  # more texts change little
 MIN_TEXTS = 8

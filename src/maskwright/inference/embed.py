@@ -14,7 +14,7 @@ from torch import Tensor
 from ..core.errors import ConfigError
 from ..core.registry import unknown_name
 from ..data.batch import Batch
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..models.pooling import join_windows, pool, state_of
 from ..tasks.rows.examples import Examples, map_batches, packed_batches, rows_of, tokenize_rows
 from ..tasks.rows.long_examples import LongExamples, window_rows
@@ -23,7 +23,7 @@ from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding, TextCounts
 from .ahead import ahead
 from .layers import check_pooling, choose_layers
-from .ready import room_of, tokenizer_of
+from .ready import room_of
 from .texts import text_blocks
 
 BLOCK_TEXTS = 4096  # maximum texts per block; a block is sorted by length

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..data.batch import Batch
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..tasks.rows.examples import packed_batches, rows_of, tokenize_rows
-from .ready import room_of, tokenizer_of
+from .ready import room_of
 
 BLOCK_TEXTS = 128  # texts per block: the probabilities of all their masks are in memory at once
 Span = tuple[int, int]

@@ -19,9 +19,9 @@ from ..models.decoding.choice import decoder_of
 from ..models.decoding.rules import Decoder, Rules
 from ..models.decoding.search import GeneratedText, grow
 from ..models.decoding.streaming import TextStreamer, check_stops, first_stop
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from .engine.engine import Engine
-from .ready import room_of, tokenizer_of, usual_length
+from .ready import room_of, usual_length
 
 MAX_NEW_TOKENS = 1_000_000
 MAX_RESULTS = 10_000  # per prompt

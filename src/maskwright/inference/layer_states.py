@@ -27,12 +27,14 @@ class LayerStates:
 
     def norms(self) -> np.ndarray:
         """Return the L2 norms: float64 [layers + 1, tokens]."""
-        return np.linalg.norm(self.states.astype(np.float64), axis=-1)
+        norms: np.ndarray = np.linalg.norm(self.states.astype(np.float64), axis=-1)
+        return norms
 
     def changes(self) -> np.ndarray:
         """Return 1 - cosine similarity to the previous layer: float64 [layers, tokens]."""
         unit = self._unit()
-        return 1.0 - (unit[1:] * unit[:-1]).sum(axis=-1)
+        changes: np.ndarray = 1.0 - (unit[1:] * unit[:-1]).sum(axis=-1)
+        return changes
 
     def similarities(self, token: int) -> np.ndarray:
         """Return the cosine similarity to one token in the same layer: float64 [layers + 1, tokens].
@@ -42,12 +44,14 @@ class LayerStates:
         if not 0 <= token < len(self.tokens):
             raise InputError(f"Token {token} does not exist: the text has tokens 0 to {len(self.tokens) - 1}.")
         unit = self._unit()
-        return np.clip((unit * unit[:, [token]]).sum(axis=-1), -1.0, 1.0)
+        cosines: np.ndarray = np.clip((unit * unit[:, [token]]).sum(axis=-1), -1.0, 1.0)
+        return cosines
 
     def _unit(self) -> np.ndarray:
         """Return the normalized states: float64 [layers + 1, tokens, hidden]."""
         wide = self.states.astype(np.float64)
-        return wide / np.maximum(np.linalg.norm(wide, axis=-1, keepdims=True), 1e-12)
+        unit: np.ndarray = wide / np.maximum(np.linalg.norm(wide, axis=-1, keepdims=True), 1e-12)
+        return unit
 
 
 def layer_states(model: Model, text: Text, max_length: int | None = None) -> LayerStates:

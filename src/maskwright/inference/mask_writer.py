@@ -17,9 +17,8 @@ from ..core.randomness import generator
 from ..data.batch import Batch
 from ..models.decoding.rules import choose
 from ..models.decoding.streaming import TextStreamer, check_stops
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from .generate import Continuation, Generation
-from .ready import tokenizer_of
 
 
 class MaskedLMGenerator:

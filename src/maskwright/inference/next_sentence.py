@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..data.batch import Batch
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..tasks.rows.examples import map_batches, rows_of, tokenize_rows
 from ..text.tokenizers.encoding import TextCounts
-from .ready import room_of, tokenizer_of
+from .ready import room_of
 
 
 class NextSentence:

@@ -17,9 +17,9 @@ import torch
 from ..core.errors import InputError
 from ..core.progress import track
 from ..data.batch import Batch
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..text.readers.corpus import read_whole
-from .ready import tokenizer_of, usual_length
+from .ready import usual_length
 
 BATCH_TOKENS = 4096
 BETWEEN_DOCUMENTS = "\n\n"

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..tasks import Classification, Evaluation, Task
 from ..tasks.base import AnyRow
 from ..tasks.evaluation.abstention import abstain
@@ -16,7 +16,7 @@ from ..tasks.rows.examples import Examples, blocks, rows_of
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
 from .ahead import ahead
-from .ready import tokenizer_of, usual_length
+from .ready import usual_length
 
 # Maximum rows and characters per block of a file; a block is sorted by length.
 BLOCK_ROWS = 4096

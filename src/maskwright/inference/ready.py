@@ -8,7 +8,6 @@ from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..models.device import DTYPES, resolve_device, resolve_precision
 from ..models.model import Model
-from ..text.tokenizers.tokenizer import Tokenizer
 from .engine.choice import require_int8
 from .engine.engine import Engine
 
@@ -86,14 +85,6 @@ def compute_in(model: Model, precision: str) -> None:
     """
     model.compute_dtype = DTYPES["fp32" if precision == "int8" else precision]
     model.engine = Engine(int8=precision == "int8")
-
-
-def tokenizer_of(model: Model) -> Tokenizer:
-    """Return the model's tokenizer. Raises ModelFolderError if it has none."""
-    if model.tokenizer is None:
-        raise ModelFolderError("The model has no tokenizer: its folder needs tokenizer.json or vocab.txt.")
-    tokenizer: Tokenizer = model.tokenizer
-    return tokenizer
 
 
 def usual_length(model: Model, max_length: int | None = None) -> int:

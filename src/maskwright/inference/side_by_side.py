@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..data.batch import Batch
-from ..models.model import Model
-from .ready import require_head, tokenizer_of
+from ..models.model import Model, tokenizer_of
+from .ready import require_head
 
 
 @dataclass(frozen=True)

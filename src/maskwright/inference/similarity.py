@@ -149,7 +149,7 @@ def cosine_matrix(vectors: np.ndarray) -> np.ndarray:
     """Return the cosine similarity matrix, float64 [rows, rows], of nonzero vectors, float [rows, size]."""
     exact = vectors.astype(np.float64)
     unit = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), 1e-12)
-    matrix = np.clip(unit @ unit.T, -1.0, 1.0)
+    matrix: np.ndarray = np.clip(unit @ unit.T, -1.0, 1.0)
     matrix = (matrix + matrix.T) / 2
     np.fill_diagonal(matrix, 1.0)
     return matrix

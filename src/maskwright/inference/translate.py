@@ -9,7 +9,7 @@ from typing import Any
 from ..core.config import check
 from ..core.errors import InputError
 from ..models.decoding.beam import Beams
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..tasks import Translation, task_of_model
 from ..tasks.base import AnyRow
 from ..tasks.rows.examples import blocks, rows_of
@@ -19,7 +19,7 @@ from ..text.formats.language_tags import with_language_tag
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
 from .engine.engine import Engine
-from .ready import tokenizer_of, usual_length
+from .ready import usual_length
 
 BLOCK_ROWS = 1024  # texts of a file that are sorted by length together
 BLOCK_CHARACTERS = 1 << 20

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..core.config import check
 from ..core.errors import InputError
 from ..data.batch import Batch
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
 from .reading import Reading, read
 from .tokens import Tokens
@@ -105,7 +105,7 @@ def attribute_of(
 
 def _baseline(reading: Reading, baseline: str, vectors: Tensor) -> Tensor:
     """Return the token embeddings of the baseline: float [tokens, size]."""
-    model, tokenizer = reading.model, reading.model.tokenizer
+    model, tokenizer = reading.model, tokenizer_of(reading.model)
     id = {"mask": tokenizer.mask_id, "pad": model.config.pad_token_id, "zero": None}[baseline]
     neutral = torch.zeros_like(vectors[0]) if id is None else model.encoder.embeddings.word.weight[id].detach()
     stays = torch.tensor(reading.source.is_special, device=vectors.device)[:, None]  # [tokens, 1]
@@ -121,7 +121,8 @@ def _position(reading: Reading, place: int) -> int | None:
         return None
     if model.head_name not in PREDICTIONS:
         raise InputError("Attributions require a model that predicts a class, a number or a masked token.")
-    masks = [index for index, id in enumerate(reading.source.ids) if id == model.tokenizer.mask_id]
+    mask_id = tokenizer_of(model).mask_id
+    masks = [index for index, id in enumerate(reading.source.ids) if id == mask_id]
     if not 0 <= place < len(masks):
         raise InputError(f"The text has {len(masks)} masks, so there is no mask {place} (counted from 0).")
     return masks[place]
@@ -154,7 +155,7 @@ def _answer(reading: Reading, answer: str | None, logits: Tensor, position: int 
             raise InputError(f"'{answer}' is not a label of this model; its labels are {', '.join(labels[:12])}.")
         index = int(logits.argmax()) if answer is None else labels.index(answer)
         return index, labels[index]
-    tokenizer = model.tokenizer
+    tokenizer = tokenizer_of(model)
     if answer is None:
         index = int(logits.argmax())
     else:

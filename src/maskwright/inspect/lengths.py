@@ -13,7 +13,7 @@ from ..core.errors import InputError, MissingExtraError
 from ..core.plural import plural
 from ..core.progress import warn
 from ..models.decoding.beam import Beams
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..tasks.translation.scores import corpus_scores
 from ..tasks.translation.task import Translation
 from ..text.readers.tables import Row
@@ -82,7 +82,7 @@ def by_length(
             f"{plural(len(rows), 'text is', 'texts are')} too few to group by length: pass at least {2 * MIN_ROWS}."
         )
     task.bind(model)
-    examples = task.examples(rows, model.tokenizer, max_length)
+    examples = task.examples(rows, tokenizer_of(model), max_length)
     for remark in task.notes(examples, name, max_length or 0):
         warn(remark)
     sums = task.evaluate(model, examples).logits.double().numpy()  # [rows, 3]: loss, correct tokens, tokens

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ..report import Block, Chart, Curves, Report, Series, Table, write_report
 from ..report.content import Value
+from ..report.findings import Unit
 from .lengths import ByLength
 
-MEASURES = {  # title and unit
+MEASURES: dict[str, tuple[str, Unit]] = {  # title and unit
     "bleu": ("BLEU", "number"),
     "token_accuracy": ("Token accuracy (teacher forcing)", "percent"),
     "exact": ("Exact match", "percent"),
@@ -22,7 +23,7 @@ def write_lengths(path: Path, found: Sequence[ByLength]) -> None:
     for measure, (title, unit) in MEASURES.items():
         lines = [(one, getattr(one, measure)) for one in found]
         series = [Series(one.name, list(one.words), list(values)) for one, values in lines if values is not None]
-        charts.append(Chart(title, series, x_label="source words", unit=unit))  # type: ignore[arg-type]
+        charts.append(Chart(title, series, x_label="source words", unit=unit))
     first = found[0]
     rows: list[list[Value]] = [[f"{words:.1f}", count] for words, count in zip(first.words, first.rows, strict=True)]
     sizes: list[list[Value]] = [

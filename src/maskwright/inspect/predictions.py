@@ -10,7 +10,7 @@ import torch
 
 from ..core.errors import InputError
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
 from .reading import Reading, read
 from .tokens import Tokens
@@ -108,7 +108,7 @@ def predictions_of(reading: Reading, *, layers: bool = True, last: int | None = 
     if model.head_name not in LANGUAGE_MODEL_HEADS:
         raise InputError("Predictions require a masked or causal language model.")
     tokens = reading.target or reading.source
-    tokenizer = (getattr(model, "target_tokenizer", None) if reading.target else None) or model.tokenizer
+    tokenizer = (getattr(model, "target_tokenizer", None) if reading.target else None) or tokenizer_of(model)
     places = tuple(range(len(tokens)))
     fills = model.head_name in ("mlm", "pretraining") and not model.config.pools_last_token
     if fills:

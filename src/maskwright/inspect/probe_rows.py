@@ -12,8 +12,8 @@ from ..core.errors import InputError
 from ..core.randomness import generator
 from ..inference.embed import TextEncoder
 from ..inference.layer_features import feature_blocks
-from ..inference.ready import room_of, tokenizer_of
-from ..models.model import Model
+from ..inference.ready import room_of
+from ..models.model import Model, tokenizer_of
 from ..tasks.classification.task import Classification
 from ..tasks.tagging.examples import window_sentences
 from ..text.readers.tables import Row

@@ -13,12 +13,12 @@ import torch
 
 from ..core.errors import InputError
 from ..data.batch import Batch
-from ..inference.ready import room_of, tokenizer_of
+from ..inference.ready import room_of
 from ..models.decoder import Decoded
 from ..models.decoding.beam import Beams
-from ..models.decoding.translation import start_token
+from ..models.decoding.steps import start_token
 from ..models.encoder_decoder import EncoderDecoder
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..models.transformer import Encoded
 from ..tasks.translation.examples import end_id
 from ..tasks.translation.task import Translation

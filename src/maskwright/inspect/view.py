@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.plural import plural
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
 from .attention import Attention, AttentionMap, attention_of
 from .attribution import CLASSES, PREDICTIONS, Attribution, attribute_of
@@ -163,7 +163,8 @@ def _attributions(reading: Reading) -> tuple[Attribution, ...]:
 
 
 def _masks(reading: Reading) -> int:
-    return reading.source.ids.count(reading.model.tokenizer.mask_id)
+    mask_id = tokenizer_of(reading.model).mask_id
+    return 0 if mask_id is None else reading.source.ids.count(mask_id)
 
 
 def _steps(reading: Reading, shown: Attention) -> tuple[LayerSteps, ...]:

@@ -84,7 +84,8 @@ def resolve_precision(name: str, device: torch.device, *, training: bool = False
 def has_fast_bf16(device: torch.device) -> bool:
     """Whether the device multiplies bfloat16 in hardware."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        found: bool = torch.cuda.is_bf16_supported(including_emulation=False)
+        return found
     if device.type == "cpu":
         ask = getattr(torch.cpu, "get_capabilities", None)  # missing in older releases of torch
         flags = ask() if ask is not None else {}

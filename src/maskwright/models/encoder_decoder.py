@@ -8,7 +8,7 @@ in transformers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,9 @@ from .output import ModelOutput
 from .pretraining_heads import MaskedLanguageModelHead
 from .recurrent_target import RecurrentTargetDecoder
 from .transformer import Encoded
+
+if TYPE_CHECKING:
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 IGNORED = -100  # label without loss
 
@@ -72,7 +75,7 @@ class EncoderDecoder(Model):
         )
         if config.decoder_vocab_size is None:
             self.decoder.embeddings.word = self.encoder.embeddings.word
-        self.target_tokenizer: Any = None
+        self.target_tokenizer: Tokenizer | None = None
         if config.scale_embeddings:
             self._draw_as_published()
 
@@ -139,7 +142,7 @@ class EncoderDecoder(Model):
 
     # -- padded ----------------------------------------------------------------------------------------------
 
-    def forward(  # type: ignore[override]
+    def forward(  # type: ignore[override]  # transformers' names of a decoder's arguments
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..core import registry
 from ..core.config import check
-from ..core.errors import InputError
+from ..core.errors import InputError, ModelFolderError
 from ..data.batch import Batch
 from ..nn.recurrent import States
 from .config import ModelConfig
@@ -32,6 +32,9 @@ from .questions import forbid, packed_question, with_segments
 from .recurrent import RecurrentEncoder
 from .transformer import Encoded, Transformer
 
+if TYPE_CHECKING:
+    from ..text.tokenizers.tokenizer import Tokenizer
+
 HEAD_NAMES = tuple(registry.TABLE["head"])  # mlm, nsp, pretraining, rtd, classification, regression, tagging, ...
 
 
@@ -45,6 +48,22 @@ class Engine(Protocol):
         """Returns incremental decoding of `num_rows` texts, None to use the modules."""
 
 
+class SentenceSettings(Protocol):
+    """How a model makes sentence embeddings; see `hub.sentence.Declared`."""
+
+    @property
+    def pooling(self) -> str:
+        """cls, mean or max."""
+
+    @property
+    def normalize(self) -> bool:
+        """Whether embeddings have length 1."""
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum sequence length in tokens, or None."""
+
+
 class Model(nn.Module):
     """An encoder with a head. Parameters are not initialized here: use `build` or `hub.load_model`.
 
@@ -52,7 +71,7 @@ class Model(nn.Module):
         config: Its configuration.
         head_name, head: One of HEAD_NAMES, or None and None for a bare encoder with its pooler (if its family has one).
         tokenizer: Its tokenizer, or None.
-        sentence: Sentence embedding settings of its folder (`hub.sentence.Declared`), or None.
+        sentence: Sentence embedding settings of its folder, or None.
         task_name: Task that it was fine-tuned for, as recorded in its folder, or None.
         trained_length: Maximum sequence length in training, or None.
     """
@@ -86,9 +105,9 @@ class Model(nn.Module):
             "mix_layers and top_layers are for task heads: pre-train without them.",
         )
         self.head: Head | None = head
-        self.tokenizer: Any = None
-        self.sentence: Any = None
-        self.task_name: Any = None
+        self.tokenizer: Tokenizer | None = None
+        self.sentence: SentenceSettings | None = None
+        self.task_name: str | None = None
         self.trained_length: int | None = None
         self.engine: Engine | None = None  # used in inference mode; set by `inference.ready.place`
         self._compute_dtype: torch.dtype | None = None
@@ -182,9 +201,10 @@ class Model(nn.Module):
         # Only the modules return attention weights, and recurrent layers always use torch's kernels.
         if self.engine is not None and is_inference and not attentions and self.config.recurrent is None:
             return self.engine.encode(self, batch, hidden_states, row_length)
-        return self.encoder(
+        encoded: Encoded = self.encoder(
             batch, self.compute_dtype, hidden_states=hidden_states, attentions=attentions, row_length=row_length
         )
+        return encoded
 
     def encode_stateful(self, batch: Batch, states: Sequence[States] | None = None) -> Encoded:
         """Encodes a pack whose sequences continue those of the previous call; `.states` is for the next call.
@@ -263,7 +283,8 @@ class Model(nn.Module):
             return self._answers(batch, self.config.question_sep_token_id)
         hidden = self.encode(batch).hidden
         if isinstance(self.head, TokenClassificationHead | SpanHead | ReplacedTokenHead):
-            return self.head(hidden)
+            scores: Tensor = self.head(hidden)
+            return scores
         head = require(self.head, (*get_args(VectorHead), NextSentenceHead), "classify whole sequences")
         logits: Tensor = head(self.first(hidden, batch))
         return logits
@@ -331,6 +352,13 @@ class Model(nn.Module):
     def save(self, folder: str | Path, *, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
         """Saves a Hugging Face model folder; see `hub.folders.save_model`."""
         registry.resolve("model_folder", "huggingface")(self, folder, facts=facts, replace=replace)
+
+
+def tokenizer_of(model: Model) -> Tokenizer:
+    """Returns the model's tokenizer. Raises ModelFolderError if it has none."""
+    if model.tokenizer is None:
+        raise ModelFolderError("The model has no tokenizer: its folder needs tokenizer.json or vocab.txt.")
+    return model.tokenizer
 
 
 def _make_encoder(config: ModelConfig, with_pooler: bool) -> Transformer:

@@ -294,4 +294,5 @@ def _chain_loss(head: TokenCrfHead, logits: Tensor, labels: Tensor) -> Tensor:
     lengths = [length for length in is_labeled.sum(dim=1).tolist() if length]
     if not lengths:
         raise InputError(f"labels contain only {IGNORED}: the loss needs at least one other label.")
-    return head.crf.losses(logits[is_labeled], labels[is_labeled].long(), lengths).sum() / sum(lengths)
+    loss: Tensor = head.crf.losses(logits[is_labeled], labels[is_labeled].long(), lengths).sum() / sum(lengths)
+    return loss

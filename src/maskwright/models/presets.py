@@ -8,12 +8,15 @@ XLM-R (Conneau et al. 2020), DistilBERT (Sanh et al. 2019), ALBERT (Lan et al. 2
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import config as settings
 from ..core.errors import ConfigError
 from ..core.registry import unknown_name
 from .config import ModelConfig
+
+if TYPE_CHECKING:
+    from ..text.tokenizers.tokenizer import Tokenizer
 
 
 def _sizes(layers: int, hidden: int, **others: Any) -> ModelConfig:
@@ -255,7 +258,7 @@ def preset(name: str, **overrides: Any) -> ModelConfig:
     return settings.from_dict(ModelConfig, values, where=f"the overrides of preset {name}")
 
 
-def special_token_settings(published: ModelConfig, tokenizer: Any) -> dict[str, Any]:
+def special_token_settings(published: ModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
     """Start and end token settings of an encoder-decoder preset from `tokenizer`; empty for other presets.
 
     If positions start after the padding token, its id stays that of the published vocabulary.

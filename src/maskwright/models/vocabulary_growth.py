@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,11 +12,14 @@ from .build import make_model
 from .encoder_decoder import EncoderDecoder
 from .model import Model
 
+if TYPE_CHECKING:
+    from ..text.tokenizers.tokenizer import Tokenizer
+
 WORDS = ("encoder.embeddings.word.weight", "head.decoder", "head.bias")  # parameters with one row per token
 
 
 @torch.no_grad()
-def with_tokenizer(model: Model, tokenizer: Any) -> Model:
+def with_tokenizer(model: Model, tokenizer: Tokenizer) -> Model:
     """Returns a model with rows for all tokens of `tokenizer`; the same model if it already has them.
 
     New rows are the mean of all others plus small random noise, so that new tokens differ from each other.

@@ -18,6 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..nn.function import Function
+
 # Maximum logits per chunk: on a CPU they fit the larger caches; a GPU needs large products.
 MOST_SCORES = {"cpu": 1 << 23}
 MOST_SCORES_ELSEWHERE = 1 << 26
@@ -87,7 +89,7 @@ def _without_gradients(
     return loss, right, scored
 
 
-class _VocabularyLoss(torch.autograd.Function):
+class _VocabularyLoss(Function):
     """Computes gradients in the forward pass, for an upstream gradient of 1; the backward pass scales them."""
 
     @staticmethod

@@ -74,7 +74,8 @@ class Alignment(nn.Module):
         """e, float [texts, queries, longest]. queries: float [texts, queries, size]; keys: of `Sources`."""
         if self.W_1 is not None and self.w_2 is not None:
             own = queries @ self._half(self.W_1, 0, queries)  # [texts, queries, size]
-            return self.w_2(torch.tanh(own[:, :, None] + keys[:, None])).squeeze(-1)
+            scores: Tensor = self.w_2(torch.tanh(own[:, :, None] + keys[:, None])).squeeze(-1)
+            return scores
         if self.w_a is not None:
             return torch.tanh(queries @ self._half(self.w_a, 0, queries) + keys.mT)
         return queries @ keys.mT
@@ -82,7 +83,8 @@ class Alignment(nn.Module):
     def _keys(self, vectors: Tensor) -> Tensor:
         """The part of a score that depends only on C. vectors: float [texts, longest, size]."""
         if self.W is not None:
-            return self.W(vectors)
+            keys: Tensor = self.W(vectors)
+            return keys
         joined = self.W_1 or self.w_a
         return vectors if joined is None else vectors @ self._half(joined, 1, vectors)
 

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .function import Function
+
 _BITS = 15
 _INT64 = torch.iinfo(torch.int64)
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by element size in bytes
@@ -32,7 +34,7 @@ def dropout(x: Tensor, probability: float, training: bool = True) -> Tensor:
     return result
 
 
-class _CpuDropout(torch.autograd.Function):
+class _CpuDropout(Function):
     """Stores two bytes per element for the backward pass."""
 
     @staticmethod

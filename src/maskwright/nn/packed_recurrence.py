@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .function import Function
+
 LEAST_FILLED = 0.4  # fraction of tokens in a padded block; below it, packed sequences are faster
 
 
@@ -124,7 +126,7 @@ def _places_in(lengths: np.ndarray) -> np.ndarray:
     return places
 
 
-class _Pick(torch.autograd.Function):
+class _Pick(Function):
     """Selects rows of a matrix, each at most once, so its gradient is a copy; plain indexing has to accumulate."""
 
     @staticmethod
@@ -140,7 +142,7 @@ class _Pick(torch.autograd.Function):
         return _Spread.apply(gradients[0], context.saved_tensors[0], context.number), None
 
 
-class _Spread(torch.autograd.Function):
+class _Spread(Function):
     """Scatters the rows of a matrix to distinct positions, with zeros between them."""
 
     @staticmethod

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from .dropout import dropout
+from .function import Function
 from .runs import Run
 
 # Cost of the kernels of one run, forward and backward, in equivalent elements of a score matrix
@@ -123,7 +124,7 @@ def unpad(x: Tensor, group: Group) -> Tensor:
     return result
 
 
-class _Pad(torch.autograd.Function):
+class _Pad(Function):
     """[tokens, size] to [count * length, size]."""
 
     @staticmethod
@@ -138,7 +139,7 @@ class _Pad(torch.autograd.Function):
         return gradients[0].index_select(0, context.group.slot_of_token), None
 
 
-class _Unpad(torch.autograd.Function):
+class _Unpad(Function):
     """[count * length, size] to [tokens, size]."""
 
     @staticmethod

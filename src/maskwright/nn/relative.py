@@ -233,7 +233,8 @@ def _distances_to_keys(values: Tensor) -> Tensor:
     if length == 1:
         return values
     flat = values.flatten(-2)[..., length - 1 : length - 1 + length * (2 * length - 2)]
-    return flat.unflatten(-1, (length, 2 * length - 2))[..., :length]  # [..., length, length]
+    result: Tensor = flat.unflatten(-1, (length, 2 * length - 2))[..., :length]  # [..., length, length]
+    return result
 
 
 def _keys_to_distances(values: Tensor) -> Tensor:
@@ -242,4 +243,5 @@ def _keys_to_distances(values: Tensor) -> Tensor:
     if length == 1:
         return values
     flat = F.pad(values, (0, length - 2)).flatten(-2)  # rows of 2 * length - 2
-    return F.pad(flat, (length - 1, 1)).unflatten(-1, (length, 2 * length - 1))
+    result: Tensor = F.pad(flat, (length - 1, 1)).unflatten(-1, (length, 2 * length - 1))
+    return result

@@ -163,4 +163,5 @@ def _spread(weights: Tensor, lists: Tensor, num_blocks: int) -> Tensor:
     parts = weights.unflatten(-1, (slots, -1))  # [count, heads, rows, block, slots, block]
     index = lists.view(1, lists.shape[0], rows, 1, slots, 1).expand(parts.shape)
     spread = parts.new_zeros(*parts.shape[:4], num_blocks, parts.shape[-1])
-    return spread.scatter_add(4, index, parts).flatten(-2)
+    result: Tensor = spread.scatter_add(4, index, parts).flatten(-2)
+    return result

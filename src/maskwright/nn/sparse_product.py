@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .dropout import dropout
+from .function import Function
 
 
 def block_product(
@@ -67,7 +68,7 @@ def _weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
     return torch.softmax(scores, dim=-1)
 
 
-class _BlockProduct(torch.autograd.Function):
+class _BlockProduct(Function):
     """Stores the inputs and, with dropout, one byte per weight."""
 
     @staticmethod

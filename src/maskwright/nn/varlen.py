@@ -67,8 +67,7 @@ def attend_varlen(
     in `attend`. Returns context [tokens, hidden]; weights come from `attend`, since this kernel does not store them.
     """
     if want_weights:
-        options = {"dropout_probability": dropout_probability, "want_weights": True, "causal": causal}
-        return attend(qkv, runs, num_heads, **options)  # type: ignore[arg-type]
+        return attend(qkv, runs, num_heads, causal=causal, dropout_probability=dropout_probability, want_weights=True)
     tokens, width = qkv.shape
     query, key, value = qkv.view(tokens, 3, num_heads, -1).unbind(1)  # each [tokens, heads, head_dim]
     return flash(query, key, value, ends, dropout_probability, causal).reshape(tokens, width // 3), None

@@ -14,10 +14,13 @@ import torch
 from torch import nn
 
 from ..data.batch import Batch
+from ..models.config import ModelConfig
+from .base import FINETUNE
 from .causal import NextTokenPrediction
+from .cost import TrainedNetwork
 from .outcome import LossSums
-from .pretraining import Tokens
 from .segments import Example
+from .stream import Tokens
 
 
 class BidirectionalTokenPrediction(NextTokenPrediction):
@@ -27,6 +30,14 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
     head: ClassVar[str] = "bilm"
     parts: ClassVar[tuple[str, ...]] = ("clm", "backward")
     network_settings: ClassVar[dict[str, Any]] = {"attention": "full", "separate_directions": True}
+    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (FINETUNE,)
+
+    @classmethod
+    def trained_networks(
+        cls, config: ModelConfig, mask_rate: float, generator_share: float
+    ) -> tuple[TrainedNetwork, ...]:
+        """Empty: the cost of two directions is not estimated."""
+        return ()
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Packs examples, shortest first. Labels: "clm_positions" and "clm" for next tokens, "backward_positions" and
@@ -34,7 +45,7 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
         """
         batch = super().batch(documents, examples, rng)
         ids = batch.input_ids
-        ordinary = ~torch.from_numpy(self.recipe.masker.is_special)[ids]  # [tokens]
+        ordinary = ~torch.from_numpy(self.recipe.is_special)[ids]  # [tokens]
         ordinary[batch.last_tokens] = False
         targets = ordinary.nonzero().squeeze(1)  # [labels]
         return batch.with_labels(backward_positions=targets + 1, backward=ids[targets])

@@ -16,16 +16,19 @@ import torch
 from torch import Tensor, nn
 
 from ..data.batch import Batch
+from ..models.config import ModelConfig
+from ..report import MaskExample
+from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, audit
+from .base import FINETUNE, Objective
+from .cost import TrainedNetwork
 from .outcome import LossSums
-from .pretraining import MaskedLanguageModeling, Tokens
 from .segments import Example
+from .stream import Tokens
+from .word_examples import next_word_examples
 
-# Separator between the lines of a text, for tokenizer kinds that preserve whitespace; in others it is lost anyway.
-LINE_SEPARATORS = {"byte-bpe": "\n", "char": " "}
 
-
-class NextTokenPrediction(MaskedLanguageModeling):
+class NextTokenPrediction(Objective):
     """Predicts the next token at every token, in a causal network."""
 
     name: ClassVar[str] = "clm"
@@ -39,11 +42,29 @@ class NextTokenPrediction(MaskedLanguageModeling):
         "separate_directions": False,
     }
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos")
+    examples_title: ClassVar[str] = "Next-token predictions"
+    examples_note: ClassVar[str] = "One position per sequence of {where}."
+    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (
+        ('maskwright generate {model} "your text" --top-k 40', "generate text"),
+        FINETUNE,
+    )
+
+    @classmethod
+    def trained_networks(
+        cls, config: ModelConfig, mask_rate: float, generator_share: float
+    ) -> tuple[TrainedNetwork, ...]:
+        """Returns the network, whose language modeling head sees all tokens."""
+        return (TrainedNetwork(config, words=1.0),)
+
+    @classmethod
+    def line_separator(cls, tokenizer: Tokenizer) -> str:
+        """Text between the lines of a document, which are encoded together if the tokenizer preserves whitespace."""
+        return tokenizer.notation.line_separator
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Packs examples, shortest first. Labels: "clm_positions", where a token is predicted, and "clm", its id."""
         batch, order = self._pack(documents, examples)
-        is_target = ~torch.from_numpy(self.recipe.masker.is_special)[batch.input_ids]  # [tokens]
+        is_target = ~torch.from_numpy(self.recipe.is_special)[batch.input_ids]  # [tokens]
         ends_text = torch.tensor([self._ends_text(documents, examples[index]) for index in order.tolist()])
         is_target[batch.last_tokens[ends_text]] = True
         is_target[batch.first_tokens] = False
@@ -70,6 +91,11 @@ class NextTokenPrediction(MaskedLanguageModeling):
         labels = {"mlm_positions": batch.labels["clm_positions"][inside] + 1, "mlm": batch.labels["clm"][inside]}
         return audit(batch.with_labels(**labels), token_of, None, unchanged="next")
 
+    def word_examples(self, model: nn.Module, batch: Batch, tokenizer: Tokenizer) -> list[MaskExample]:
+        """Predictions of a word in the second half of each sequence, from its left context."""
+        targets = batch.labels["clm_positions"][predicted_tokens(batch)] + 1  # [labels]
+        return next_word_examples(self.token_predictor(model), batch, targets, tokenizer)
+
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
         """Loss and accuracy of a batch; logits are computed at labeled positions only."""
         network = self.final_model(model)
@@ -84,8 +110,3 @@ def predicted_tokens(batch: Batch) -> Tensor:
     """
     last: Tensor = batch.last_tokens[torch.tensor(batch.lengths) > 0]
     return ~torch.isin(batch.labels["clm_positions"], last)
-
-
-def line_separator(tokenizer: Any) -> str:
-    """Separator between the lines of a text for a model with this tokenizer."""
-    return LINE_SEPARATORS.get(tokenizer.kind, "")

@@ -15,7 +15,7 @@ import torch
 from ..core.errors import InputError
 from ..core.randomness import generator
 from ..data.batch import Batch
-from .pretraining import Recipe
+from .base import Recipe
 from .stream import Documents
 
 

@@ -19,15 +19,21 @@ from ..core.config import check
 from ..data.batch import Batch
 from ..models.config import ModelConfig
 from ..models.encoder_decoder import EncoderDecoder
+from ..report import MaskExample
+from ..text.tokenizers.tokenizer import Tokenizer
 from .audit import AuditedSequence, AuditedToken
+from .base import Objective
+from .masking import MaskedRecipe
 from .outcome import LossSums
-from .pretraining import GENERATOR_SHARE, MaskedLanguageModeling, Tokens
+from .replaced_pair import GENERATOR_SHARE
 from .segments import Example
+from .stream import Tokens
+from .word_examples import restored_word_examples
 
 SPAN_TOKENS = 3.0  # mean span length in tokens
 
 
-class Denoising(MaskedLanguageModeling):
+class Denoising(Objective):
     """Reconstructs masked spans. Source and target begin and end with the special tokens of a text."""
 
     name: ClassVar[str] = "denoise"
@@ -36,7 +42,15 @@ class Denoising(MaskedLanguageModeling):
     words: ClassVar[str] = "denoise"
     predicts_special: ClassVar[bool] = True
     roles: ClassVar[tuple[str, ...]] = ("bos", "eos", "mask")
-    writes: ClassVar[bool] = True
+    is_seq2seq: ClassVar[bool] = True
+    examples_note: ClassVar[str] = "One masked word per sequence of {where}, generated again."
+    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "maskwright finetune translation --model {model} --train train.source train.target -o runs/task",
+            "fine-tune it on a text-to-text task",
+        ),
+    )
+    recipe: MaskedRecipe
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
@@ -82,6 +96,16 @@ class Denoising(MaskedLanguageModeling):
             found.append(AuditedSequence(tuple(tokens), None))
         return found
 
+    def word_examples(self, model: nn.Module, batch: Batch, tokenizer: Tokenizer) -> list[MaskExample]:
+        """Predictions of one masked source word, as the first generated token."""
+        network, batch = self.final_model(model), batch.to(torch.device("cpu"))
+        assert isinstance(network, EncoderDecoder) and batch.target is not None
+        written = batch.labels["denoise"].split(batch.target.lengths)
+        mark = self.recipe.masker.mask_id
+        sources = zip(batch.input_ids.split(batch.lengths), written, strict=True)
+        texts = [restore_spans(ids.numpy(), own.numpy()[:-1], mark) for ids, own in sources]
+        return restored_word_examples(network, texts, tokenizer, mark)
+
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
         """Loss of every target token with teacher forcing; the score covers only the masked tokens, without sentinels
         and end token.
@@ -120,7 +144,8 @@ def hide_spans(tokens: np.ndarray, mark: int, rate: float, rng: np.random.Genera
 def random_partition(total: int, parts: int, rng: np.random.Generator) -> list[int]:
     """Splits `total` into `parts` positive parts, uniformly at random."""
     cuts = np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.zeros(0, dtype=np.int64)
-    return np.diff([0, *cuts, total]).tolist()
+    sizes: list[int] = np.diff([0, *cuts, total]).tolist()
+    return sizes
 
 
 def spans_of(written: np.ndarray, mark: int) -> list[np.ndarray]:

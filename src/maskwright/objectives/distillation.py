@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from ..data.batch import Batch
 from ..models.config import ModelConfig
 from ..models.model import Model
+from .masked import MaskedLanguageModeling
+from .masking import MaskedRecipe
 from .outcome import LossSums
-from .pretraining import GENERATOR_SHARE, MaskedLanguageModeling, Recipe
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,11 @@ class MaskedDistillation(MaskedLanguageModeling):
     name: ClassVar[str] = "distill"
     parts: ClassVar[tuple[str, ...]] = ("mlm", "soft", "hidden")
 
-    def __init__(self, recipe: Recipe, teacher: Model, mix: DistillationWeights, student: Model | None = None) -> None:
+    def __init__(
+        self, recipe: MaskedRecipe, teacher: Model, mix: DistillationWeights, student: Model | None = None
+    ) -> None:
         super().__init__(recipe)
         self.teacher, self.mix, self.student = teacher.eval().requires_grad_(False), mix, student
-
-    @classmethod
-    def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """Returns a student without initialized parameters."""
-        return Model(config, cls.head)
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
         """Returns the initial student."""

@@ -6,7 +6,7 @@ of the texts is a second, smaller loss: the student also fills masks, and half o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -24,8 +24,10 @@ from ..models.config import ModelConfig
 from ..models.initialization import initialize
 from ..models.model import Model
 from ..models.pooling import pool
+from .audit import AuditedSequence, audit
+from .base import Objective
+from .masking import MaskedRecipe
 from .outcome import LossSums
-from .pretraining import MaskedLanguageModeling, Recipe
 from .segments import Example
 
 HELD_OUT_TEXTS = 1024
@@ -53,7 +55,7 @@ def embedding_loss(student: Tensor, teacher: Tensor) -> Tensor:
     return (1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).sum()
 
 
-class EmbeddingDistillation(MaskedLanguageModeling):
+class EmbeddingDistillation(Objective):
     """Match the teacher's embedding of each document, and predict masked tokens in half of them.
 
     embeddings: the teacher's, by the folder of the token shards; size: their dimension; weights: of the parts
@@ -63,11 +65,15 @@ class EmbeddingDistillation(MaskedLanguageModeling):
     """
 
     name: ClassVar[str] = "embedding"
+    head: ClassVar[str] = "mlm"
     parts: ClassVar[tuple[str, ...]] = ("embedding", "mlm")
+    words: ClassVar[str] = "mlm"
+    roles: ClassVar[tuple[str, ...]] = ("cls", "sep", "mask")
+    recipe: MaskedRecipe
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: MaskedRecipe,
         embeddings: Mapping[Path, Embeddings],
         size: int,
         weights: dict[str, float],
@@ -117,10 +123,13 @@ class EmbeddingDistillation(MaskedLanguageModeling):
         return found
 
     def batch_of(self, documents: Any, rows: np.ndarray, rng: np.random.Generator) -> Batch:
-        """Pack documents, shortest first, and mask half of them. Labels: "embedding", "mlm_positions" and "mlm"."""
-        examples = [self._example(documents, int(row)) for row in rows]
+        """The batch of whole documents. rows: int64 [texts]."""
+        return self.batch(documents, [self._example(documents, int(row)) for row in rows], rng)
+
+    def batch(self, documents: Any, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
+        """Packs examples, shortest first, and masks half of them. Labels: "embedding", "mlm_positions" and "mlm"."""
         batch, order = self._pack(documents, examples)
-        embeddings = self.embeddings[documents.folder].rows([int(rows[index]) for index in order])
+        embeddings = self.embeddings[documents.folder].rows([examples[index].a_document for index in order])
         batch = batch.with_labels(embedding=torch.from_numpy(embeddings))
         return self._masked(batch, rng) if self.weights["mlm"] else batch
 
@@ -146,6 +155,10 @@ class EmbeddingDistillation(MaskedLanguageModeling):
         ids[places] = masked.input_ids
         labels = {"mlm_positions": torch.from_numpy(places[masked.positions]), "mlm": torch.from_numpy(masked.labels)}
         return replace(batch, input_ids=torch.from_numpy(ids)).with_labels(**labels)
+
+    def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
+        """The texts, with the change of each token."""
+        return audit(batch, token_of, self.recipe.masker.mask_id)
 
     # -- the loss --------------------------------------------------------------------------------------------------
 

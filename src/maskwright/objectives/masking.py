@@ -6,10 +6,16 @@ and are the same after a resume.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from .base import Recipe
+from .replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
+
+MASK_RATE = 0.15
 MASK_SHARE = 0.8  # fraction of the selected tokens; the rest is half random tokens, half unchanged
 RANDOM_SHARE = 0.1
 
@@ -20,6 +26,13 @@ class Masked(NamedTuple):
     input_ids: np.ndarray
     positions: np.ndarray
     labels: np.ndarray
+
+
+def special_tokens(special_ids: Iterable[int], vocab_size: int) -> np.ndarray:
+    """Returns which tokens of a vocabulary are special: bool [vocab]."""
+    is_special = np.zeros(vocab_size, dtype=bool)
+    is_special[[index for index in special_ids if 0 <= index < vocab_size]] = True
+    return is_special
 
 
 class Masker:
@@ -39,14 +52,13 @@ class Masker:
         mask_id: int,
         special_ids: frozenset[int],
         vocab_size: int,
-        rate: float = 0.15,
+        rate: float = MASK_RATE,
         continues_word: np.ndarray | None = None,
     ) -> None:
         self.mask_id = mask_id
         self.rate = rate
         self.continues_word = continues_word
-        self.is_special = np.zeros(vocab_size, dtype=bool)
-        self.is_special[[index for index in special_ids if 0 <= index < vocab_size]] = True
+        self.is_special = special_tokens(special_ids, vocab_size)
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
     def __call__(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Masked:
@@ -92,3 +104,23 @@ class Masker:
         opens[1:] |= (np.diff(candidates) != 1) | (np.diff(sequence) != 0)
         opens[:1] = True
         return np.cumsum(opens) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedRecipe(Recipe):
+    """The recipe of an objective that masks tokens.
+
+    Attributes:
+        masker: Masks tokens.
+        generator_share: Replaced token detection: generator size as a fraction of the discriminator's.
+        rtd_weight: Replaced token detection: weight of the discriminator's loss.
+    """
+
+    masker: Masker
+    generator_share: float = GENERATOR_SHARE
+    rtd_weight: float = RTD_WEIGHT
+
+    @classmethod
+    def of(cls, cls_id: int, sep_id: int, masker: Masker, max_length: int, **settings: Any) -> Self:
+        """Returns a recipe with the special tokens of a masker. settings: other attributes."""
+        return cls(cls_id, sep_id, masker.is_special, max_length, masker=masker, **settings)

@@ -92,7 +92,8 @@ class _Candidates:
         place = self.place[rows]
         near = np.concatenate([np.arange(-WINDOW, 0), np.arange(1, WINDOW + 1)])
         places = np.column_stack([place[:, None] + near, self.before[place], self.after[place]])
-        return self.order[np.clip(places, 0, len(self.order) - 1)]
+        spans: np.ndarray = self.order[np.clip(places, 0, len(self.order) - 1)]
+        return spans
 
     def _spans(self, rows: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each of the spans `rows` takes of the span chosen for it: document, start and stop."""

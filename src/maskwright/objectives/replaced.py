@@ -17,16 +17,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model
 from .audit import AuditedSequence, audit
+from .base import FINETUNE
+from .cost import TrainedNetwork
+from .masked import MaskedLanguageModeling
 from .outcome import LossSums
-from .pretraining import GENERATOR_SHARE, MaskedLanguageModeling, Tokens
-from .replaced_pair import ReplacedTokenPair, build_generator
+from .replaced_pair import GENERATOR_SHARE, ReplacedTokenPair, build_generator, generator_config
 from .scores import score_classes
 from .segments import Example
+from .stream import Tokens
 
 
 class ReplacedTokenDetection(MaskedLanguageModeling):
@@ -35,11 +39,23 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
     name: ClassVar[str] = "rtd"
     head: ClassVar[str] = "rtd"
     parts: ClassVar[tuple[str, ...]] = ("mlm", "rtd")
+    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (
+        ('maskwright fill-mask {model}/generator "your text with one [MASK] ."', "predict masked tokens"),
+        FINETUNE,
+    )
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
         """Returns both networks without initialized parameters."""
         return ReplacedTokenPair(config, generator_share)
+
+    @classmethod
+    def trained_networks(
+        cls, config: ModelConfig, mask_rate: float, generator_share: float
+    ) -> tuple[TrainedNetwork, ...]:
+        """Returns the generator, whose scores are sampled from, and the discriminator."""
+        generator = TrainedNetwork(generator_config(config, generator_share), words=mask_rate, stores_logits=True)
+        return generator, TrainedNetwork(config, tokens=1.0)
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
         """Returns both initialized networks."""
@@ -54,6 +70,19 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
     def token_predictor(self, model: nn.Module) -> Model:
         """Returns the generator."""
         return self.pair(model).generator
+
+    def trained(self, model: Model, generator: Model | None) -> nn.Module:
+        """Returns both networks. Raises InputError without a generator of the same vocabulary."""
+        if generator is None:
+            raise InputError(
+                "Scoring a replaced-token discriminator requires its generator, and this folder has none: "
+                "pretrain --objective rtd writes it as generator/ in the model folder."
+            )
+        if generator.config.vocab_size != model.config.vocab_size:
+            raise InputError(
+                "The generator and the model have different vocabularies: use the generator of this model."
+            )
+        return ReplacedTokenPair.from_separate_networks(model, generator)
 
     def pair(self, model: nn.Module) -> ReplacedTokenPair:
         """Returns both networks. A single discriminator gets an untrained generator of seed 0, as at the first step."""

@@ -16,10 +16,12 @@ from ..models.config import ModelConfig
 from ..models.initialization import initialize
 from ..models.model import Model
 
+GENERATOR_SHARE = 0.25  # of the discriminator's size
+RTD_WEIGHT = 50.0  # of the discriminator's loss (equation 3)
 SHARED = ("word", "position", "token_type", "norm")
 
 
-def generator_config(config: ModelConfig, share: float = 0.25) -> ModelConfig:
+def generator_config(config: ModelConfig, share: float = GENERATOR_SHARE) -> ModelConfig:
     """Returns the generator's configuration: the discriminator's depth, and its sizes times `share`.
 
     Head dimensions are preserved up to rounding. Raises ConfigError for a fraction outside (0, 1].
@@ -43,7 +45,7 @@ class ReplacedTokenPair(nn.Module):
     config: the discriminator's; share: generator size as a fraction of it. Parameters are not initialized here.
     """
 
-    def __init__(self, config: ModelConfig, share: float = 0.25) -> None:
+    def __init__(self, config: ModelConfig, share: float = GENERATOR_SHARE) -> None:
         super().__init__()
         self.discriminator, self.generator = Model(config, "rtd"), Model(generator_config(config, share), "mlm")
         self._share_tables()

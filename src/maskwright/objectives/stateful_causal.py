@@ -6,7 +6,8 @@ the final hidden state (Mikolov et al. 2010, section 2).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,8 +21,10 @@ from ..nn.recurrent import States
 from .causal import NextTokenPrediction
 from .contiguous_streams import ContiguousStreams, StreamBatches
 from .outcome import LossSums
-from .pretraining import GENERATOR_SHARE
+from .replaced_pair import GENERATOR_SHARE
 from .stream import Documents
+
+WHOLE_TEXT_SEGMENT = 1024  # tokens; does not affect the results
 
 
 class StatefulLanguageModel(nn.Module):
@@ -87,8 +90,6 @@ def _streams_of(batch: Batch) -> slice:
 class StatefulCausalLM(NextTokenPrediction):
     """Next-token prediction with hidden state carried across batches: objective `clm` of recurrent networks."""
 
-    is_stateful: ClassVar[bool] = True
-
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
         """Returns the model to train without initialized parameters."""
@@ -101,6 +102,10 @@ class StatefulCausalLM(NextTokenPrediction):
     def final_model(self, model: nn.Module) -> Model:
         """Returns the final model, used after training."""
         return model.network if isinstance(model, StatefulLanguageModel) else super().final_model(model)
+
+    def trained(self, model: Model, generator: Model | None) -> nn.Module:
+        """Returns the model with a reset state."""
+        return StatefulLanguageModel(model).eval()
 
     def batches(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
@@ -119,6 +124,16 @@ class StatefulCausalLM(NextTokenPrediction):
         return [
             batches.batch(step, 0) for step in range(min(streams.num_segments, max(most // streams.num_streams, 1)))
         ]
+
+    def whole_text(
+        self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int
+    ) -> Iterator[tuple[Batch, float]]:
+        """Yields the text as one stream of consecutive segments, with the completed fraction of it."""
+        recipe = replace(self.recipe, max_length=WHOLE_TEXT_SEGMENT)
+        streams = ContiguousStreams(documents, chosen, recipe, 1, None)
+        batches = StreamBatches(streams)
+        for number in range(streams.num_segments):
+            yield batches.batch(number, 0), (number + 1) / streams.num_segments
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
         """Loss and accuracy of a batch; stores the states after it."""

@@ -7,9 +7,9 @@ stream is three integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -23,14 +23,21 @@ SECTION_TOKENS = 1 << 23
 Planner = Callable[[dict[int, list[int]], np.random.Generator], list[Example]]
 
 
-class Documents(Protocol):
-    """The token shard methods used by the stream (data.shards.TokenShards)."""
+class Tokens(Protocol):
+    """Source of the tokens of documents (data.shards.TokenShards)."""
 
     def document_tokens(self, document: int) -> np.ndarray: ...
+
+
+class Documents(Tokens, Protocol):
+    """The token shard methods used by the stream (data.shards.TokenShards)."""
 
     def sentence_lengths_of(self, document: int) -> np.ndarray: ...
 
     def document_lengths(self) -> np.ndarray: ...
+
+
+Packer = Callable[[Tokens, Sequence[Example], np.random.Generator], Batch]
 
 
 @dataclass
@@ -116,16 +123,15 @@ class ExampleStream:
 
 
 class ExampleBatches:
-    """Batches of `sequences` examples from a stream. objective: makes batches from examples."""
+    """Batches of `sequences` examples from a stream. pack: makes a batch from examples."""
 
-    def __init__(self, objective: Any, stream: ExampleStream, sequences: int) -> None:
-        self.objective, self.stream, self.sequences = objective, stream, sequences
+    def __init__(self, pack: Packer, stream: ExampleStream, sequences: int) -> None:
+        self.pack, self.stream, self.sequences = pack, stream, sequences
 
     def batch(self, step: int, number: int) -> Batch:
         """Returns micro-batch `number` of a step; call it in order."""
         rng = generator(self.stream.seed, "masks", step, number)
-        made: Batch = self.objective.batch(self.stream.documents, self.stream.take(self.sequences), rng)
-        return made
+        return self.pack(self.stream.documents, self.stream.take(self.sequences), rng)
 
     def state(self) -> dict[str, int]:
         """Returns the position of the stream."""

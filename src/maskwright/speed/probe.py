@@ -19,9 +19,10 @@ from ..core import registry
 from ..core.randomness import generator
 from ..data.batch import Batch
 from ..models.device import DTYPES
-from ..objectives.masking import Masker
+from ..objectives.base import Objective
+from ..objectives.masking import MaskedRecipe, Masker
 from ..objectives.outcome import LossSums
-from ..objectives.pretraining import GENERATOR_SHARE, MaskedLanguageModeling, Recipe
+from ..objectives.replaced_pair import GENERATOR_SHARE
 from ..train.loop import LoopSettings, train
 from .ceiling import matrix_ceiling
 from .plan_config import PlanConfig
@@ -115,8 +116,8 @@ class _Job:
         network, vocab_size = work.config, work.config.vocab_size
         masker = Masker(MASK, frozenset(range(SPECIAL)), vocab_size, config.mask_rate)
         share = config.generator_share or GENERATOR_SHARE
-        recipe = Recipe(CLS, SEP, masker, work.length, 0.0, share)
-        self.objective: MaskedLanguageModeling = registry.resolve("objective", config.objective)(recipe)
+        recipe = MaskedRecipe.of(CLS, SEP, masker, work.length, short_share=0.0, generator_share=share)
+        self.objective: Objective = registry.resolve("objective", config.objective)(recipe)
         self.model: nn.Module = self.objective.network(network, seed=0).to(device)
         for part in self.model.modules():
             if hasattr(part, "compute_dtype"):

@@ -13,25 +13,10 @@ from ..models import flops
 from ..models.config import ModelConfig
 from ..models.memory import TrainingMemory, training_memory
 from ..models.presets import preset
-from ..objectives.pretraining import GENERATOR_SHARE
-from ..objectives.replaced_pair import generator_config
+from ..objectives.base import Objective
+from ..objectives.cost import TrainedNetwork
+from ..objectives.replaced_pair import GENERATOR_SHARE
 from .plan_config import PlanConfig
-
-
-@dataclass(frozen=True)
-class Network:
-    """One network of a run and its heads.
-
-    words: fraction of tokens with scores over the vocabulary; tokens: fraction with replaced-token detection;
-    classifies_pairs: whether every sequence is classified; stores_logits: whether all vocabulary scores are in memory
-    at once.
-    """
-
-    config: ModelConfig
-    words: float = 0.0
-    tokens: float = 0.0
-    classifies_pairs: bool = False
-    stores_logits: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +46,7 @@ class Workload:
     sequence.
     """
 
-    networks: tuple[Network, ...]
+    networks: tuple[TrainedNetwork, ...]
     num_parameters: int
     length: int
 
@@ -103,23 +88,15 @@ class Workload:
 
 def workload_of(config: PlanConfig) -> Workload:
     """Return the networks that a run trains. Raises ConfigError for an unsupported objective."""
-    objective = registry.resolve("objective", config.objective)
+    objective: type[Objective] = registry.resolve("objective", config.objective)
     network = network_of(config, objective.network_settings)
     share = config.generator_share or GENERATOR_SHARE
-    networks = {
-        "mlm": (Network(network, words=config.mask_rate),),
-        "pretraining": (Network(network, words=config.mask_rate, classifies_pairs=True),),
-        "clm": (Network(network, words=1.0),),
-        "rtd": (
-            Network(generator_config(network, share), words=config.mask_rate, stores_logits=True),
-            Network(network, tokens=1.0),
-        ),
-    }
-    if objective.head not in networks:
+    networks = objective.trained_networks(network, config.mask_rate, share)
+    if not networks:
         raise ConfigError(f"The objective '{config.objective}' is not supported by `plan`.")
     with torch.device("meta"):
-        num_parameters = objective.make(network, share).num_parameters
-    return Workload(networks[objective.head], num_parameters, config.max_length)
+        num_parameters = sum(parameter.numel() for parameter in objective.make(network, share).parameters())
+    return Workload(networks, num_parameters, config.max_length)
 
 
 def network_of(config: PlanConfig, decided: dict[str, Any]) -> ModelConfig:

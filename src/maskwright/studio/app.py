@@ -16,27 +16,14 @@ from .pages import PAGES, models_of, offered
 from .requests import Here, Json, register_error_handlers
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-VIEWS = (
-    "tokens",
-    "fill_mask",
-    "answers",
-    "generate",
-    "translate",
-    "meaning",
-    "layers",
-    "attention",
-    "runs",
-    "train",
-    "lessons",
-)
 
 
 def make_app(studio: Studio) -> FastAPI:
     """Builds the application with all routes. The server wraps it in `Guard`."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, default_response_class=Json)
     app.state.studio = studio
-    for name in VIEWS:
-        app.include_router(import_module(f".views.{name}", __package__).router)
+    for routes in dict.fromkeys(page.routes for page in PAGES):
+        app.include_router(import_module(f".views.{routes}", __package__).router)
     app.get("/")(home)
     app.get("/api/studio")(about)
     app.get("/static/{path:path}")(static)

@@ -18,9 +18,9 @@ from ..inference.embed import TextEncoder
 from ..inference.fill_mask import MaskFiller
 from ..inference.generate import TextGenerator
 from ..inference.predict import Predictor
-from ..inference.ready import HEADS, role_of, tokenizer_of
+from ..inference.ready import HEADS, role_of
 from ..inference.translate import TextTranslator
-from ..models.model import Model
+from ..models.model import Model, tokenizer_of
 from .jobs import Jobs
 from .run_folders import find_run
 from .uploads import Uploads

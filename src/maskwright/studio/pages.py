@@ -1,4 +1,4 @@
-"""The pages in menu order and the models that each supports."""
+"""The pages in menu order and the models that each supports: the one table of pages."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class Page:
     """A page of the menu.
 
     Attributes:
-        name: Path of its URL and name of its module.
+        name: Path of its URL and name of its module in static/pages.
         title: Menu entry.
         group: Menu group.
         about: One-sentence description.
         roles: Supported model heads; None for every model.
         needs_model: Whether it requires a loaded model.
         of_attention: Whether it requires a model with attention weights.
+        shared_routes: Module of `views` with its routes if it shares one; "" for the module of its name.
     """
 
     name: str
@@ -38,6 +39,12 @@ class Page:
     roles: Collection[str | None] | None = None
     needs_model: bool = True
     of_attention: bool = False
+    shared_routes: str = ""
+
+    @property
+    def routes(self) -> str:
+        """Module of `views` with its routes."""
+        return self.shared_routes or self.name.replace("-", "_")
 
     def fits(self, model: LoadedModel) -> bool:
         """Returns whether the page supports this model."""
@@ -59,10 +66,38 @@ PAGES = (
         "What a masked language model expects where a word is missing. Make a gap of any word.",
         MASKED,
     ),
-    Page("classify", "Classify", "Answers", "The predicted class or value of a text, with all probabilities.", TEXTS),
-    Page("tag", "Tag", "Answers", "Named entities and other spans, highlighted in your text.", TAGGERS),
-    Page("choose", "Choose", "Answers", "Multiple choice: the most probable continuation.", ("choice",)),
-    Page("answer", "Answer", "Answers", "The answer span of a question, highlighted in the text.", ("qa",)),
+    Page(
+        "classify",
+        "Classify",
+        "Answers",
+        "The predicted class or value of a text, with all probabilities.",
+        TEXTS,
+        shared_routes="answers",
+    ),
+    Page(
+        "tag",
+        "Tag",
+        "Answers",
+        "Named entities and other spans, highlighted in your text.",
+        TAGGERS,
+        shared_routes="answers",
+    ),
+    Page(
+        "choose",
+        "Choose",
+        "Answers",
+        "Multiple choice: the most probable continuation.",
+        ("choice",),
+        shared_routes="answers",
+    ),
+    Page(
+        "answer",
+        "Answer",
+        "Answers",
+        "The answer span of a question, highlighted in the text.",
+        ("qa",),
+        shared_routes="answers",
+    ),
     Page("generate", "Generate", "Answers", "Next-token suggestions as you type, and longer continuations.", WRITERS),
     Page(
         "translate",

@@ -97,6 +97,6 @@ def server_config(studio: Studio, port: int, keys: Keys, limits: Limits = LIMITS
         ws="none",
         lifespan="off",
         h11_max_incomplete_event_size=limits.header_bytes,
-        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # a float too
         timeout_graceful_shutdown=5,
     )

@@ -285,13 +285,14 @@ def _deterministic(model: nn.Module) -> Iterator[None]:
     """Use deterministic kernels while a model trains on a CPU; restores the previous setting."""
     enabled = torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    settings: Any = torch.utils.deterministic  # which has no annotations
+    fills = settings.fill_uninitialized_memory
     if next(model.parameters()).device.type == "cpu":
         torch.use_deterministic_algorithms(True)
         # Filling uninitialized memory costs time and does not affect the results here.
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        settings.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(enabled, warn_only=warns)
-        torch.utils.deterministic.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
+        settings.fill_uninitialized_memory = fills

@@ -59,11 +59,11 @@ def cells(settings: CellsSettings, json: JsonFlag = False) -> None:
     """
     from ...api import open_model
     from ...core.registry import unknown_name
-    from ...inference.ready import tokenizer_of
     from ...inspect.cells import find_units, read_cells, untrained_like
     from ...inspect.cells_page import confirmed_text, headline, write_cells
     from ...inspect.rules import RULES
     from ...inspect.text import documents_of, tokens_of
+    from ...models.model import tokenizer_of
 
     output, rules = settings.output, settings.rule or tuple(RULES)
     check_page(output)

@@ -44,11 +44,11 @@ def gradients(settings: GradientsSettings, json: JsonFlag = False) -> None:
         maskwright inspect gradients runs/lstm/model --text book.txt --untrained --distance 100 --json
     """
     from ...api import open_model
-    from ...inference.ready import tokenizer_of
     from ...inspect.gradients import fading
     from ...inspect.gradients_page import headline, table, write_gradients
     from ...inspect.text import documents_of, tokens_of
     from ...models.build import build
+    from ...models.model import tokenizer_of
 
     output, distance = settings.output, settings.distance
     check_page(output)

@@ -98,7 +98,7 @@ def _beside(results: Results) -> list[Block]:
             found = [row for row in table.rows if column in row.scores]
             label = table.label
             systems += [
-                System(row.name, {number.metric: row.scores[column].value / 100}, note=label, source="published")  # type: ignore[index]
+                System(row.name, {number.metric: row.scores[column].value / 100}, note=label, source="published")  # type: ignore[index]  # a name
                 for row in found
             ]
         if len(systems) > 1:

@@ -192,7 +192,7 @@ class Ladder:
                 seed=config.seed,
                 device=config.device,
                 precision=config.precision,
-                **entry.pretrain,  # type: ignore[arg-type]
+                **entry.pretrain,  # type: ignore[arg-type]  # settings by name
             )
         )
         return str(result.model), _logged_seconds(result.output)

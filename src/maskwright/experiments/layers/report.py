@@ -28,6 +28,7 @@ from ...report import (
     Table,
     write_report,
 )
+from ...report.content import Level
 from ...report.layer_mix import mixture_bars
 from ...report.numbers import file_size, percent, plus_minus
 from ...train.run import RunFolder
@@ -148,13 +149,13 @@ def _figures(rows: Sequence[Any], tuned: Any, metric: str, order: Mapping[str, A
 
 def _health(result: Mapping[str, Any]) -> Health:
     reasons = [order_verdict(result["order"]), *order_sentences(result["order"])]
-    level = "good" if result["order"]["holds"] else "watch"
+    level: Level = "good" if result["order"]["holds"] else "watch"
     if result["left_out"]:
         reasons.append(f"Skipped, because the model has too few layers: {', '.join(result['left_out'])}.")
     if result["dev_from_train"]:
         level = "watch"
         reasons.append("The dev examples are held out from the training file; a separate --dev file is more reliable.")
-    return Health(level, reasons, "As published" if level == "good" else "")  # type: ignore[arg-type]
+    return Health(level, reasons, "As published" if level == "good" else "")
 
 
 def _comparison(rows: Sequence[Any], tuned: Any, metric: str, published: Mapping[str, float]) -> Comparison:

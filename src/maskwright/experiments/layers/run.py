@@ -22,9 +22,9 @@ from ...core.progress import note
 from ...hub.download import find_folder
 from ...hub.folders import load_model
 from ...inference.layer_features import Features, feature_bytes, make_features
-from ...inference.ready import place, tokenizer_of
+from ...inference.ready import place
 from ...models.device import DTYPES, resolve_device, resolve_precision
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...report.numbers import duration
 from ...tasks.evaluation.published import published_table
 from ...tasks.tagging.examples import TaggedExamples

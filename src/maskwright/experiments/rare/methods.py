@@ -11,7 +11,7 @@ import numpy as np
 from ...core.options import settings_of
 from ...hub.folders import load_model
 from ...inference.ready import compute_in
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...tasks.anomaly.task import Anomaly
 from ...tasks.classification.labels import balanced_weights
 from ...tasks.classification.task import Classification
@@ -135,7 +135,7 @@ class MethodRunner:
         return model.to(self.config.device)
 
     def _examples(self, task: SequenceTask, model: Model, rows: list[Row]) -> Examples:
-        return task.examples(rows, model.tokenizer, self.config.max_length)
+        return task.examples(rows, tokenizer_of(model), self.config.max_length)
 
 
 def _weighted(runner: MethodRunner) -> MethodPredictions:

@@ -134,7 +134,7 @@ def _read_exactly(answer: BinaryIO, count: int) -> bytearray:
     data = bytearray(count)
     room = memoryview(data)
     while room:
-        got = answer.readinto(room)  # type: ignore[attr-defined]
+        got = answer.readinto(room)  # type: ignore[attr-defined]  # of every binary file
         if not got:
             raise EOFError
         room = room[got:]

@@ -151,14 +151,14 @@ def _answers(record: LessonRecorder) -> None:
     from ...core.randomness import generator
     from ...data.in_memory import TextsInMemory
     from ...objectives.causal import NextTokenPrediction
-    from ...objectives.masking import Masker
-    from ...objectives.pretraining import MaskedLanguageModeling, Recipe
+    from ...objectives.masked import MaskedLanguageModeling
+    from ...objectives.masking import MaskedRecipe, Masker
     from ...objectives.segments import Example
     from ...report import Chart, Curves, Series
 
     rng = generator(0, "lesson text")
     texts = TextsInMemory([[rng.integers(5, 900, 126).tolist()] for _ in range(60)])
-    recipe = Recipe(2, 3, Masker(4, frozenset(range(5)), 900), 128)
+    recipe = MaskedRecipe.of(2, 3, Masker(4, frozenset(range(5)), 900), 128)
     examples = [Example(number, 0, 126) for number in range(60)]
     share = {}
     for name, objective in (

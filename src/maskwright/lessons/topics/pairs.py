@@ -76,10 +76,10 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
     """The slides' two pairs as the batches of pre-training have them, with the masked words put back."""
     from ...core.randomness import generator
     from ...data.in_memory import TextsInMemory
-    from ...objectives.pretraining import MaskedLanguageModelingAndNextSentence
+    from ...objectives.next_sentence import MaskedLanguageModelingAndNextSentence
     from ...objectives.segments import Example, sentence_bounds
+    from ...objectives.selection import make_recipe
     from ...report import Kind, Token
-    from ...train.pretraining.in_memory import recipe_of
     from ..small import word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document), lowercase=False)
@@ -89,9 +89,8 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
         Example(0, first[0], first[1], 0, first[1], first[2]),
         Example(0, first[0], first[1], 1, second[1], second[2], is_random=True),
     ]
-    batch = MaskedLanguageModelingAndNextSentence(recipe_of(tokenizer, 20)).batch(
-        texts, examples, generator(0, "lesson masks")
-    )
+    objective = MaskedLanguageModelingAndNextSentence(make_recipe(MaskedLanguageModelingAndNextSentence, tokenizer, 20))
+    batch = objective.batch(texts, examples, generator(0, "lesson masks"))
     ids = batch.input_ids.clone()
     ids[batch.labels["mlm_positions"]] = batch.labels["mlm"]
     assert batch.token_type_ids is not None
@@ -120,15 +119,15 @@ def _total(record: LessonRecorder) -> None:
     import torch
 
     from ...data.in_memory import TextsInMemory
-    from ...objectives.pretraining import MaskedLanguageModelingAndNextSentence
+    from ...objectives.next_sentence import MaskedLanguageModelingAndNextSentence
+    from ...objectives.selection import make_recipe
     from ...report import Bar, Bars
     from ...train.loop import Window
-    from ...train.pretraining.in_memory import recipe_of
     from ..small import small_network, word_tokenizer
 
     tokenizer = word_tokenizer(*(sentence for document in STORY for sentence in document))
     texts = TextsInMemory.encode(STORY, tokenizer)
-    objective = MaskedLanguageModelingAndNextSentence(recipe_of(tokenizer, 20))
+    objective = MaskedLanguageModelingAndNextSentence(make_recipe(MaskedLanguageModelingAndNextSentence, tokenizer, 20))
     batch = _batch(objective, texts)
     model = small_network(tokenizer.vocab_size, "pretraining").requires_grad_(True)
     outcome = objective.outcome(model, batch)
@@ -186,7 +185,7 @@ LESSONS = (
         "Does B follow A?",
         "Half of the pairs are text and what follows it, half have a B from another document. The builder is the one "
         "of pre-training, on sixty documents and on the slides' own sentences, and so are the rows below.",
-        ("objectives.segments:plan_pairs", "objectives.pretraining:MaskedLanguageModeling.batch"),
+        ("objectives.segments:plan_pairs", "objectives.masked:MaskedLanguageModeling.batch"),
         "Could a model tell the two kinds apart by their length?",
         _pairs,
     ),
@@ -198,7 +197,7 @@ LESSONS = (
         "Two losses, one sum",
         "Pre-training adds the mean loss of the masked words to the mean loss of the pairs, and follows the gradient "
         "of the sum.",
-        ("train.loop:Window.means", "objectives.pretraining:MaskedLanguageModeling.outcome"),
+        ("train.loop:Window.means", "objectives.sentence_pairs:MaskedLanguageModelingOnPairs._sums"),
         "Do both tasks pull equally hard?",
         _total,
     ),

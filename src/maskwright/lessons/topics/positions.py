@@ -58,7 +58,7 @@ def _sinusoids(record: LessonRecorder) -> None:
 
 
 def _ideas(record: LessonRecorder) -> None:
-    from ...models.config import CHOICES
+    from ...models.config_tables import CHOICES
     from ...nn.positions import binary_positions, integer_positions, normalized_positions, sinusoidal_positions
     from ...report import Grid
 

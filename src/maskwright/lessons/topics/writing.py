@@ -9,6 +9,7 @@ from ..lesson import APPLICATIONS, NEUROCOMPUTING, SESSION, Lesson
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ...text.tokenizers.tokenizer import Tokenizer
     from ..recorder import LessonRecorder
 
 PART = "Generation"
@@ -203,11 +204,11 @@ def _leads(record: LessonRecorder) -> None:
     )
 
 
-def _parts(tokenizer: object, ids: list[int], place: int, summary: str) -> str:
+def _parts(tokenizer: Tokenizer, ids: list[int], place: int, summary: str) -> str:
     """What stands where in a row, by name."""
-    decode = tokenizer.decode  # type: ignore[attr-defined]
+    decode = tokenizer.decode
     is_summary = decode(ids[place + 1 : -1]).strip() == summary
-    is_end = ids[-1] == tokenizer.eos_id  # type: ignore[attr-defined]
+    is_end = ids[-1] == tokenizer.eos_id
     return f"article {SUMMARIZE} {'summary' if is_summary else '?'} {'<end>' if is_end else '?'}"
 
 

@@ -142,7 +142,7 @@ def most_probable(scores: Tensor) -> Tensor:
     parts = scores[:, :whole].unflatten(1, (-1, PART))  # [rows, parts, PART]
     best, part = parts.amax(dim=-1).max(dim=-1)  # [rows] each; of equal ones the first
     inside = parts[torch.arange(rows), part].argmax(dim=-1)
-    found = part * PART + inside
+    found: Tensor = part * PART + inside  # [rows]
     if whole == vocab:
         return found
     last, place = scores[:, whole:].max(dim=-1)

@@ -8,7 +8,6 @@ from ...core.errors import InputError
 from ...text.tokenizers.tokenizer import Tokenizer
 
 UNFINISHED = "\ufffd"  # decoding of an incomplete UTF-8 character
-WHOLE = ("byte-bpe", "char", "unigram")  # tokenizer kinds whose tokens decode without changing spaces around them
 
 
 class TextStreamer:
@@ -65,7 +64,7 @@ class TextStreamer:
     def _certain(self, text: str) -> int:
         """Number of characters of `text` that later tokens cannot change and that begin no stop string."""
         end = len(text.rstrip(UNFINISHED))
-        if self.tokenizer.kind not in WHOLE:  # the last word may grow, and its space may disappear
+        if not self.tokenizer.notation.keeps_spaces:  # the last word may grow, and its space may disappear
             end = max(text.rfind(" ", 0, end), 0)
         for stop in self.stops:
             longest = min(len(stop) - 1, end)

@@ -151,14 +151,20 @@ def translate_ids(
         batch = Batch.from_sequences([sources[row] for row in chosen])
         decoder = target_decoder(model, batch, limit)
         prompts = [[decoder.start_id]] * len(chosen)
-        limits = {"max_new_tokens": limit, "end_ids": end_ids, "banned_ids": banned_ids}
-        if allows is not None:
-            rule = of_texts(allows, chosen)
-            texts = search_beams(decoder, prompts, beams, **limits, allows=rule)  # type: ignore[arg-type]
-        elif beams.width == 1:
-            texts = [[one] for one in grow(decoder, prompts, Rules(greedy=True), **limits)]  # type: ignore[arg-type]
+        if allows is None and beams.width == 1:
+            rules = Rules(greedy=True)
+            greedy = grow(decoder, prompts, rules, max_new_tokens=limit, end_ids=end_ids, banned_ids=banned_ids)
+            texts = [[one] for one in greedy]
         else:
-            texts = search_beams(decoder, prompts, beams, **limits)  # type: ignore[arg-type]
+            texts = search_beams(
+                decoder,
+                prompts,
+                beams,
+                max_new_tokens=limit,
+                end_ids=end_ids,
+                banned_ids=banned_ids,
+                allows=None if allows is None else of_texts(allows, chosen),
+            )
         for row, text in zip(chosen, texts, strict=True):
             found[row] = text
         done += len(chosen)

@@ -203,11 +203,10 @@ class ClassAnswers(SequenceTask):
                 **named,
                 **errors,
             }
-        result = {"accuracy": scores.accuracy(gold, predicted), "macro_f1": scores.macro_f1(gold, predicted)}
+        result = scores.measure(("accuracy", "macro_f1"), gold, predicted)
         if self.num_labels == 2 or self.rare is not None:
             result |= rare_metrics(gold == number, self._rare_shares(logits), predicted == number)
-        result["matthews"] = scores.matthews(gold, predicted)
-        return result | errors
+        return result | scores.measure(("matthews",), gold, predicted) | errors
 
     def decisions(self, logits: Tensor, examples: Examples) -> Decisions:
         """One decision per row, or per row and label if multi-label, with the threshold of the rare class applied."""

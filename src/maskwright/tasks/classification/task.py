@@ -268,13 +268,13 @@ class Classification(ClassAnswers):
         long = LongTexts.from_json(facts)
         try:
             task = cls(
-                labels,  # type: ignore[arg-type]
+                labels,  # type: ignore[arg-type]  # fits
                 bool(facts.get("multi_label", False)),
                 weights,
                 long,
                 focal=focal,
                 resample=resample,
-                rare=None if rare is None else RareClass.from_json(rare, labels),  # type: ignore[arg-type]
+                rare=None if rare is None else RareClass.from_json(rare, labels),  # type: ignore[arg-type]  # fits
             )
         except InputError as error:
             raise ModelFolderError(f"The model's maskwright.json does not describe a classifier: {error}") from None

@@ -76,7 +76,7 @@ class Temperature:
             raise ModelFolderError(
                 "maskwright.json contains an invalid temperature: fit it again with maskwright calibrate."
             )
-        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]
+        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]  # is_number
 
 
 def row_keys(rows: Sequence[Any]) -> list[str]:

@@ -8,13 +8,20 @@ row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...core import registry
+
 ECE_BINS = 15
+
+
+def measure(names: Iterable[str], gold: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
+    """Returns registered metrics, by name. gold, predicted: [rows], or [rows, labels], as each metric takes them."""
+    return {name: registry.resolve("metric", name)(gold, predicted) for name in names}
 
 
 def accuracy(gold: ArrayLike, predicted: ArrayLike) -> float:

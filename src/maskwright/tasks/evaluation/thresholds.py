@@ -34,7 +34,7 @@ class Threshold:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
         if not is_number or not isinstance(seen, list) or not all(isinstance(key, str) for key in seen):
             raise ModelFolderError("maskwright.json contains an invalid threshold: save the model again.")
-        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]
+        return cls(float(value), frozenset(seen))  # type: ignore[arg-type]  # is_number
 
 
 def row_key(first: str, second: str | None = None) -> str:

@@ -22,6 +22,7 @@ from ...data.batch import Batch
 from ...models.decoding.choice import decoder_of
 from ...models.decoding.rules import Rules
 from ...models.decoding.search import grow
+from ...models.model import tokenizer_of
 from ...models.vocabulary_growth import with_tokenizer
 from ...objectives.outcome import LossSums
 from ...text.readers.pairs import read_pairs
@@ -208,7 +209,7 @@ class Generation(TargetTask):
 
     def predict(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> list[dict[str, Any]]:
         """{"generated", "score"} for each row: greedily generated text and its log probability."""
-        tokenizer, rules = model.tokenizer, Rules(greedy=True)
+        tokenizer, rules = tokenizer_of(model), Rules(greedy=True)
         ends = {self._end(tokenizer)}
         found: list[dict[str, Any]] = []
         model.eval()
@@ -228,7 +229,7 @@ class Generation(TargetTask):
             warn(str(error))
             return evaluation
         room = model.config.max_position_embeddings
-        sources = self.unlabeled(examples.rows, model.tokenizer, room, counts=TextCounts())
+        sources = self.unlabeled(examples.rows, tokenizer_of(model), room, counts=TextCounts())
         generated = [answer["generated"] for answer in self.predict(model, sources, batch_tokens)]
         scores, signatures = rouge_scores(generated, [str(row.label) for row in examples.rows])
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)

@@ -157,11 +157,7 @@ class Regression(SequenceTask):
     def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, float]:
         """pearson, spearman and mse."""
         gold, predicted = targets.numpy(), logits.squeeze(-1).numpy()
-        return {
-            "pearson": scores.pearson(gold, predicted),
-            "spearman": scores.spearman(gold, predicted),
-            "mse": scores.mse(gold, predicted),
-        }
+        return scores.measure(("pearson", "spearman", "mse"), gold, predicted)
 
     def to_json(self) -> dict[str, Any]:
         """{"task": "regression"}, "long" for windows, and "score_range" if set."""

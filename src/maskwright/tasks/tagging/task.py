@@ -335,7 +335,7 @@ class Tagging(Task):
         truth, guess = ([tag for tags in side for tag in tags] for side in (gold, predicted))
         accuracy = scores.accuracy(truth, guess)
         if self.scheme is None:
-            return {"accuracy": accuracy, "macro_f1": scores.macro_f1(truth, guess)}
+            return {"accuracy": accuracy, **scores.measure(("macro_f1",), truth, guess)}
         scheme = self.scheme
         lenient = agreement(gold, predicted, spans)[""]
         strict = agreement(gold, predicted, lambda tags: strict_spans(tags, scheme))[""]

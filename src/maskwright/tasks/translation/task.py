@@ -22,6 +22,7 @@ from ...models.decoding.beam import Beams
 from ...models.decoding.search import GeneratedText
 from ...models.decoding.translation import translate_ids
 from ...models.encoder_decoder import EncoderDecoder
+from ...models.model import tokenizer_of
 from ...models.vocabulary_growth import with_tokenizer
 from ...objectives.outcome import LossSums
 from ...text.formats.brackets import BracketConstraint
@@ -225,7 +226,7 @@ class Translation(TargetTask):
         """
         trees_of = [row.text for row in examples.rows] if only_trees else None
         hypotheses = self.generate(model, examples.input_ids, beams, max_new_tokens, trees_of)
-        tokenizer = self.target_tokenizer or model.tokenizer
+        tokenizer = self.target_tokenizer or tokenizer_of(model)
         found = []
         for text in hypotheses:
             first, *others = (

@@ -19,7 +19,6 @@ from .trainers.pipelines import normalizer, punctuation_splitter
 from .trainers.words import count_words
 
 HELD_OUT = 10  # one in ten
-KINDS = ("word", "char", "bpe", "byte-bpe", "wordpiece", "wordpiece-score")
 _TEXTS_PER_CHUNK = 2000
 _NUM_EXAMPLES = 5
 _MIN_EXAMPLE_LENGTH = 2
@@ -75,13 +74,13 @@ def compare(
     A kind that was not requested explicitly and cannot have so small a vocabulary is skipped, with the reason. Raises
     ConfigError for an unknown kind, InputError for a corpus with fewer than ten sentences.
     """
-    for kind in kinds or KINDS:
+    for kind in kinds or registry.names("tokenizer"):
         registry.resolve("tokenizer", kind)
     corpus = _Corpus(source, skip_bad_rows)
     words = count_words(corpus.texts(held_out=True), normalizer(lowercase=False), punctuation_splitter())
     measures = []
     left_out = {}
-    for kind in kinds or KINDS:
+    for kind in kinds or registry.names("tokenizer"):
         on_kind(kind)
         try:
             trained = Tokenizer.train_from_iterator(corpus.texts(held_out=False), kind, vocab_size)
@@ -127,7 +126,7 @@ def _users_of_parts(tokenizer: Tokenizer, words: dict[str, int]) -> tuple[dict[i
     users: dict[int, list[str]] = {}
     unknown_words = 0
     # Byte-level subwords at the start of a word include the preceding space.
-    lead = " " if tokenizer.kind == "byte-bpe" else ""
+    lead = " " if tokenizer.notation.words == "bytes" else ""
     for chunk in _chunks(words):
         for word, ids in zip(chunk, tokenizer.encode_plain([lead + word for word in chunk]), strict=True):
             pieces = [id for id in ids if bare(tokenizer, id) and id not in tokenizer.special_ids]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .marian import MarianBackend
-from .vocabulary import END_OF_WORD, WORDPIECES
+from .vocabulary import END_OF_WORD
 
 if TYPE_CHECKING:
     from .tokenizer import Tokenizer
@@ -42,9 +42,10 @@ def bare(tokenizer: Tokenizer, id: int) -> str:
     token = tokenizer.tokens[id]
     if id in tokenizer.special_ids:
         return token
-    if tokenizer.kind == "byte-bpe" and not isinstance(tokenizer.backend, MarianBackend):
+    words = tokenizer.notation.words
+    if words == "bytes" and not isinstance(tokenizer.backend, MarianBackend):
         text = tokenizer.backend.decoder.decode([token])
         return token if "\ufffd" in text else text.strip()
-    if tokenizer.kind == "bpe":
+    if words == "suffix":
         return token.removesuffix(END_OF_WORD)
-    return token.removeprefix(MARK) if tokenizer.kind in WORDPIECES and token != MARK else token.strip()
+    return token.removeprefix(MARK) if words == "prefix" and token != MARK else token.strip()

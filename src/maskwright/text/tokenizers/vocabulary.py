@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.errors import InputError
+from .kinds import NOTATIONS, Notation
 from .marian import MarianBackend
 from .merges_files import TEXT_END
 from .tokenizer_files import special_token_roles
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 END_OF_WORD = "</w>"
-
-WORDPIECES = ("wordpiece", "wordpiece-score")
 
 
 class Vocabulary:
@@ -131,6 +130,11 @@ class Vocabulary:
             return "byte-bpe" if "ByteLevel" in repr(self.backend.pre_tokenizer) else "bpe"
         return {"WordPiece": "wordpiece", "WordLevel": "word"}.get(model, model.lower())
 
+    @property
+    def notation(self) -> Notation:
+        """How tokens of this kind show words."""
+        return NOTATIONS.get(self.kind, Notation())
+
     def continues_word(self) -> np.ndarray:
         """Whether each subword continues the preceding word: bool [vocab].
 
@@ -138,7 +142,7 @@ class Vocabulary:
         always False for whole words. Raises InputError for kinds where it depends on neighboring tokens (bpe marks the
         end of a word, char nothing): use `word_starts`.
         """
-        if self.kind not in (*WORDPIECES, "byte-bpe", "word"):
+        if self.notation.words not in ("prefix", "bytes", "whole"):
             raise InputError(f"A subword of a '{self.kind}' vocabulary does not show whether it continues a word.")
         return self._continues
 
@@ -147,9 +151,10 @@ class Vocabulary:
         ids = np.asarray(ids, dtype=np.int64)
         is_text = self._is_text[ids]
         starts = ~self._continues[ids] | ~is_text
-        if self.kind == "bpe":
+        words = self.notation.words
+        if words == "suffix":
             starts[1:] = self._ends_word[ids[:-1]] | ~is_text[1:]
-        elif self.kind == "char":
+        elif words == "space":
             starts[1:] = self._ends_word[ids[:-1]] | self._ends_word[ids[1:]] | ~is_text[1:]
         starts[:1] = True
         starts[1:] |= ~is_text[:-1]
@@ -157,9 +162,10 @@ class Vocabulary:
 
     @cached_property
     def _continues(self) -> np.ndarray:
-        if self.kind == "byte-bpe":
+        words = self.notation.words
+        if words == "bytes":
             return np.array([_continues_bytes(token) for token in self.tokens]) & self._is_text
-        if self.kind not in WORDPIECES:
+        if words != "prefix":
             return np.zeros(self.vocab_size, dtype=bool)
         prefix = self.backend.model.continuing_subword_prefix
         return np.array([token.startswith(prefix) for token in self.tokens]) & self._is_text
@@ -167,7 +173,7 @@ class Vocabulary:
     @cached_property
     def _ends_word(self) -> np.ndarray:
         """Tokens after which a word begins: those with the end-of-word symbol, or the space of a char vocabulary."""
-        end = " " if self.kind == "char" else END_OF_WORD
+        end = " " if self.notation.words == "space" else END_OF_WORD
         return np.array([token.endswith(end) for token in self.tokens])
 
     @cached_property

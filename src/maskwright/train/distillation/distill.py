@@ -13,9 +13,9 @@ from ...core.progress import note
 from ...hub.download import find_folder
 from ...hub.folders import load_model, save_model
 from ...hub.sentence import MODULES
-from ...inference.ready import compute_in, require_head, tokenizer_of
+from ...inference.ready import compute_in, require_head
 from ...models.device import resolve_device, resolve_precision
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ..against_baseline import Compared
 from ..loop import train
 from ..run import RunFolder, RunResult, open_run

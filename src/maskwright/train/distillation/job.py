@@ -97,7 +97,7 @@ class RowsDistillation(FinetuneJob):
 
 def answers(model: Model, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:
     """Logits of a sequence head: float32 [sequences, labels]. hidden: [tokens, hidden] of `encode`."""
-    logits: torch.Tensor = model.head(model.first(hidden, batch))  # type: ignore[misc]
+    logits: torch.Tensor = model.head(model.first(hidden, batch))  # type: ignore[misc]  # of a sequence head
     return logits.float()
 
 

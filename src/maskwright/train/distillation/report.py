@@ -21,6 +21,7 @@ from ...report import (
     Weights,
     write_report,
 )
+from ...report.content import Level
 from ...report.numbers import percent
 from ..against_baseline import Compared
 from ..run import RunFolder
@@ -105,8 +106,8 @@ def _health(kept: float | None, words: str, against: Compared) -> Health:
         return Health("bad", [f"The teacher's own {words} is 0 or negative."])
     if kept >= GOOD:
         return Health("good", [f"It keeps {percent(kept)} of the teacher's {words}."])
-    level = "watch" if kept >= FAIR else "bad"
-    return Health(level, [f"It keeps {percent(kept)} of the teacher's {words}: train longer, or keep more layers."])  # type: ignore[arg-type]
+    level: Level = "watch" if kept >= FAIR else "bad"
+    return Health(level, [f"It keeps {percent(kept)} of the teacher's {words}: train longer, or keep more layers."])
 
 
 def _curves(records: list[dict[str, Any]], metric: str) -> Curves:

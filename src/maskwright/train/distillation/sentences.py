@@ -20,11 +20,11 @@ from ...hub.folders import load_model
 from ...hub.sentence import Declared
 from ...inference.embed import TextEncoder
 from ...inference.engine.engine import Engine
-from ...inference.ready import tokenizer_of
 from ...models.build import build
 from ...models.config import ModelConfig
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...objectives.embeddings import EmbeddingDistillation
+from ...objectives.masking import MaskedRecipe
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..loop import LoopSettings, Window
 from ..pretraining.pretrain import PretrainingSetup
@@ -56,6 +56,7 @@ class SentenceSide(PretrainingSetup):
         self.recipe, self.teacher = config, teacher
         self.digest = weights_digest(teacher)
         declared = teacher.sentence
+        assert declared is not None, "the teacher is not a sentence encoder"
         self.encoder = TextEncoder(teacher, pooling=declared.pooling, normalize=True, max_length=declared.max_length)
         self.texts: dict[Path, Texts] = {}  # by the folder of their token shards
         self.embeddings: dict[Path, CachedEmbeddings] = {}
@@ -89,7 +90,7 @@ class SentenceSide(PretrainingSetup):
         cached, files = self.embeddings[self.shards.folder], self.texts[self.shards.folder].files
         texts = list(read_texts(files[0]))[: len(rows)]
         rows = rows[: len(texts)]
-        encodings = self.teacher.tokenizer.encode_batch(texts, self.encoder.max_length)
+        encodings = tokenizer_of(self.teacher).encode_batch(texts, self.encoder.max_length)
         theirs = Batch.from_sequences(sorted((encoding.ids for encoding in encodings), key=len)).to(self.device)
         own = self.objective.batch_of(self.shards, rows, generator(self.config.seed, "exam")).to(self.device)
         kept = torch.from_numpy(cached.rows(rows.tolist()))  # [texts, size]
@@ -180,7 +181,8 @@ class SentenceSide(PretrainingSetup):
         recipe, config = self.recipe, self.config
         weights = {"embedding": recipe.mix.soft_weight, "mlm": recipe.mix.task_weight}
         budget = config.batch_tokens // config.accumulation
-        shared = super()._objective().recipe
+        shared = self._recipe(EmbeddingDistillation)
+        assert isinstance(shared, MaskedRecipe)
         return EmbeddingDistillation(shared, self.embeddings, self.encoder.size, weights, self.student.model, budget)
 
 

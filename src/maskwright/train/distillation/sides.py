@@ -18,9 +18,10 @@ from ...hub.download import find_folder
 from ...hub.folders import read_facts
 from ...inference.engine.engine import Engine
 from ...models.config import ModelConfig
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...objectives.distillation import MaskedDistillation
-from ...objectives.pretraining import MaskedLanguageModeling
+from ...objectives.masked import MaskedLanguageModeling
+from ...objectives.masking import MaskedRecipe
 from ...tasks.base import task_of_model
 from ...tasks.rows.examples import packed_batches
 from ...tasks.rows.sequence import SequenceTask
@@ -96,14 +97,14 @@ class TextSide(PretrainingSetup):
         return {"task": "pretraining", "objective": "mlm"}
 
     def _tokenizer(self) -> Tokenizer:
-        tokenizer: Tokenizer = self.teacher.tokenizer
-        return tokenizer
+        return tokenizer_of(self.teacher)
 
     def _network(self) -> ModelConfig:
         return self.student.model.config
 
     def _objective(self) -> MaskedDistillation:
-        recipe = super()._objective().recipe
+        recipe = self._recipe(MaskedDistillation)
+        assert isinstance(recipe, MaskedRecipe)
         return MaskedDistillation(recipe, self.teacher, self.recipe.mix, self.student.model)
 
     def _split(self) -> tuple[Any, HeldOut | None]:
@@ -136,7 +137,7 @@ class RowsSide:
         self.data = read_data(self.config)
         self.train, self.dev = (
             self.task.examples(
-                rows, teacher.tokenizer, config.max_length, file=str(path), skip_bad_rows=config.skip_bad_rows
+                rows, tokenizer_of(teacher), config.max_length, file=str(path), skip_bad_rows=config.skip_bad_rows
             )
             for rows, path in (
                 (self.data.train, self.config.train),

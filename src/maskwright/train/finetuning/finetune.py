@@ -21,7 +21,7 @@ from ...inference.ready import compute_in
 from ...models.build import build
 from ...models.device import resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...tasks.base import AnyTable, Evaluation, Task
 from ...tasks.rows.contents import check_content
 from ...tasks.rows.examples import Examples
@@ -147,7 +147,7 @@ class FinetuningSetup(SeedRunner):
         self.config, self.device = config, device
         self.task, self.data = build_task(config, read_data(config))
         model, self.loaded = self._model(config.seed)
-        self.tokenizer = model.tokenizer
+        self.tokenizer = tokenizer_of(model)
         positions = model.config.max_position_embeddings
         if config.max_length > positions:
             raise InputError(f"Setting 'max_length' is {config.max_length}; the model has {positions} positions.")
@@ -245,7 +245,7 @@ class FinetuningSetup(SeedRunner):
                 top=config.network,
             )
         else:
-            tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]
+            tokenizer = Tokenizer.load(config.tokenizer)  # type: ignore[arg-type]  # required without a model
             target = None if config.target_tokenizer is None else Tokenizer.load(config.target_tokenizer)
             network = network_from_scratch(str(config.preset), config.network, tokenizer, target)
             model = build(network, task.head, labels=task.labels or None, problem_type=task.problem_type, seed=seed)

@@ -123,7 +123,7 @@ class BestCheckpointJob(ABC):
         self.without_gain = 0
         self.evaluated = 0  # the step of the last stored weights
         if freeze_encoder:
-            for name, parameter in model.encoder.named_parameters():  # type: ignore[union-attr]
+            for name, parameter in model.encoder.named_parameters():  # type: ignore[union-attr]  # a Model
                 parameter.requires_grad_(name.startswith("pooler."))
 
     @property

@@ -154,8 +154,8 @@ class PretrainConfig:
         every = self.checkpoint_every or max(self.steps // 20, 1)
         return replace(
             self,
-            device=device,  # type: ignore[arg-type]
-            precision=precision,  # type: ignore[arg-type]
+            device=device,  # type: ignore[arg-type]  # one of its choices
+            precision=precision,  # type: ignore[arg-type]  # one of its choices
             checkpoint_every=every,
             evaluate_every=self.evaluate_every or every,
             output=self.output.resolve(),

@@ -11,7 +11,7 @@ from ...core import registry
 from ...hub.folders import load_model
 from ...models.device import resolve_device, resolve_precision
 from ...models.presets import preset
-from ...objectives.pretraining import GENERATOR_SHARE
+from ...objectives.replaced_pair import GENERATOR_SHARE
 from ...text.formats.files import expand
 from ...text.readers.corpus import FOLDER_FORMATS
 from .config import PretrainConfig

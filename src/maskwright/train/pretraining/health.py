@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...report.content import Level
+
 WORDS = {"mlm": "masked tokens", "clm": "next tokens", "denoise": "hidden tokens"}  # what is predicted, by part
 PAIRS = {"nsp_accuracy": "sentence pairs", "sop_accuracy": "sentence orders"}
 
@@ -25,7 +27,7 @@ class Baseline:
 class RunHealth:
     """level: good, watch or bad; reasons: sentences, the most important first."""
 
-    level: str
+    level: Level
     reasons: tuple[str, ...]
 
 
@@ -74,5 +76,5 @@ def judge(scores: dict[str, float], baseline: Baseline, losses: list[float]) -> 
     tail = losses[-max(len(losses) // 5, 1) :]
     if len(losses) >= 20 and np.mean(tail) > 1.1 * min(np.convolve(losses, np.ones(5) / 5, mode="valid")):
         watch.append("The loss increased toward the end: lower --lr or use more --warmup.")
-    level = "bad" if bad else "watch" if watch else "good"
+    level: Level = "bad" if bad else "watch" if watch else "good"
     return RunHealth(level, (*bad, *watch, *good))

@@ -13,26 +13,16 @@ import torch
 
 from ...core import registry
 from ...core.config import check
-from ...core.errors import InputError
 from ...data.in_memory import TextsInMemory
 from ...models.config import ModelConfig
 from ...models.model import Model
-from ...objectives.masking import Masker
-from ...objectives.pretraining import Recipe
+from ...objectives.masking import MASK_RATE
+from ...objectives.selection import make_recipe
 from ..loop import LoopSettings, train
 from .job import PretrainJob
 
 if TYPE_CHECKING:
     from ...text.tokenizers.tokenizer import Tokenizer
-
-
-def recipe_of(tokenizer: Tokenizer, max_length: int, mask_rate: float = 0.15) -> Recipe:
-    """The recipe for examples of maximum length. Raises InputError for a tokenizer without [CLS], [SEP] or [MASK]."""
-    cls_id, sep_id, mask_id = tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id
-    if cls_id is None or sep_id is None or mask_id is None:
-        raise InputError("Pre-training needs a tokenizer with [CLS], [SEP] and [MASK]; this one lacks one of them.")
-    masker = Masker(mask_id, frozenset(tokenizer.special_ids), tokenizer.vocab_size, mask_rate)
-    return Recipe(cls_id, sep_id, masker, max_length, short_share=0.0)
 
 
 def pretrain_small(
@@ -44,7 +34,7 @@ def pretrain_small(
     lr: float = 2e-3,
     batch_size: int = 16,
     max_length: int = 32,
-    mask_rate: float = 0.15,
+    mask_rate: float = MASK_RATE,
     hidden_size: int = 64,
     num_layers: int = 2,
     seed: int = 0,
@@ -58,7 +48,7 @@ def pretrain_small(
     check(objective in ("mlm", "mlm+nsp", "clm"), f"objective is {objective!r}; here it is mlm, mlm+nsp or clm.")
     texts = TextsInMemory.encode(documents, tokenizer)
     kind = registry.resolve("objective", objective)
-    task = kind(recipe_of(tokenizer, max_length, mask_rate))
+    task = kind(make_recipe(kind, tokenizer, max_length, mask_rate=mask_rate))
     task.check(len(texts))
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,

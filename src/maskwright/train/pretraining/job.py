@@ -13,8 +13,9 @@ from ...core.errors import InputError
 from ...data.batch import Batch
 from ...data.shards import TokenShards
 from ...models.model import Model
+from ...objectives.base import Objective
 from ...objectives.outcome import LossSums
-from ...objectives.pretraining import MaskedLanguageModeling
+from ...text.tokenizers.tokenizer import Tokenizer
 from ..loop import Window
 from ..prefetch import Prefetcher
 
@@ -33,7 +34,7 @@ class HeldOut:
         self,
         shards: TokenShards,
         documents: np.ndarray,
-        objective: MaskedLanguageModeling,
+        objective: Objective,
         seed: int,
         size: int,
     ) -> None:
@@ -62,11 +63,11 @@ class PretrainJob:
     def __init__(
         self,
         model: nn.Module,
-        objective: MaskedLanguageModeling,
+        objective: Objective,
         shards: TokenShards,
         documents: np.ndarray,
         *,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         sequences: int,
         accumulation: int,
         seed: int,

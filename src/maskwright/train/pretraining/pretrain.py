@@ -21,16 +21,14 @@ from ...core.progress import note, warn
 from ...data.prepare import prepare
 from ...data.shards import TokenShards
 from ...hub.folders import load_model, save_model
-from ...inference.ready import tokenizer_of
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...objectives.audit import AuditedSequence
-from ...objectives.causal import line_separator
-from ...objectives.masking import Masker
-from ...objectives.pretraining import GENERATOR_SHARE, RTD_WEIGHT, MaskedLanguageModeling, Recipe
-from ...objectives.selection import objective_for
+from ...objectives.base import Objective, Recipe
+from ...objectives.replaced_pair import GENERATOR_SHARE, RTD_WEIGHT
+from ...objectives.selection import make_recipe, objective_for
 from ...objectives.stream import split_documents
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import named_baseline
@@ -88,14 +86,14 @@ def first_network(config: PretrainConfig) -> ModelConfig:
 
 def check_preset(config: PretrainConfig, network: ModelConfig) -> None:
     """Raise InputError if the objective needs another kind of network."""
-    writes = registry.resolve("objective", config.objective).writes
+    is_seq2seq = registry.resolve("objective", config.objective).is_seq2seq
     name = config.start or config.preset
-    if network.num_decoder_layers and not writes:
+    if network.num_decoder_layers and not is_seq2seq:
         raise InputError(
             f"{name} is an encoder-decoder: pre-train it with --objective denoise, or train it on text "
             "pairs with maskwright finetune translation."
         )
-    if writes and not network.num_decoder_layers:
+    if is_seq2seq and not network.num_decoder_layers:
         raise InputError(
             f"Objective {config.objective} needs an encoder-decoder, which {name} is not: use --preset "
             "transformer-mini, transformer-base or bart-base."
@@ -276,7 +274,7 @@ class PretrainingSetup:
             self.run.path / name,
             skip_bad_rows=self.config.skip_bad_rows,
             keep_duplicates=self.config.keep_duplicates,
-            joint=line_separator(self.tokenizer) if self.config.objective in ("clm", "bilm") else "",
+            joint=registry.resolve("objective", self.config.objective).line_separator(self.tokenizer),
         )
 
     def _check_vocabulary(self) -> None:
@@ -289,29 +287,24 @@ class PretrainingSetup:
         if unknown > MANY_UNKNOWN * tokens:
             warn(f"{unknown:,} of {tokens:,} tokens of the corpus are unknown to the tokenizer: train one on it.")
 
-    def _objective(self) -> MaskedLanguageModeling:
-        config, tokenizer = self.config, self.tokenizer
-        cls: type[MaskedLanguageModeling] = registry.resolve("objective", config.objective)
-        begin_id, end_id, *others = (_special_id(tokenizer, role) for role in cls.roles)
-        masker = Masker(
-            others[0] if others else end_id,
-            tokenizer.special_ids,
-            tokenizer.vocab_size,
-            config.mask_rate,
-            tokenizer.continues_word() if config.whole_words else None,
-        )
-        recipe = Recipe(
-            begin_id,
-            end_id,
-            masker,
+    def _objective(self) -> Objective:
+        config = self.config
+        cls: type[Objective] = registry.resolve("objective", config.objective)
+        return objective_for(cls, self.network, carries=not config.reset_state)(self._recipe(cls))
+
+    def _recipe(self, objective: type[Objective]) -> Recipe:
+        config = self.config
+        return make_recipe(
+            objective,
+            self.tokenizer,
             config.max_length,
-            config.short_share,
-            config.generator_share or GENERATOR_SHARE,
-            config.rtd_weight or RTD_WEIGHT,
-            frames=bool(tokenizer.opening_ids),
+            short_share=config.short_share,
             token_counts=self.shards.unigram_counts(),
+            mask_rate=config.mask_rate,
+            whole_words=config.whole_words,
+            generator_share=config.generator_share or GENERATOR_SHARE,
+            rtd_weight=config.rtd_weight or RTD_WEIGHT,
         )
-        return objective_for(cls, self.network, carries=not config.reset_state)(recipe)
 
     def _split(self) -> tuple[np.ndarray, HeldOut | None]:
         """The training documents, and the held-out ones: the --eval text, or a fraction of the corpus."""
@@ -370,14 +363,6 @@ class PretrainingSetup:
             for source in self.eval
             if is_labeled(source)
         ]
-
-
-def _special_id(tokenizer: Tokenizer, role: str) -> int:
-    """The id of a special token. Raises InputError when the tokenizer does not have it."""
-    index: int | None = getattr(tokenizer, f"{role}_id")
-    if index is None:
-        raise InputError(f"The tokenizer has no [{role.upper()}] token: train one with maskwright tokenizer train.")
-    return index
 
 
 def _prepared(sources: Sequence[str]) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +31,6 @@ from ..run import RunFolder
 from .config import PretrainConfig
 from .health import PAIRS, WORDS, Baseline, RunHealth, words_part
 from .job import PretrainJob
-from .mask_examples import hidden_examples, mask_examples, next_examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 MAPS = 4
 
@@ -67,38 +62,23 @@ def write_pretrain_report(
         _curves(run.records(), baseline),
         seen_blocks(job.objective.final_model(job.model).config, recipe["max_length"]),
         _predictions(job, where),
-        NextSteps(_next_steps(model, job)),
+        NextSteps([Command(command.format(model=model), about) for command, about in job.objective.next_steps]),
     ]
     report = Report(
         title=f"{recipe.get('start') or recipe['preset']}, {recipe['objective']}",
         headline=headline,
-        health=Health(verdict.level, verdict.reasons),  # type: ignore[arg-type]
+        health=Health(verdict.level, verdict.reasons),
         blocks=blocks,
         made=facts["started"],
     )
     write_report(run.path / "report.html", report)
 
 
-def _next_steps(model: Path, job: PretrainJob) -> list[Command]:
-    if job.objective.writes:
-        own = f"maskwright finetune translation --model {model} --train train.source train.target -o runs/task"
-        return [Command(own, "fine-tune it on a text-to-text task")]
-    teach = f"maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task"
-    steps = [Command(teach, "fine-tune it on a task")]
-    if job.objective.head == "clm":
-        steps.insert(0, Command(f'maskwright generate {model} "your text" --top-k 40', "generate text"))
-    if job.objective.words == "mlm":
-        fill = f'maskwright fill-mask {_generator_folder(model, job)} "your text with one [MASK] ."'
-        steps.insert(0, Command(fill, "predict masked tokens"))
-    return steps
-
-
 def _predictions(job: PretrainJob, where: str) -> MaskExamples:
-    if job.objective.words == "clm":
-        return MaskExamples(next_examples(job), "Next-token predictions", f"One position per sequence of {where}.")
-    if job.objective.writes:
-        return MaskExamples(hidden_examples(job), note=f"One masked word per sequence of {where}, generated again.")
-    return MaskExamples(mask_examples(job), note=f"One masked word per sequence of {where}.")
+    objective = job.objective
+    batch = job.held_out.batches[-1].to(job.device) if job.held_out is not None else job.micro_batches(0)[0]
+    examples = objective.word_examples(job.model, batch, job.tokenizer)
+    return MaskExamples(examples, objective.examples_title, objective.examples_note.format(where=where))
 
 
 def _key_figures(job: PretrainJob, baseline: Baseline, scores: dict[str, float], run: RunFolder) -> KeyFigures:
@@ -156,15 +136,6 @@ def _size(job: PretrainJob) -> Figure:
     kept, guesser = job.objective.final_model(job.model), job.objective.token_predictor(job.model)
     note = "" if guesser is kept else f"and a generator of {guesser.num_parameters:,}, shared tables included"
     return Figure("Parameters", kept.num_parameters, note=note)
-
-
-def _generator_folder(model: Path, job: PretrainJob) -> Path:
-    """The folder of the model that predicts masked tokens: the model itself, or the generator in it."""
-    return (
-        model
-        if job.objective.token_predictor(job.model) is job.objective.final_model(job.model)
-        else model / "generator"
-    )
 
 
 def _curves(records: list[dict[str, Any]], baseline: Baseline) -> Curves:

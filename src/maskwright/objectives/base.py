@@ -1,19 +1,18 @@
-"""Masked language modeling, optionally with sentence pair classification.
+"""Objective: what a network learns from unlabeled text. Each one is a class in its own file, derived from this base.
 
-Pairs use next sentence prediction (Devlin et al. 2019, section 3.1) or sentence order prediction (Lan et al. 2020,
-section 3.1). The total loss is the sum of two means: cross-entropy over the masked tokens, and over the pairs.
+The base turns documents into packed examples and says what a run needs to know: which network to train, which special
+tokens the tokenizer must have, which commands can use the result. Corruption, labels and loss belong to the objectives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from torch import nn
 
 from ..core.errors import InputError
@@ -22,21 +21,20 @@ from ..data.batch import Batch, order_by_length
 from ..models.build import build
 from ..models.config import ModelConfig
 from ..models.model import Model
-from .audit import AuditedSequence, audit
-from .masking import Masker
+from ..report import MaskExample, MaskExamples
+from ..text.tokenizers.tokenizer import Tokenizer
+from .audit import AuditedSequence
+from .cost import TrainedNetwork
 from .outcome import LossSums
-from .scores import TokenScorer, score_classes
-from .segments import Example, plan_ordered, plan_pairs, plan_singles
-from .stream import Documents, ExampleBatches, ExampleStream
+from .replaced_pair import GENERATOR_SHARE
+from .scores import TokenScorer
+from .segments import Example, plan_singles
+from .stream import Documents, ExampleBatches, ExampleStream, Tokens
 
-GENERATOR_SHARE = 0.25
-RTD_WEIGHT = 50.0
-
-
-class Tokens(Protocol):
-    """Source of the tokens of documents (data.shards.TokenShards)."""
-
-    def document_tokens(self, document: int) -> np.ndarray: ...
+FINETUNE = (
+    "maskwright finetune classification --model {model} --train train.tsv --dev dev.tsv -o runs/task",
+    "fine-tune it on a task",
+)
 
 
 class Batches(Protocol):
@@ -54,51 +52,52 @@ class Recipe:
     """How text becomes examples.
 
     Attributes:
-        cls_id, sep_id: Ids of [CLS] and [SEP].
-        masker: Masks tokens.
+        cls_id, sep_id: Ids of the tokens that begin and end a text, like [CLS] and [SEP].
+        is_special: bool [vocab], special tokens.
         max_length: Maximum sequence length in tokens, including special tokens.
         short_share: Fraction of shorter examples.
-        generator_share: Replaced token detection: generator size as a fraction of the discriminator's.
-        rtd_weight: Replaced token detection: weight of the discriminator's loss.
         frames: Whether every part of a text starts with the start token, like [CLS].
         token_counts: int64 [vocab], token counts in the training text, for the baselines of scores (None: no baseline).
     """
 
     cls_id: int
     sep_id: int
-    masker: Masker
+    is_special: np.ndarray = field(compare=False)
     max_length: int
     short_share: float = 0.1
-    generator_share: float = GENERATOR_SHARE
-    rtd_weight: float = RTD_WEIGHT
     frames: bool = True
     token_counts: np.ndarray | None = field(default=None, compare=False)
 
 
-class MaskedLanguageModeling:
-    """Predicts the masked tokens of one segment: [CLS] A [SEP].
+class Objective(ABC):
+    """A pre-training objective.
 
     Attributes:
         name: Name in the registry.
         head: Head of the final model.
         parts: Parts of the loss.
-        words: The part that predicts tokens, labeled at "<words>_positions".
+        words: The part that predicts tokens.
         num_special: Special tokens per example.
         network_settings: Fields of ModelConfig set by the objective.
-        roles: Special tokens required in the tokenizer, those that begin and end a text first.
-        writes: Whether it trains an encoder-decoder.
+        roles: Special tokens required in the tokenizer: those that begin and end a text, then [MASK] if it is used.
+        is_seq2seq: Whether it trains an encoder-decoder.
         predicts_special: Whether special tokens are among the labels.
+        examples_title, examples_note: Title and note of `word_examples` in the report; {where} is the text they are of.
+        next_steps: Commands that use the trained model in the folder {model}, and what each does.
     """
 
-    name: ClassVar[str] = "mlm"
-    head: ClassVar[str] = "mlm"
-    parts: ClassVar[tuple[str, ...]] = ("mlm",)
-    words: ClassVar[str] = "mlm"
+    name: ClassVar[str]
+    head: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]]
+    words: ClassVar[str]
     num_special: ClassVar[int] = 2
     network_settings: ClassVar[dict[str, Any]] = {}
-    roles: ClassVar[tuple[str, ...]] = ("cls", "sep", "mask")
-    writes: ClassVar[bool] = False
+    roles: ClassVar[tuple[str, ...]] = ("cls", "sep")
+    is_seq2seq: ClassVar[bool] = False
     predicts_special: ClassVar[bool] = False
+    examples_title: ClassVar[str] = MaskExamples.title
+    examples_note: ClassVar[str] = "One masked word per sequence of {where}."
+    next_steps: ClassVar[tuple[tuple[str, str], ...]] = (FINETUNE,)
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -108,8 +107,21 @@ class MaskedLanguageModeling:
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """Returns the model to train without initialized parameters. generator_share: see Recipe."""
+        """Returns the model to train without initialized parameters.
+
+        generator_share: size of a second network that is trained with it, as a fraction of its own.
+        """
         return Model(config, cls.head)
+
+    @classmethod
+    def trained_networks(
+        cls, config: ModelConfig, mask_rate: float, generator_share: float
+    ) -> tuple[TrainedNetwork, ...]:
+        """Returns the networks that are trained, the main one last, to estimate cost; empty if that is not supported.
+
+        mask_rate: masking probability; generator_share: see `make`.
+        """
+        return ()
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
         """Returns the initialized model to train."""
@@ -124,33 +136,33 @@ class MaskedLanguageModeling:
         """Returns the model that predicts tokens."""
         return self.final_model(model)
 
+    def trained(self, model: Model, generator: Model | None) -> nn.Module:
+        """Returns what `outcome` scores, for a final model. generator: of a model with `head` "rtd"."""
+        return model
+
     # -- examples --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def line_separator(cls, tokenizer: Tokenizer) -> str:
+        """Text between the lines of a document; "" if lines are encoded one by one."""
+        return ""
 
     def check(self, num_documents: int) -> None:
         """Raises InputError if the corpus is too small for this objective."""
         if num_documents < 1:
             raise InputError("The corpus contains no document: provide a text file with at least one line.")
 
+    def for_documents(self, num_documents: int) -> Objective:
+        """Returns the objective that can be scored on so many documents: itself, or its part without pairs."""
+        return self
+
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
         """Plans examples from the sentence bounds of documents."""
         return plan_singles(bounds, self.max_tokens, self.recipe.short_share, rng)
 
+    @abstractmethod
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Packs and masks examples, shortest first. Labels: "mlm_positions", "mlm", and for pairs "nsp" or "sop"."""
-        batch, order = self._pack(documents, examples)
-        masked = self.recipe.masker(batch.input_ids.numpy(), np.asarray(batch.lengths), rng)
-        labels = {
-            "mlm_positions": torch.from_numpy(masked.positions),
-            "mlm": torch.from_numpy(masked.labels),
-            **self._pair_labels([examples[index] for index in order]),
-        }
-        return Batch(
-            torch.from_numpy(masked.input_ids),
-            batch.cu_seqlens,
-            batch.position_ids,
-            batch.token_type_ids,
-            labels,
-        )
+        """Packs examples, shortest first, with labels for `outcome`. rng: of all samples."""
 
     def batches(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
@@ -159,7 +171,7 @@ class MaskedLanguageModeling:
 
         chosen: int64 [documents], the documents to use; seed: random seed of the order and all samples.
         """
-        return ExampleBatches(self, ExampleStream(documents, chosen, self.plan, seed), sequences)
+        return ExampleBatches(self.batch, ExampleStream(documents, chosen, self.plan, seed), sequences)
 
     def held_out(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, most: int
@@ -171,9 +183,28 @@ class MaskedLanguageModeling:
             for start in range(0, len(examples), sequences)
         ]
 
+    def whole_text(
+        self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int
+    ) -> Iterator[tuple[Batch, float]]:
+        """Yields every example once, in batches of `sequences`, with the completed fraction of the text."""
+        stream = ExampleStream(documents, chosen, self.plan, seed)
+        count = len(stream.sections(0))
+        for section in range(count):
+            planned = stream.section(0, section)
+            for start in range(0, len(planned), sequences):
+                part = planned[start : start + sequences]
+                rng = generator(seed, "held-out masks", section, start)
+                yield self.batch(documents, part, rng), (section + (start + len(part)) / len(planned)) / count
+
+    # -- what a person is shown ------------------------------------------------------------------------------------
+
+    @abstractmethod
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
         """Returns a human-readable batch. token_of: converts an id to its token."""
-        return audit(batch, token_of, self.recipe.masker.mask_id)
+
+    def word_examples(self, model: nn.Module, batch: Batch, tokenizer: Tokenizer) -> list[MaskExample]:
+        """Returns predictions of one word in each of some sequences of a batch, for the report."""
+        return []
 
     # -- loss ------------------------------------------------------------------------------------------------------
 
@@ -181,25 +212,19 @@ class MaskedLanguageModeling:
         """Number of labels of each part."""
         return {part: len(batch.labels[part]) for part in self.parts}
 
+    @abstractmethod
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of a batch; logits are computed at masked positions only."""
-        network = self.final_model(model)
-        hidden = network.encode(batch).hidden  # [tokens, hidden]
-        loss, score = self.scorer.loss(network, hidden[batch.labels["mlm_positions"]], batch.labels["mlm"])
-        losses, scores = {"mlm": loss}, {"mlm": score}
-        for part in self.parts[1:]:
-            logits, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
-            losses[part] = F.cross_entropy(logits.float(), labels, reduction="sum")
-            scores[part] = score_classes(logits.detach().argmax(dim=-1), labels)
-        return LossSums(losses, self.counts(batch), scores=scores)
+        """Losses and scores of a batch; logits are computed at labeled positions only."""
 
     @cached_property
     def scorer(self) -> TokenScorer:
         """Scores predicted tokens."""
-        return TokenScorer(self.recipe.masker.is_special, self.recipe.token_counts, self.predicts_special)
+        return TokenScorer(self.recipe.is_special, self.recipe.token_counts, self.predicts_special)
+
+    # -- packs -----------------------------------------------------------------------------------------------------
 
     def _pack(self, documents: Tokens, examples: Sequence[Example]) -> tuple[Batch, np.ndarray]:
-        """Packs the examples unmasked, shortest first; returns their order: int64 [sequences]."""
+        """Packs the examples as they are, shortest first; returns their order: int64 [sequences]."""
         rows = [self._row(documents, example) for example in examples]
         order = order_by_length([len(ids) for ids, _ in rows])
         return Batch.from_sequences([rows[index][0] for index in order], [rows[index][1] for index in order]), order
@@ -213,49 +238,3 @@ class MaskedLanguageModeling:
         b = documents.document_tokens(example.b_document)[example.b_start : example.b_stop]
         ids = np.concatenate([cls_id, a, sep_id, b, sep_id])
         return ids, (np.arange(len(ids)) >= len(a) + 2).astype(np.int64)
-
-    def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
-        return {}
-
-
-class MaskedLanguageModelingAndNextSentence(MaskedLanguageModeling):
-    """Masked language modeling on pairs, [CLS] A [SEP] B [SEP], with next sentence prediction."""
-
-    name: ClassVar[str] = "mlm+nsp"
-    head: ClassVar[str] = "pretraining"
-    parts: ClassVar[tuple[str, ...]] = ("mlm", "nsp")
-    num_special: ClassVar[int] = 3
-    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "nsp"}
-
-    def check(self, num_documents: int) -> None:
-        """Raises InputError if there is no other document for random pairs."""
-        super().check(num_documents)
-        if num_documents < 2:
-            raise InputError(
-                "Next sentence prediction needs at least two documents, but the corpus contains one: separate "
-                "documents with a blank line, or train with --objective mlm."
-            )
-
-    def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Plans examples of two segments from the sentence bounds of documents."""
-        return plan_pairs(bounds, self.max_tokens, self.recipe.short_share, rng)
-
-    def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
-        return {"nsp": torch.tensor([int(example.is_random) for example in examples])}
-
-
-class MaskedLanguageModelingAndSentenceOrder(MaskedLanguageModeling):
-    """Masked language modeling on adjacent segments, with sentence order prediction: in order (0) or swapped (1)."""
-
-    name: ClassVar[str] = "mlm+sop"
-    head: ClassVar[str] = "pretraining"
-    parts: ClassVar[tuple[str, ...]] = ("mlm", "sop")
-    num_special: ClassVar[int] = 3
-    network_settings: ClassVar[dict[str, Any]] = {"pair_objective": "sop"}
-
-    def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Plans examples of two adjacent segments from the sentence bounds of documents."""
-        return plan_ordered(bounds, self.max_tokens, self.recipe.short_share, rng)
-
-    def _pair_labels(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
-        return {"sop": torch.tensor([int(example.is_swapped) for example in examples])}
