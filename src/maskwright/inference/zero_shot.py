@@ -89,7 +89,8 @@ class EmbeddingZeroShot(ZeroShot):
     def scores(self, texts: Sequence[str], batch_tokens: int | None = None) -> np.ndarray:
         """Cosine similarity of each text and hypothesis: float32 [texts, labels]."""
         rows, columns = (_unit(self.encoder.vectors(list(part), batch_tokens)) for part in (texts, self.hypotheses))
-        return rows @ columns.T
+        similarities: np.ndarray = rows @ columns.T
+        return similarities
 
 
 class EntailmentZeroShot(ZeroShot):

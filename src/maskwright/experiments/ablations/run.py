@@ -79,7 +79,7 @@ class Part:
     @property
     def cost(self) -> float:
         """Relative cost of the run, for the remaining time."""
-        network = preset(self.config.preset, vocab_size=8, **self.config.model)
+        network = preset(str(self.config.preset), vocab_size=8, **self.config.model)
         return self.config.steps * self.config.batch_tokens * (parameter_count(network) + STEP_COST)
 
 

@@ -123,7 +123,7 @@ class PretrainConfig:
         from ...models.presets import PRESETS
 
         if self.start is None:
-            check_name("preset", "preset", self.preset, PRESETS)
+            check_name("preset", "preset", str(self.preset), PRESETS)
         check_name("objective", "objective", self.objective, registry.names("objective"))
         check_at_least(self, 1, "steps", "accumulation", "log_every", "keep")
         check_above_zero(self, "lr", "clip_norm", "generator_share", "rtd_weight")
