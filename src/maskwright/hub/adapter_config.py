@@ -9,7 +9,7 @@ from typing import Any
 from ..core import storage
 from ..core.errors import ModelFolderError
 from ..core.sealed import ADAPTER_CONFIG as CONFIG
-from ..models.adapters import LoraConfig
+from ..models.lora_config import LoraConfig
 
 _LIMIT_BYTES = 1 << 20
 TASK_TYPES: dict[str | None, str] = {  # by our head; PEFT has none for the others

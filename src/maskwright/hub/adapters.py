@@ -22,16 +22,9 @@ from torch import Tensor
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError
 from ..core.sealed import MODEL_CONFIG, read_facts, verify_sealed
-from ..models.adapters import (
-    ALL_LINEAR,
-    ROLES,
-    Adapter,
-    LoraConfig,
-    LoraPart,
-    SharedWeights,
-    add_lora,
-)
+from ..models.adapters import Adapter, LoraPart, SharedWeights, add_lora
 from ..models.heads import CLASSIFIERS
+from ..models.lora_config import ALL_LINEAR, ROLES, LoraConfig
 from ..models.model import Model
 from ..models.vocabulary_growth import with_tokenizer
 from ..nn.linear import Linear
@@ -78,7 +71,7 @@ def attach_adapter(
         seed: For the initialization.
         network: Settings between encoder and head that were changed on loading.
 
-    Raises InputError where the targets select no linear layer.
+    Raises InputError where the targets select no linear layer, ModelFolderError where the base is an adapter itself.
     """
     found = linear_parts(model)
     chosen = [part for part in found.values() if _is_target(part, config.targets)]
@@ -86,13 +79,17 @@ def attach_adapter(
         raise InputError(
             f"{base} has no linear layer that is a target ({', '.join(config.targets)}): adapters are for Transformers."
         )
+    found_base, root = find_folder(base)
+    if is_adapter(found_base):
+        raise ModelFolderError(
+            f"{base} is an adapter itself: merge it first with maskwright convert {base} -o MODEL, and train on MODEL."
+        )
     add_lora(model, chosen, config, seed)
     family = _family_of(model)
     for name, parameter in model.named_parameters():
         is_new = any(theirs in new for theirs in _stored(family, name, model))
         if name.startswith("top.") or is_new or (name.startswith("head.") and model.head_name in TASK_HEADS):
             parameter.requires_grad_(True)
-    found_base, root = find_folder(base)
     model.adapter = Adapter(config, absolute_name(base), weights_digest(found_base, root), dict(network))
 
 

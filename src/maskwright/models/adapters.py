@@ -16,29 +16,7 @@ from torch import Tensor, nn
 from ..core.randomness import derive_seed
 from ..nn.linear import Linear
 from ..nn.lora import LoraLinear, LowRank
-
-# What an adapter can change, by the name of the linear layer in our layers; a joint layer has one name per part.
-ROLES: dict[str, tuple[str, ...]] = {
-    "attention.qkv": ("query", "key", "value"),
-    "attention.out": ("attention-output",),
-    "cross.query": ("query",),
-    "cross.key_value": ("key", "value"),
-    "cross.out": ("attention-output",),
-    "ffn.up": ("ffn-in",),
-    "ffn.down": ("ffn-out",),
-}
-TARGETS = tuple(dict.fromkeys(role for roles in ROLES.values() for role in roles))
-ALL_LINEAR = "all-linear"
-
-
-@dataclass(frozen=True)
-class LoraConfig:
-    """Settings of LoRA. targets: names of TARGETS; scale of the updates: alpha / rank; dropout: of their input."""
-
-    rank: int = 8
-    alpha: float = 16.0
-    targets: tuple[str, ...] = ("query", "value")
-    dropout: float = 0.0
+from .lora_config import LoraConfig
 
 
 @dataclass(frozen=True)
@@ -77,6 +55,14 @@ class SharedWeights:
         if (addresses, key) not in self._prepared:
             self._prepared[addresses, key] = make()
         return self._prepared[addresses, key]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SharedWeights:
+        """Return itself: a copied model has its own weights."""
+        return self
+
+    def __reduce__(self) -> tuple[type[SharedWeights], tuple[()]]:
+        """Pickle nothing: an unpickled model has its own weights."""
+        return SharedWeights, ()
 
     def _copies(self, device: torch.device) -> dict[str, Tensor]:
         if device not in self._on_device:
