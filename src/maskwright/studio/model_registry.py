@@ -81,7 +81,7 @@ class LoadedModel:
         """Returns a text encoder. pooling: None for the pooling that the model folder declares."""
         key = (layers, pooling)
         if key not in self._encoders:
-            declared = declared_by(self.folder)
+            declared = self.model.sentence or declared_by(self.folder)
             self._encoders[key] = TextEncoder(
                 self.model,
                 layers,
