@@ -23,7 +23,7 @@ from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError
 from ..core.sealed import MODEL_CONFIG, read_facts, verify_sealed
 from ..models.adapters import Adapter, LoraPart, SharedWeights, add_lora
-from ..models.heads import CLASSIFIERS
+from ..models.heads import CLASSIFIERS, LABELED_HEADS
 from ..models.lora_config import ALL_LINEAR, ROLES, LoraConfig
 from ..models.model import Model
 from ..models.vocabulary_growth import with_tokenizer
@@ -184,6 +184,8 @@ def adapter_files(model: Model, folder: Path, problem_type: str | None) -> Adapt
 
 def has_own_tokenizer(model: Model) -> bool:
     """Whether the tokenizer of a model with an adapter differs from the base's, as after adding tokens."""
+    if model.tokenizer is None:
+        return False
     folder = network_folder(find_folder(_adapter_of(model).base)[0])
     return dict(model.tokenizer.files()) != dict(Tokenizer.load(folder).files())
 
@@ -306,19 +308,19 @@ def _head(
 ) -> tuple[str | None, Any]:
     """Returns the head of an adapter, and its labels: their names, their number, or None."""
     if "head" in facts:
-        return facts["head"], own.get("labels")
-    family = stored.family
-    head = next((head for head, kind in TASK_TYPES.items() if kind == values.get("task_type")), "")
-    if head == "":
-        architecture = family.predict_class(family.canonical(name) for name in names)
-        is_below_head = bool(family.prefix) and any(name.startswith(family.prefix) for name in names)
-        head = family.classes[architecture] or (stored.head_or_none() if is_below_head else None)
-    if head not in TASK_HEADS or head in ("qa", "choice", "anomaly"):
+        return facts["head"], own.get("labels") if facts["head"] in LABELED_HEADS else None
+    family, own_head, kind = stored.family, stored.head_or_none(), values.get("task_type")
+    head = next((head for head, known in TASK_TYPES.items() if known == kind), None)
+    if kind not in TASK_TYPES.values():  # PEFT need not know the task: the tensors show it
+        head = family.classes[family.predict_class(family.canonical(name) for name in names)]
+        if head is None and family.prefix and any(name.startswith(family.prefix) for name in names):
+            head = own_head
+    is_alike = own_head is not None and head is not None and family.heads.get(own_head) == family.heads.get(head)
+    head = own_head if is_alike else head
+    if head not in LABELED_HEADS:
         return head, None
     classifier = names.get(family.their_names("head.classifier.weight", head)[0])
-    if classifier is None:
-        return head, stored.labels or None
-    count = file.shapes[classifier][0]
+    count = len(stored.labels) if classifier is None else file.shapes[classifier][0]
     return head, stored.labels if len(stored.labels) == count else count
 
 
