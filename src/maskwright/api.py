@@ -253,7 +253,8 @@ def open_embedder(
     LongTexts.of(long or "windows", stride)  # reject a wrong setting before loading
     model = open_model(name, None, device, precision)
     folder = find_folder(name)[0]
-    declared, windows = declared_by(folder), LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
+    declared = model.sentence or declared_by(folder)
+    windows = LongTexts.for_embeddings(read_facts(folder), long, stride, pooling)
     encoder = TextEncoder(
         model,
         layers,

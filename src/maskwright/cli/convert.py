@@ -1,4 +1,4 @@
-"""`maskwright convert`: pytorch_model.bin as safetensors, nothing in it executed; or weights in half the size."""
+"""`maskwright convert`: pytorch_model.bin as safetensors, an adapter as a whole model, or weights in half the size."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ConvertSettings:
     COMMAND: ClassVar[str] = "convert"
 
     model: str = option(
-        help="Folder with pytorch_model.bin (or its shards), that file, or a Hugging Face Hub model ID; with --weights "
-        "any model folder.",
+        help="Folder with pytorch_model.bin (or its shards), that file, a Hugging Face Hub model ID, or an adapter; "
+        "with --weights any model folder.",
         is_argument=True,
     )
     output: Path = option(help="New model folder.", short="-o")
@@ -30,10 +30,12 @@ class ConvertSettings:
 
 @takes_settings(ConvertSettings)
 def convert(settings: ConvertSettings, json: JsonFlag = False) -> None:
-    """Convert pickled weights (pytorch_model.bin) to a safetensors model folder.
+    """Convert pickled weights (pytorch_model.bin), or an adapter, to a whole safetensors model folder.
 
     A pickle can run code when it is opened. A restricted reader runs none of it, in a separate process without network
     or file access and with a time limit. It rejects anything that is not a plain table of weights.
+
+    An adapter is merged with its base model.
 
     With --weights, write a copy of a model folder whose weights have that format.
 
@@ -44,6 +46,8 @@ def convert(settings: ConvertSettings, json: JsonFlag = False) -> None:
         maskwright convert old-bert/pytorch_model.bin -o bert/ --json
 
         maskwright convert runs/a/model -o small/ --weights fp16
+
+        maskwright convert runs/adapter/model -o merged/
     """
     from ..hub.convert import convert as run
     from ..hub.convert import store_as

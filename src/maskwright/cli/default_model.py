@@ -18,7 +18,7 @@ from ..hub.published import ENGLISH, is_short_name
 from .settings import SettingsCommand
 from .usage import UsageError
 
-MODEL_FILES = ("config.json", "modules.json")
+MODEL_FILES = ("config.json", "modules.json", "adapter_config.json")
 
 
 def with_default_model(function: Callable[..., None]) -> Callable[..., None]:

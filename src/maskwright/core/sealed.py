@@ -15,8 +15,13 @@ from . import storage
 from .errors import CorruptFileError
 from .storage import MANIFEST
 
-FACTS, MODEL_CONFIG = "maskwright.json", "config.json"
+FACTS, MODEL_CONFIG, ADAPTER_CONFIG = "maskwright.json", "config.json", "adapter_config.json"
 RECORD = {"manifest": MANIFEST}  # entry in FACTS of a folder with a manifest
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Returns whether a folder contains a model, whole or as an adapter."""
+    return (folder / MODEL_CONFIG).is_file() or (folder / ADAPTER_CONFIG).is_file()
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def accept(folder: Path) -> None:
     Raises CorruptFileError if maskwright.json cannot be read, StorageError if the folder cannot be written.
     """
     facts = read_facts(folder)
-    is_model = bool(facts) or (folder / MODEL_CONFIG).is_file()
+    is_model = bool(facts) or is_model_folder(folder)
     if is_model and facts.get("manifest") != MANIFEST:
         storage.write_json(folder / FACTS, {"format": 1} | facts | RECORD)
     storage.seal_folder(folder)

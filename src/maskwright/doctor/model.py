@@ -10,6 +10,8 @@ import torch
 from ..core import storage
 from ..core.errors import InputError, MaskwrightError
 from ..core.sealed import accept, changes, read_facts, verify_sealed
+from ..hub.adapter_config import read_adapter_config
+from ..hub.adapters import is_adapter
 from ..hub.config_file import read_config
 from ..hub.download import find_folder
 from ..hub.folders import load_model
@@ -73,6 +75,9 @@ def _manifest(folder: Path, root: Path) -> str:
 
 
 def _config(folder: Path) -> dict[str, Any]:
+    if is_adapter(folder):
+        config, values = read_adapter_config(folder)
+        return {"adapter": "lora", "rank": config.rank, "base": values.get("base_model_name_or_path")}
     stored = read_config(network_folder(folder))
     config = stored.config
     return {

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..core.errors import ModelFolderError
 from ..core.progress import note, warn
 from ..core.storage import MANIFEST
+from ..models.adapters import SharedWeights
 from ..models.build import make_model
 from ..models.config import ModelConfig
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
@@ -186,9 +187,16 @@ def _in_order(name: str, tensor: Tensor, rows: list[int] | None) -> Tensor:
 
 
 def assemble(
-    config: ModelConfig, plan: HeadPlan, checkpoint: Checkpoint, problem_type: str | None, seed: int
+    config: ModelConfig,
+    plan: HeadPlan,
+    checkpoint: Checkpoint,
+    problem_type: str | None,
+    seed: int,
+    shared: SharedWeights | None = None,
 ) -> tuple[Model, LoadReport]:
     """Build and load the model described by `plan`, after checking all names and shapes.
+
+    shared: gives the weights of encoder and decoder that it has, and keeps the others; None: read all weights.
 
     Raises:
         ModelFolderError: a tensor is missing or has the wrong shape.
@@ -211,10 +219,15 @@ def assemble(
     model = make()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name in sources:
+            is_shared = shared is not None and name in sources and name.startswith(("encoder.", "decoder."))
+            if is_shared and shared is not None and name in shared.tensors:
+                parameter.data = shared.tensors[name]
+            elif name in sources:
                 tensor = torch.cat([checkpoint.read(theirs) for theirs in sources[name]])
                 tensor = tensor.T if family.is_transposed(name) else tensor.view_as(parameter)
                 parameter.copy_(_in_order(name, tensor, plan.rows))
+                if is_shared and shared is not None:
+                    shared.tensors[name] = parameter.data
     initialize_new(model, set(new), config.initializer_range, seed, by_width=plan.name in CLASSIFIERS)
     loaded = [checkpoint.stored[theirs] for name in sources for theirs in sources[name]]
     unused = sorted(checkpoint.file.shapes.keys() - set(loaded) - checkpoint.copies)

@@ -86,6 +86,28 @@ def model_card(model: Model, facts: Mapping[str, Any], family: Family) -> str:
     return "\n".join(lines)
 
 
+def adapter_card(model: Model, facts: Mapping[str, Any], base: str) -> str:
+    """Returns the model card of an adapter folder. base: name of the base model; the path of a folder is not shown."""
+    assert model.adapter is not None
+    base, config = str(without_folders(base)), model.adapter.config
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    lines = ["---", "library_name: peft", f"base_model: {base}", "tags:", "- lora", "- maskwright", "---", ""]
+    lines += [f"# {_TITLES[model.head_name]}: a LoRA adapter", ""]
+    lines += [
+        f"{trained:,} trained parameters (rank {config.rank}, alpha {config.alpha:g}) on the base model `{base}`, "
+        "whose weights are not in this folder and have not changed.",
+        "",
+    ]
+    if model.labels:
+        lines += ["Labels: " + ", ".join(f"`{_one_line(label)}`" for label in model.labels), ""]
+    rows = _rows({key: value for key, value in facts.items() if key not in ("format", "labels", "manifest", "adapter")})
+    lines += ["## Training", "", "| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
+    lines += ["", "## Use", "", "```sh", _USES.get(model.head_name, _EMBED).format(folder="this-folder"), "```", ""]
+    lines += ["```python", "import maskwright as mw", 'model = mw.load("this-folder")', "```", ""]
+    lines += ["A whole model: `maskwright convert this-folder -o merged`. The folder also loads in PEFT.", ""]
+    return "\n".join(lines)
+
+
 def _kind(family: Family) -> str:
     return family.title if family.encoder else "A custom architecture"
 

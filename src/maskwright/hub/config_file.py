@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core import storage
 from ..core.errors import ConfigError, ModelFolderError
+from ..core.sealed import is_model_folder
 from ..models.config import ModelConfig
 from ..models.losses import PROBLEM_TYPES
 from .family import Family, families, family_named
@@ -166,6 +167,6 @@ def _labels(path: Path, values: dict[str, Any]) -> tuple[str, ...]:
 
 def _not_a_model(folder: Path) -> str:
     """Explain why `folder` is not a model folder, and suggest the folder probably intended."""
-    if (folder / "model" / FILE).is_file():
+    if is_model_folder(folder / "model"):
         return f"{folder} is not a model folder, but {folder / 'model'} is: use that one."
     return f"{folder} is not a model folder: it has no {FILE}."

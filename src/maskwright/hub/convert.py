@@ -19,9 +19,11 @@ from ..core.errors import CorruptFileError, InputError, ModelFolderError
 from ..core.progress import note
 from ..core.sealed import FACTS
 from . import config_file, weights
+from .adapters import FACT as ADAPTER
+from .adapters import is_adapter
 from .config_file import FolderConfig, read_config
 from .download import find_folder
-from .folders import complete_facts, load_model, read_facts, save_model
+from .folders import complete_facts, load_model, merged, read_facts, save_model
 from .foreign.reader import read_bin
 from .sentence import module_folders, network_folder
 
@@ -61,10 +63,11 @@ class _Source:
 def convert(source: str | Path, output: str | Path) -> Conversion:
     """Convert the model of `source` and write it to the new folder `output`.
 
-    Tensors keep their names, shapes, dtypes and bits.
+    Tensors keep their names, shapes, dtypes and bits. An adapter is merged with its base.
 
     Args:
-        source: Folder with pytorch_model.bin (one file, or shards with an index), such a file, or a Hub model ID.
+        source: Folder with pytorch_model.bin (one file, or shards with an index), such a file, a Hub model ID, or an
+            adapter.
         output: Folder to create.
 
     Raises:
@@ -72,6 +75,8 @@ def convert(source: str | Path, output: str | Path) -> Conversion:
         ModelFolderError, CorruptFileError: not a model folder, or not a plain weights file.
         RunError: `output` exists and is not empty.
     """
+    if not Path(source).is_file() and is_adapter(find_folder(source)[0]):
+        return store_as(source, output, "fp32")
     found = _find(source)
     stored = read_config(found.network, lambda: _names(found))
     with storage.new_folder(output) as new:
@@ -91,15 +96,16 @@ def store_as(source: str | Path, output: str | Path, weights_as: str) -> Convers
     """Copy the model of `source` (a model folder or Hub model ID) to the new folder `output`, its weights stored as
     "fp16", "bf16" (half the size) or "fp32".
 
-    Head, labels, tokenizer, declaration and facts stay. Raises the errors of `load_model` and `save_model`, and
-    InputError for a folder without the weights of its head.
+    Head, labels, tokenizer, declaration and facts stay; an adapter is merged with its base. Raises the errors of
+    `load_model` and `save_model`, and InputError for a folder without the weights of its head.
     """
     model, report = load_model(source)
     if report.new:
         raise InputError(f"{source} has no weights for {', '.join(report.new[:3])}: only a complete model is copied.")
     facts = read_facts(find_folder(source)[0])
     kept = {name: value for name, value in facts.items() if name not in ("format", "version", "versions")}
-    save_model(model, output, facts=kept, weights_as=weights_as)
+    kept.pop(ADAPTER, None)
+    save_model(merged(model), output, facts=kept, weights_as=weights_as)
     with weights.Weights(Path(output)) as written:
         count = len(written.shapes)
     size = (Path(output) / weights.FILE).stat().st_size

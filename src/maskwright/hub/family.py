@@ -129,6 +129,12 @@ class Family:
         prefix = self.prefix if head is not None and ours.startswith(("encoder.", "decoder.")) else ""
         return [prefix + name for name in self.their_names(ours, head)]
 
+    def to_stored(self, ours: str, tensor: Any, head: str | None) -> dict[str, Any]:
+        """Returns our parameter `ours` (a tensor on the CPU) as transformers stores it: its tensors by stored name."""
+        theirs = self.stored_names(ours, head)
+        whole = tensor.T if self.is_transposed(ours) else tensor.view(self.stored_shape(ours, tuple(tensor.shape)))
+        return {key: part.contiguous().clone() for key, part in zip(theirs, whole.chunk(len(theirs)), strict=True)}
+
     def canonical(self, stored: str) -> str:
         """Returns a stored name without prefix and in current spelling (gamma and beta become weight and bias)."""
         name = stored.removeprefix(self.prefix)

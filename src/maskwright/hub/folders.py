@@ -8,6 +8,7 @@ from dataclasses import replace as replace_fields
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -18,7 +19,8 @@ from ..core import storage
 from ..core.config import check
 from ..core.errors import ModelFolderError
 from ..core.registry import unknown_name
-from ..core.sealed import FACTS, RECORD, read_facts, verify_sealed
+from ..core.sealed import ADAPTER_CONFIG, FACTS, RECORD, read_facts, verify_sealed
+from ..models.adapters import SharedWeights, merge_adapter
 from ..models.device import DTYPES
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model
@@ -26,8 +28,10 @@ from ..text.tokenizers.marian_files import TARGET as MARIAN_TARGET
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from . import config_file, weights
+from .adapters import FACT, adapter_files, has_own_tokenizer, is_adapter, load_adapter
+from .adapters import FILE as ADAPTER_WEIGHTS
 from .assemble import Checkpoint, LoadReport, assemble, plan_head
-from .card import model_card, without_folders
+from .card import adapter_card, model_card, without_folders
 from .config_file import read_config, write_config
 from .download import find_folder
 from .family import Family, family_for
@@ -57,9 +61,11 @@ def load_model(
     """Load a model folder or a Hub model in evaluation mode, with its tokenizer if it has one.
 
     Weights are converted to float32. For a sentence-transformers folder, `.sentence` contains its declared settings.
+    A folder with an adapter gives the base with the adapter on it; for another head than the stored one, the two are
+    merged.
 
     Args:
-        source: Folder or Hub model ID.
+        name: Folder or Hub model ID.
         head: "stored" for the folder's head, a head name to add to the encoder, or None for the bare encoder (with a
             pooler if stored). A head that is not stored, or has other labels, is randomly initialized and reported.
         labels, problem_type: As in `build`; default: from the folder.
@@ -71,6 +77,40 @@ def load_model(
         ModelFolderError: not a model, not supported, or config and weights disagree.
         CorruptFileError: a file is damaged.
     """
+    folder, root = find_folder(name)
+    if not is_adapter(folder):
+        return _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
+    model, report = load_adapter(folder, root, _load_whole)
+    if (folder / MODULES).is_file():
+        model.sentence = declared_by(folder) if model.head_name in SENTENCE_HEADS else None
+    facts = read_facts(folder)
+    model.task_name, model.trained_length = facts.get("task"), _trained_length(facts)
+    if head == STORED and not top:
+        return model.train(False), report
+    with TemporaryDirectory() as temporary:  # the merged model: its head and labels are treated as any other's
+        whole = Path(temporary) / "model"
+        save_model(merged(model), whole, facts={"task": model.task_name})
+        return _load_whole(whole, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
+
+
+def merged(model: Model) -> Model:
+    """Returns a model with its adapter merged into it, in place; other models are returned unchanged."""
+    if model.adapter is not None:
+        merge_adapter(model)
+    return model
+
+
+def _load_whole(
+    name: str | Path,
+    head: str | None = STORED,
+    *,
+    labels: Sequence[str] | int | None = None,
+    problem_type: str | None = None,
+    seed: int = 0,
+    top: Mapping[str, Any] | None = None,
+    shared: SharedWeights | None = None,
+) -> tuple[Model, LoadReport]:
+    """Load a whole model; see `load_model`. shared: see `assemble`."""
     folder, root = find_folder(name)
     is_verified = is_short_name(name) or verify_sealed(folder, root=root)
     facts = read_facts(folder)
@@ -84,7 +124,7 @@ def load_model(
         if stored.architecture is None:
             stored = replace_fields(stored, architecture=stored.family.predict_class(checkpoint.stored))
         plan = plan_head(stored, stored.head() if head == STORED else head, labels, checkpoint)
-        model, report = assemble(stored.config, plan, checkpoint, problem_type, seed)
+        model, report = assemble(stored.config, plan, checkpoint, problem_type, seed, shared)
         report = replace_fields(report, is_verified=is_verified)
     if any((folder / file_name).is_file() for file_name in MAIN_FILES):
         model.tokenizer = _tokenizer(folder, stored.config.vocab_size)
@@ -107,6 +147,7 @@ def save_model(
 ) -> None:
     """Write a model folder: config.json, model.safetensors, tokenizer files, maskwright.json, README.md, manifest.
 
+    A model with an adapter becomes an adapter folder (adapter_config.json, adapter_model.safetensors) without the base.
     An encoder without a head, or with a pre-training head, keeps its sentence-embedding settings. The folder appears
     atomically.
 
@@ -120,6 +161,9 @@ def save_model(
         ConfigError: unknown `weights_as`, or weights too large for it.
     """
     problem_type = _problem_type(model, facts or {})
+    if model.adapter is not None:
+        _save_adapter(model, Path(folder), problem_type, facts or {}, replace)
+        return
     stored_as = _storage(model, weights_as)
     dtype = str(stored_as).removeprefix("torch.")
     family = family_for(model.config, model.head_name)
@@ -142,6 +186,26 @@ def save_model(
         storage.write_text(new / "README.md", model_card(model, all_facts, family))
 
 
+def _save_adapter(
+    model: Model, folder: Path, problem_type: str | None, facts: Mapping[str, Any], replace: bool
+) -> None:
+    """Write an adapter folder; the tokenizer only if it differs from the base's."""
+    found = adapter_files(model, folder, problem_type)
+    all_facts = _facts(model, {**facts, FACT: found.fact})
+    tokenizer = _tokenizer_files(model) if has_own_tokenizer(model) else {}
+    with storage.new_folder(folder, replace=replace) as new:
+        storage.write_json(new / ADAPTER_CONFIG, found.config)
+        storage.write_bytes(new / ADAPTER_WEIGHTS, to_safetensors(found.tensors, metadata={"format": "pt"}))
+        for name, data in tokenizer.items():
+            storage.write_bytes(storage.inside(new, name), data)
+        for name, content in _declaration(model).items():
+            storage.write_json(new / name, content)
+        storage.write_json(new / FACTS, all_facts)
+        storage.write_text(
+            new / "README.md", adapter_card(model, all_facts, str(found.config["base_model_name_or_path"]))
+        )
+
+
 def complete_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the content of a new maskwright.json: `facts`, the format and the library versions."""
     packages = ("maskwright", "torch", "safetensors", "tokenizers")
@@ -154,13 +218,7 @@ def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     head = model.head_name
     for name, parameter in model.named_parameters():
-        theirs = family.stored_names(name, head)
-        whole = parameter.detach().cpu()
-        whole = whole.T if family.is_transposed(name) else whole.view(family.stored_shape(name, tuple(whole.shape)))
-        parts = whole.chunk(len(theirs))
-        tensors |= {
-            key: part.clone(memory_format=torch.contiguous_format) for key, part in zip(theirs, parts, strict=True)
-        }
+        tensors |= family.to_stored(name, parameter.detach().cpu(), head)
     names = family.decoder(head)
     weight, own, other = names if names is not None else ("", None, None)
     if weight in tensors and own is not None and other is not None and own != other:

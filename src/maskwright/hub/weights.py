@@ -29,14 +29,16 @@ _FLOATS = {"F64", "F32", "F16", "BF16"}
 class Weights:
     """Context manager over the stored tensors of a folder. shapes: name -> shape, from the headers."""
 
-    def __init__(self, folder: Path, root: Path | None = None) -> None:
-        """root: directory where shards may be stored (targets of links in a download cache); default: the folder."""
+    def __init__(self, folder: Path, root: Path | None = None, name: str = FILE) -> None:
+        """root: directory where shards may be stored (targets of links in a download cache); default: the folder;
+        name: of the file.
+        """
         self.folder = folder
         self._stack = ExitStack()
         self._files: dict[str, Any] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         try:
-            for path in _weight_files(folder, root or folder):
+            for path in [folder / name] if name != FILE else weight_files(folder, root or folder):
                 self._open(path)
         except BaseException:
             self._stack.close()
@@ -76,7 +78,7 @@ def stored_names(folder: Path, root: Path | None = None) -> list[str]:
         return list(file.shapes)
 
 
-def _weight_files(folder: Path, root: Path) -> list[Path]:
+def weight_files(folder: Path, root: Path) -> list[Path]:
     """Returns the weight files, or raises a ModelFolderError that describes what is there instead."""
     if (folder / FILE).is_file():
         return [folder / FILE]

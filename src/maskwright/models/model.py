@@ -20,6 +20,7 @@ from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..data.batch import Batch
 from ..nn.recurrent import States
+from .adapters import Adapter
 from .config import ModelConfig
 from .decoding_steps import DecodingSteps
 from .heads import Head, SequenceClassificationHead, SpanHead, TokenClassificationHead, VectorHead, make_head, require
@@ -74,6 +75,7 @@ class Model(nn.Module):
         sentence: Sentence embedding settings of its folder, or None.
         task_name: Task that it was fine-tuned for, as recorded in its folder, or None.
         trained_length: Maximum sequence length in training, or None.
+        adapter: What it knows of its adapter; None for a whole model.
     """
 
     has_decoder: ClassVar[bool] = False
@@ -109,6 +111,7 @@ class Model(nn.Module):
         self.sentence: SentenceSettings | None = None
         self.task_name: str | None = None
         self.trained_length: int | None = None
+        self.adapter: Adapter | None = None
         self.engine: Engine | None = None  # used in inference mode; set by `inference.ready.place`
         self._compute_dtype: torch.dtype | None = None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..api import open_model, predictor_of
 from ..core.errors import InputError, MissingFileError, ModelFolderError
+from ..core.sealed import is_model_folder
 from ..hub.download import find_folder
 from ..hub.names import short_names
 from ..hub.sentence import declared_by
@@ -80,7 +81,7 @@ class LoadedModel:
         """Returns a text encoder. pooling: None for the pooling that the model folder declares."""
         key = (layers, pooling)
         if key not in self._encoders:
-            declared = declared_by(self.folder)
+            declared = self.model.sentence or declared_by(self.folder)
             self._encoders[key] = TextEncoder(
                 self.model,
                 layers,
@@ -139,7 +140,7 @@ class Studio:
     def load_run_model(self, name: str) -> LoadedModel:
         """Loads the model of a finished run under the run's name. Raises MissingFileError if it has none."""
         folder = find_run(self.runs, name).path / "model"
-        if not (folder / "config.json").is_file() or folder.is_symlink():
+        if not is_model_folder(folder) or folder.is_symlink():
             raise MissingFileError("This run has no model yet: it is written at the end.")
         with self.computing:
             own = LoadedModel(name, str(folder), open_model(folder, None, self.device, self.precision))

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core import config, storage
 from ..core.errors import MaskwrightError, MissingFileError, StorageError
+from ..core.sealed import is_model_folder
 from ..train.run import RunFolder, kind_of
 from .jobs import Jobs
 
@@ -126,7 +127,7 @@ def _summary(root: Path, path: Path, jobs: Jobs) -> dict[str, Any]:
         "started": _text(facts.get("started")) if isinstance(facts, dict) else None,
         "main": _main_result(result) if isinstance(result, dict) else None,
         "has_report": (path / "report.html").is_file(),
-        "has_model": (path / "model" / "config.json").is_file(),
+        "has_model": is_model_folder(path / "model"),
     }
 
 

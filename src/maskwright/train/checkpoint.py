@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..core import storage
 from ..core.errors import CorruptFileError
 from ..core.progress import warn
+from ..models.adapters import load_trained_state, trained_state
 
 _STEP = re.compile(r"step-(\d+)")
 
@@ -30,7 +31,7 @@ class Checkpoint:
 
     def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Restore the weights and the optimizer moments."""
-        model.load_state_dict(self.weights)
+        load_trained_state(model, self.weights)
         names = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         for key, value in self.optimizer.items():
             moment, _, name = key.partition("/")
@@ -52,7 +53,7 @@ def save_checkpoint(
     target = folder / f"step-{step}"
     if not target.exists():
         with storage.new_folder(target) as new:
-            storage.write_bytes(new / "model.safetensors", safetensors.torch.save(_own(model.state_dict())))
+            storage.write_bytes(new / "model.safetensors", safetensors.torch.save(_own(trained_state(model))))
             storage.write_bytes(new / "optimizer.safetensors", safetensors.torch.save(_moments(model, optimizer)))
             storage.write_json(new / "state.json", {"step": step, **state})
     for _, old in list_checkpoints(folder)[:-keep]:

@@ -20,6 +20,7 @@ from ...nn.attention import Executor, in_float32
 from ...nn.embeddings import Embeddings
 from ...nn.runs import Run
 from ...nn.varlen import SequenceOffsets
+from .adapted import feed_forward, linear_product
 from .attention import packed_attention
 from .layers import KernelSet, Norm, Product
 
@@ -43,7 +44,7 @@ class InferenceEmbeddings:
         self.types = None if types is None or len(types) == 1 else types - types[0]  # relative to the first segment
         self.norm = None if module.norm is None else Norm.of(module.norm, module.norm.weight.dtype)
         project = module.project
-        self.project = None if project is None else kernels.product(project.weight, project.bias)
+        self.project = None if project is None else linear_product(kernels, project)
 
     def __call__(self, input_ids: Tensor, position_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """Embed tokens. All arguments int64 [tokens]; returns float [tokens, hidden]."""
@@ -83,10 +84,10 @@ class InferenceLayer:
             attention.scaled,
             attention.upcast,
             attention.num_heads,
-            kernels.product(attention.qkv.weight, attention.qkv.bias, to_attention=True),
-            kernels.product(attention.out.weight, attention.out.bias),
+            linear_product(kernels, attention.qkv, to_attention=True),
+            linear_product(kernels, attention.out),
             None if layer.attention_norm is None else Norm.of(layer.attention_norm, kernels.dtype),
-            kernels.feed_forward(layer.ffn),
+            feed_forward(kernels, layer.ffn),
             Norm.of(layer.ffn_norm, kernels.dtype),
         )
 

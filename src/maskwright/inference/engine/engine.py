@@ -22,6 +22,7 @@ from ...data.batch import Batch
 from ...models.device import keep_few_shapes
 from ...models.model import Model
 from ...models.transformer import Encoded
+from .adapted import shared_kernels
 from .choice import float_kernels, int8_kernels, step_kernels
 from .encoder import InferenceEncoder
 from .graphs import Graphs, why_no_graphs
@@ -83,7 +84,7 @@ class Engine:
             if steps is None or known != stamp:
                 self._watch(model)
                 kernels = step_kernels(model.compute_dtype, parameters[0].device, num_rows)
-                steps = InferenceSteps(model, kernels)
+                steps = InferenceSteps(model, shared_kernels(kernels, model))
                 self._steps[is_one] = stamp, steps
         return steps
 
@@ -110,7 +111,9 @@ class Engine:
                     raise InputError("int8 requires calibration with the current weights: pass texts to calibrate on.")
                 self._watch(model)
                 kernels = (
-                    int8_kernels(self._ranges, device) if self.int8 else float_kernels(model.compute_dtype, device)
+                    int8_kernels(self._ranges, device)
+                    if self.int8
+                    else shared_kernels(float_kernels(model.compute_dtype, device), model)
                 )
                 self._fixed, self._stamp = InferenceEncoder(model.encoder, kernels), stamp
                 replays = why_no_graphs(self._fixed, device) is None

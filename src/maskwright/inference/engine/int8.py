@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...nn.feed_forward import FeedForward
 from . import operators
-from .layers import NAMES, Activation, PlainProduct, Product
+from .layers import NAMES, PlainProduct, Product, activated
 
 WeightKey = tuple[int, int]  # address and number of elements
 
@@ -91,15 +91,7 @@ class CalibrationObserver:
     def feed_forward(self, ffn: FeedForward) -> Callable[[Tensor, Tensor], Tensor]:
         """See KernelSet."""
         up, down = self.product(ffn.up.weight, ffn.up.bias), self.product(ffn.down.weight, ffn.down.bias)
-        return lambda x, residual: down.plus(_inner(up(x), ffn.act, ffn.gated), residual)
-
-
-def _inner(up: Tensor, act: Activation, gated: bool) -> Tensor:
-    """Return the input of the second product. up: float [tokens, intermediate], or twice that if gated."""
-    if not gated:
-        return act(up)
-    first, second = up.chunk(2, dim=-1)
-    return act(first) * second  # [tokens, intermediate]
+        return lambda x, residual: down.plus(activated(up(x), ffn.act, ffn.gated), residual)
 
 
 class Int8Product:
@@ -151,7 +143,7 @@ class Int8FeedForward:
     def __call__(self, x: Tensor, residual: Tensor) -> Tensor:
         """Apply the layer and add the residual. x, residual and result: float32 [tokens, hidden]."""
         if self.down is not None:
-            return self.down.plus(_inner(self.up(x), self.act, self.gated), residual)
+            return self.down.plus(activated(self.up(x), self.act, self.gated), residual)
         assert self.name is not None
         numbers = self.up.numbers(x)
         inner = operators.int8_product_act(numbers, self.up.weights, self.name, self.scale, self.zero)

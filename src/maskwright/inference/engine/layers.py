@@ -130,6 +130,17 @@ class InferenceFeedForward:
         return self.down.plus(inner, residual)
 
 
+def activated(up: Tensor, act: Activation, gated: bool) -> Tensor:
+    """Return the input of the second product of a feed-forward network.
+
+    up: float [tokens, intermediate], or twice that if gated; result: [tokens, intermediate].
+    """
+    if not gated:
+        return act(up)
+    first, second = up.chunk(2, dim=-1)
+    return act(first) * second  # [tokens, intermediate]
+
+
 class KernelSet(Protocol):
     """Builds the matrix products of an inference encoder.
 

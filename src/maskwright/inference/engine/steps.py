@@ -16,6 +16,7 @@ from ...models.model import Model
 from ...nn.attention import Executor
 from ...nn.cross import CrossAttentionCache
 from ...nn.runs import Run
+from .adapted import linear_product
 from .encoder import InferenceEmbeddings, InferenceEncoder, InferenceLayer
 from .layers import KernelSet, Norm, Product
 
@@ -35,8 +36,8 @@ class InferenceDecoderLayer:
         cross = layer.cross
         return cls(
             InferenceLayer.of(kernels, layer),
-            kernels.product(cross.query.weight, cross.query.bias, to_attention=True),
-            kernels.product(cross.out.weight, cross.out.bias),
+            linear_product(kernels, cross.query, to_attention=True),
+            linear_product(kernels, cross.out),
             Norm.of(layer.cross_norm, kernels.dtype),
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 from ...core.config import to_dict
 from ...core.progress import note
 from ...hub.download import find_folder
-from ...hub.folders import load_model, save_model
+from ...hub.folders import load_model, merged, save_model
 from ...hub.sentence import MODULES
 from ...inference.ready import compute_in, require_head
 from ...models.device import resolve_device, resolve_precision
@@ -82,7 +82,7 @@ def open_teacher(config: DistillConfig) -> Model:
     require_head(teacher, heads, config.teacher)
     tokenizer_of(teacher)
     compute_in(teacher, config.precision)
-    return teacher.requires_grad_(False)
+    return merged(teacher).requires_grad_(False)
 
 
 def conclude(config: DistillConfig, run: RunFolder, side: Any, job: Any) -> dict[str, Any]:

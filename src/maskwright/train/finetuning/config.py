@@ -11,12 +11,15 @@ from ...core.config import check, check_above_zero, check_at_least, check_name, 
 from ...core.errors import ConfigError
 from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option
 from ...hub.published import ENGLISH, absolute_name
+from ...models.lora_config import ALL_LINEAR, TARGETS, LoraConfig
 from .. import settings
 from ..schedules import Schedule
 
 # What can be put between the encoder of a model folder and the new head.
 TOP = ("mix_layers", "top_layers", "top_embedding_size")
 TRUNCATING = ("generation", "translation")
+ADAPTER_LR = 5e-4  # Hu et al. 2021, table 9
+LORA = {"rank": "rank", "alpha": "alpha", "targets": "targets", "dropout": "adapter_dropout"}  # of LoraConfig, and here
 WITHOUT_LONG = (*TRUNCATING, "tagging", "qa")  # the last two always read long texts in windows
 
 
@@ -112,6 +115,25 @@ class FinetuneConfig:
         False, "Keep the average of the seeds' weights (model soup), not the best seed.", panel=OPTIMIZATION
     )
     freeze_encoder: bool = option(False, "Train only the pooler and the head.", panel=NETWORK)
+    adapter: Literal["lora"] | None = option(
+        None,
+        "Train a LoRA adapter and the head; model/ is then a small folder without the base. --lr is 5e-4 by default.",
+        default_help="none: train all weights",
+        panel=NETWORK,
+    )
+    rank: int | None = option(None, "Rank of the adapter's matrices.", default_help="8", panel=NETWORK)
+    alpha: float | None = option(
+        None, "Scale of the adapter: its updates are multiplied by alpha / rank.", default_help="16", panel=NETWORK
+    )
+    targets: str | None = option(
+        None,
+        f"Linear layers that the adapter changes, of {', '.join(TARGETS)} and {ALL_LINEAR}.",
+        metavar="NAME,…",
+        default_help="query,value",
+        panel=NETWORK,
+    )
+    adapter_dropout: float | None = option(None, "Dropout of the adapter's input.", default_help="0", panel=NETWORK)
+    merge: bool = option(False, "Merge the adapter: model/ is a whole model.", panel=NETWORK)
     class_weight: Literal["balanced"] | None = option(
         None, "Weight the loss of each class by its inverse frequency.", tasks=("classification",), panel=TASK
     )
@@ -230,6 +252,8 @@ class FinetuneConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        if self.adapter is not None and self.lr is None:
+            object.__setattr__(self, "lr", ADAPTER_LR)
         fill_defaults(self, self.task)
         if self.model is None and self.preset is None:
             object.__setattr__(self, "model", ENGLISH)
@@ -259,6 +283,7 @@ class FinetuneConfig:
         self._check_task()
         self._check_rare()
         self._check_translation()
+        self._check_adapter()
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
             "--average-seeds needs --seeds 2 or more and --model: weights can only be averaged if all seeds "
@@ -317,6 +342,31 @@ class FinetuneConfig:
             not (self.average_checkpoints and (self.average_seeds or self.patience)),
             "--average-checkpoints uses the last epochs; it cannot be combined with --patience or --average-seeds.",
         )
+
+    def _check_adapter(self) -> None:
+        for name in (*LORA.values(), "merge"):
+            check(
+                self.adapter is not None or getattr(self, name) in (None, False),
+                f"Setting '{name}' requires --adapter lora.",
+            )
+        if self.adapter is None:
+            return
+        check(self.preset is None, "--adapter requires --model: an adapter changes a trained model.")
+        check(not self.freeze_encoder, "--adapter and --freeze-encoder exclude each other.")
+        check(
+            not self.average_seeds,
+            "--average-seeds averages whole models; adapters of several seeds cannot be averaged.",
+        )
+        check(self.task != "anomaly", "Setting 'adapter' is not for anomaly, which trains on a frozen encoder.")
+        _ = self.lora  # checks the values
+
+    @property
+    def lora(self) -> LoraConfig:
+        """The settings of the adapter."""
+        given = {name: getattr(self, own) for name, own in LORA.items() if getattr(self, own) is not None}
+        if self.targets is not None:
+            given["targets"] = tuple(name.strip() for name in self.targets.split(","))
+        return LoraConfig(**given)
 
     def _check_rare(self) -> None:
         check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")

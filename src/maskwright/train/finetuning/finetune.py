@@ -15,7 +15,8 @@ from ...core.errors import InputError, RowErrors
 from ...core.plural import plural
 from ...core.progress import note, warn
 from ...core.randomness import generator
-from ...hub.folders import LoadReport, load_model, save_model
+from ...hub.adapters import attach_adapter
+from ...hub.folders import LoadReport, load_model, merged, save_model
 from ...hub.sentence import Declared
 from ...inference.ready import compute_in
 from ...models.build import build
@@ -198,7 +199,7 @@ class FinetuningSetup(SeedRunner):
             "max_length": self.config.max_length,
             "training": {**run.recipe, **result},
         }
-        save_model(model, run.path / "model", facts=facts, replace=True)
+        save_model(merged(model) if self.config.merge else model, run.path / "model", facts=facts, replace=True)
         write_finetune_report(run, self.run_data, seeds, evaluation, result)
         return result
 
@@ -258,6 +259,8 @@ class FinetuningSetup(SeedRunner):
                 f"{config.model} has no tokenizer: copy its tokenizer.json or vocab.txt to the model folder."
             )
         model = task.extend_vocabulary(model)
+        if config.adapter is not None:
+            attach_adapter(model, str(config.model), config.lora, report.new, seed, config.network)
         task.bind(model)
         if task.head is None:
             model.sentence = model.sentence or Declared(normalize=True, max_length=config.max_length)

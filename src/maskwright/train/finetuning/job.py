@@ -18,6 +18,7 @@ from ...core import storage
 from ...core.randomness import generator
 from ...data.batch import Batch
 from ...data.token_batches import TokenBatches
+from ...models.adapters import load_trained_state, trained_state
 from ...models.model import Model
 from ...objectives.outcome import LossSums
 from ...tasks.base import Task
@@ -49,12 +50,12 @@ class MemoryBestModelSaver:
 
     def keep(self, model: nn.Module) -> None:
         """Copy the weights."""
-        self.weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        self.weights = {name: tensor.detach().clone() for name, tensor in trained_state(model).items()}
 
     def restore_best(self, model: nn.Module) -> None:
         """Load the stored weights into `model`."""
         if self.weights is not None:
-            model.load_state_dict(self.weights)
+            load_trained_state(model, self.weights)
 
 
 class DiskBestModelSaver:
@@ -65,13 +66,13 @@ class DiskBestModelSaver:
 
     def keep(self, model: nn.Module) -> None:
         """Write the weights."""
-        tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+        tensors = {name: tensor.detach().cpu().clone() for name, tensor in trained_state(model).items()}
         with storage.new_folder(self.folder, replace=True) as new:
             storage.write_bytes(new / "model.safetensors", safetensors.torch.save(tensors))
 
     def restore_best(self, model: nn.Module) -> None:
         """Load the stored weights into `model`. Raises CorruptFileError when they changed on disk."""
-        model.load_state_dict(read_weights(self.folder))
+        load_trained_state(model, read_weights(self.folder))
 
 
 class WeightAverager:
@@ -94,7 +95,7 @@ class WeightAverager:
 
     def restore_best(self, model: nn.Module) -> None:
         """Load the mean of the stored weights into `model`. Raises CorruptFileError when they changed on disk."""
-        model.load_state_dict(mean_weights([path for _, path in list_checkpoints(self.folder)]))
+        load_trained_state(model, mean_weights([path for _, path in list_checkpoints(self.folder)]))
 
 
 class BestCheckpointJob(ABC):

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...core.errors import InputError
+from ...core.sealed import is_model_folder
 from ...hub.folders import load_model
+from ...models.adapters import load_trained_state, trained_state
 from ...models.model import Model
 from ..checkpoint import read_weights
 from ..run import RESULT
@@ -18,7 +20,7 @@ _SEED = re.compile(r"seed-(\d+)")
 
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run folder and not a model folder."""
-    return (folder / "config.toml").is_file() and not (folder / "config.json").is_file()
+    return (folder / "config.toml").is_file() and not is_model_folder(folder)
 
 
 def seed_models(run: Path) -> dict[str, Callable[[], Model]]:
@@ -55,16 +57,16 @@ def checkpoint_model(folder: Path) -> Model:
         raise InputError(f"{folder} is a checkpoint of an unfinished run: rerun its command to finish it first.")
     found = load_model(model)[0]
     weights = read_weights(folder)
-    if weights.keys() != found.state_dict().keys():
+    if weights.keys() != trained_state(found).keys():
         raise InputError(f"{folder} contains weights of another network than {model}: it cannot be shown.")
-    found.load_state_dict(weights)
+    load_trained_state(found, weights)
     return found.train(False)
 
 
 def _opener(model: Path, seed: Path) -> Callable[[], Model]:
     def load() -> Model:
         found = load_model(model)[0]
-        found.load_state_dict(read_weights(best_weights(seed)))
+        load_trained_state(found, read_weights(best_weights(seed)))
         return found.train(False)
 
     return load
