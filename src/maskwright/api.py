@@ -76,18 +76,8 @@ __all__ = [
 ]
 
 # Heads that predict for texts, pairs or words; a sentence encoder predicts cosine similarity.
-ANSWERING = (
-    "classification",
-    "regression",
-    "tagging",
-    "tagging-crf",
-    "qa",
-    "choice",
-    "anomaly",
-    "sentence",
-    "generation",
-    "seq2seq",
-)
+LABELING = ("classification", "regression", "tagging", "tagging-crf", "qa", "choice", "anomaly", "sentence")
+ANSWERING = (*LABELING, "generation", "seq2seq")
 MASKED = ("mlm", "pretraining")  # heads that predict masked tokens
 WORDY = (*MASKED, "rtd", "clm", "bilm")  # heads that are scored on text
 
@@ -293,18 +283,10 @@ def open_zero_shot(
     return EmbeddingZeroShot(encoder, labels, template)
 
 
-def zero_shot(
-    name: str | Path,
-    texts: Sequence[str],
-    labels: Sequence[str],
-    *,
-    template: str = TEMPLATE,
-    device: str = "auto",
-    precision: str = "auto",
-) -> list[dict[str, Any]]:
-    """Classifies texts by untrained labels: one {"label", "score", ...} per text; see `open_zero_shot`."""
+def zero_shot(name: str | Path, texts: Sequence[str], labels: Sequence[str], **options: Any) -> list[dict[str, Any]]:
+    """Classifies texts by untrained labels: one {"label", "score", ...} per text. options: as in `open_zero_shot`."""
     own = single_texts(texts, "Texts to classify")
-    return open_zero_shot(name, labels, template=template, device=device, precision=precision).predict(own)
+    return open_zero_shot(name, labels, **options).predict(own)
 
 
 def similarity(

@@ -103,7 +103,7 @@ def takes_settings(
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # for Typer
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__doc__, command.__name__ = function.__doc__, function.__name__
-        command.settings = classes  # type: ignore[attr-defined]
+        command.settings = classes  # type: ignore[attr-defined]  # read by the tests of all settings
         return command
 
     return decorate

@@ -52,7 +52,7 @@ class Hardware:
 class InferenceHardware(Hardware):
     """The same with int8."""
 
-    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = option(  # type: ignore[assignment]
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = option(  # type: ignore[assignment]  # adds int8
         "auto", PRECISION, help=f"{PRECISION.help.removesuffix('.')}; int8 is calibrated on texts."
     )
     calibrate_on: Path | None = option(None, CALIBRATE_ON, default_help="first rows of --input")

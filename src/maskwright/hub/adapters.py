@@ -341,7 +341,7 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
         raise ModelFolderError(f"{file.folder / FILE} contains no LoRA weights (lora_A, lora_B).")
     for theirs, pair in pairs.items():
         part = parts[theirs]
-        in_size = model.get_submodule(part.module).weight.shape[1]  # type: ignore[union-attr, index]
+        in_size = model.get_parameter(f"{part.module}.weight").shape[1]
         wanted = {"A": (config.rank, in_size), "B": (part.size, config.rank)}
         for side, shape in wanted.items():
             found_shape = file.shapes[names[pair[side]]] if side in pair else None
