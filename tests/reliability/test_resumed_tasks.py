@@ -15,10 +15,10 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
     ("kind", "kills"),
     [
         ("finetune", 4),
-        pytest.param("finetune", 8, marks=pytest.mark.slow),
-        pytest.param("distill", 6, marks=pytest.mark.slow),
-        pytest.param("embeddings", 6, marks=pytest.mark.slow),
-        pytest.param("translation", 4, marks=pytest.mark.slow),
+        pytest.param("finetune", 6, marks=pytest.mark.slow),
+        pytest.param("distill", 4, marks=pytest.mark.slow),
+        pytest.param("embeddings", 4, marks=pytest.mark.slow),
+        pytest.param("translation", 3, marks=pytest.mark.slow),
     ],
 )
 def test_killed_runs_end_with_identical_weights_and_logs(kind: str, kills: int, tmp_path: Path):
