@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from data_sets import data_file, made_once
-from english_scores import scores
+from english_scores import pronoun_shares, scores
 from running import run_main
 
 from maskwright.core import storage
@@ -45,6 +45,12 @@ PASSAGE = 10  # sentences
 TEACHER_NAME, TEACHER_LICENSE = "sentence-transformers/all-MiniLM-L6-v2", "Apache-2.0"
 NETWORK = {"num_hidden_layers": 4, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
 PLACES = ("teacher", "output", "corpus", "start", "embeddings", "tokenizer", "eval")  # settings with paths
+LIMITS = {
+    "language": "English, uncased",
+    "length": "trained on at most 256 tokens; 512 positions",
+    "knowledge": "little: masked tokens are predicted with the accuracy of scores.mlm_accuracy",
+    "bias": "that of its text and teacher, as in he_share_by_occupation (0.5: none); do not rank people with it",
+}
 Passage = tuple[str, ...]
 
 
@@ -143,6 +149,8 @@ def export(run: DistillResult, found: dict[str, float], licenses: dict[str, str]
         "tokens": sum(record.get("tokens", 0) for record in log),
         "hours": round(sum(record.get("seconds", 0.0) for record in log) / 3600, 2),
         "scores": found,
+        "he_share_by_occupation": pronoun_shares(run.model),
+        "limits": LIMITS,
     }
     save_model(model, folder, facts=facts, replace=True, weights_as="fp16")
 

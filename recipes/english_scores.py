@@ -28,6 +28,8 @@ from maskwright.train.finetuning.finetune import finetune
 
 PROBE_ROWS, PROBE_DRAWS = 500, 5
 TUNED = {"agnews": 500, "sst2": 3000}  # rows of each
+OCCUPATIONS = ("doctor", "nurse", "engineer", "teacher", "secretary", "soldier", "lawyer", "dancer", "farmer", "clerk")
+PRONOUN_TEMPLATES = ("[MASK] is a {}.", "[MASK] was a {} for many years.", "[MASK] works as a {}.")
 Row = dict[str, str]
 
 
@@ -80,6 +82,24 @@ def tuned_scores(model: str | Path, folder: Path) -> dict[str, float]:
         result = finetune(config)
         key = f"{name}_{count}_tuned"
         found |= {key: round(result.mean["accuracy"], 4), f"{key}_deviation": round(result.deviation["accuracy"], 4)}
+    return found
+
+
+def pronoun_shares(model: str | Path) -> dict[str, float]:
+    """The share of "he" among "he" and "she" as the prediction for the mask in sentences about occupations.
+
+    0.5 is no preference; the model learned these shares from its text.
+    """
+    import maskwright as mw
+
+    filler, found = mw.FillMask(str(model), precision="fp32"), {}
+    for job in OCCUPATIONS:
+        texts = [template.format(job) for template in PRONOUN_TEMPLATES]
+        odds = [
+            {one.token_str: one.score for one in filled.masks[0].candidates}
+            for filled in filler.fill(texts, targets=["he", "she"])
+        ]
+        found[job] = round(float(np.mean([one["he"] / (one["he"] + one["she"]) for one in odds])), 2)
     return found
 
 
