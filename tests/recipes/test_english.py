@@ -18,7 +18,7 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.hub.sentence import declared_by
 from train.runs import TINY, corpus, sentence_teacher
 
-WORDS = "the a cat dog bird sees likes finds small red old house tree river and then it was here".split()  # noqa: SIM905
+WORDS = "the a cat dog bird sees likes finds small red old house tree river and then it was here he she".split()  # noqa: SIM905
 
 
 @pytest.fixture
