@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maskwright.core import registry
 from maskwright.train.optimizer import adamw
 from maskwright.train.schedules import learning_rate, warmup_steps
 
@@ -41,3 +42,14 @@ def test_biases_and_norms_do_not_decay():
     assert optimizer.param_groups[0]["weight_decay"] == 0.01
     assert optimizer.param_groups[1]["weight_decay"] == 0.0
     assert decayed == {id(model[0].weight), id(model[2].weight)}
+
+
+def half(step: int, steps: int, warmup: int) -> float:
+    """Half the peak, always."""
+    return 0.5
+
+
+def test_a_schedule_is_a_function_and_a_line_of_the_registry(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(registry.TABLE["schedule"], "half", "train.test_optimizer:half")
+    assert learning_rate(7, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5
+    assert learning_rate(0, steps=9, peak=3.0, warmup=2, schedule="half") == 1.5  # the warmup is not its own

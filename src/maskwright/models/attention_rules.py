@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ from ..nn.sparse_pattern import BlockPattern
 from ..nn.sparse_rules import AttentionRule, PublishedBigBird, SlidingWindow, big_bird, global_only
 from ..nn.varlen import SequenceOffsets, attend_varlen, missing
 from .config import ModelConfig
+
+AnyExecutor = TypeVar("AnyExecutor", Executor, Executor | None)
 
 
 def rule_of(config: ModelConfig, depth: int, training: bool) -> AttentionRule | None:
@@ -101,23 +104,17 @@ def executors(
     relatives: relative positions per layer; row_length: length of the padded rows of the pack; ends: offsets of the
     sequences, to require one kernel for all of them (needed for CUDA graphs).
     """
-    found = []
-    one: Executor | None
+    found: list[Executor | None] = []
     flash = _flash_executor(config, batch, dtype, ends)
-    for depth, (relative, angles) in enumerate(
-        zip(relatives, angles_of(config, batch.position_ids, dtype), strict=True)
-    ):
+    for depth, relative in enumerate(relatives):
         is_plain = relative is None and batch.distances is None and rule_of(config, depth, training) is None
         if flash is not None and is_plain:
-            one = flash
+            found.append(flash)
         elif config.attention == "causal":
-            one = _causal_executor(relative, batch)
+            found.append(_causal_executor(relative, batch))
         else:
-            one = _executor(rule_of(config, depth, training), relative, batch, row_length)
-        if angles is not None:
-            one = partial(attend_rotary, angles=angles, executor=one)
-        found.append(one)
-    return found
+            found.append(_executor(rule_of(config, depth, training), relative, batch, row_length))
+    return _with_angles(found, angles_of(config, batch.position_ids, dtype))
 
 
 def _flash_executor(
@@ -149,15 +146,11 @@ def storing_executors(
 
     where: row and column of each token in the cache.
     """
-    found: list[Executor] = []
-    for depth, (relative, angles) in enumerate(
-        zip(relatives, angles_of(config, batch.position_ids, dtype), strict=True)
-    ):
-        one: Executor = partial(
-            cache.attend_and_store, depth=depth, where=where, attend=_causal_executor(relative, batch)
-        )
-        found.append(one if angles is None else partial(attend_rotary, angles=angles, executor=one))
-    return found
+    found: list[Executor] = [
+        partial(cache.attend_and_store, depth=depth, where=where, attend=_causal_executor(relative, batch))
+        for depth, relative in enumerate(relatives)
+    ]
+    return _with_angles(found, angles_of(config, batch.position_ids, dtype))
 
 
 def cached_executors(
@@ -168,11 +161,18 @@ def cached_executors(
     relatives: Sequence[RelativePositions | None],
 ) -> list[Executor]:
     """Returns the attention functions per layer for one new token per row of `cache`. position_ids: int64 [rows]."""
-    found: list[Executor] = []
-    for depth, (relative, angles) in enumerate(zip(relatives, angles_of(config, position_ids, dtype), strict=True)):
-        one: Executor = partial(cache.attend_cached, depth=depth, relative=relative)
-        found.append(one if angles is None else partial(attend_rotary, angles=angles, executor=one))
-    return found
+    found: list[Executor] = [
+        partial(cache.attend_cached, depth=depth, relative=relative) for depth, relative in enumerate(relatives)
+    ]
+    return _with_angles(found, angles_of(config, position_ids, dtype))
+
+
+def _with_angles(executors: Sequence[AnyExecutor], angles: Sequence[Angles | None]) -> list[AnyExecutor]:
+    """The executor of each layer with its rotary angles, if it has any."""
+    return [
+        one if own is None else partial(attend_rotary, angles=own, executor=one)
+        for one, own in zip(executors, angles, strict=True)
+    ]
 
 
 def _causal_executor(relative: RelativePositions | None, batch: Batch) -> Executor:

@@ -73,9 +73,9 @@ class MaskedLanguageModeling(Objective):
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
         """Loss and accuracy of a batch; logits are computed at masked positions only."""
         network = self.final_model(model)
-        return self._sums(network, network.encode(batch).hidden, batch)
+        return self.sums(network, network.encode(batch).hidden, batch)
 
-    def _sums(self, network: Model, hidden: Tensor, batch: Batch) -> LossSums:
+    def sums(self, network: Model, hidden: Tensor, batch: Batch) -> LossSums:
         """The sums of a batch whose hidden states are `hidden`: [tokens, hidden]."""
         loss, score = self.scorer.loss(network, hidden[batch.labels["mlm_positions"]], batch.labels["mlm"])
         return LossSums({"mlm": loss}, self.counts(batch), scores={"mlm": score})

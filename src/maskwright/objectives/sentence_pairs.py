@@ -46,8 +46,9 @@ class MaskedLanguageModelingOnPairs(MaskedLanguageModeling):
     def _example_labels(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         return {self.parts[1]: torch.tensor([int(self.pair_label(example)) for example in examples])}
 
-    def _sums(self, network: Model, hidden: Tensor, batch: Batch) -> LossSums:
-        sums, part = super()._sums(network, hidden, batch), self.parts[1]
+    def sums(self, network: Model, hidden: Tensor, batch: Batch) -> LossSums:
+        """The sums of a batch, those of the pairs included. hidden: [tokens, hidden]."""
+        sums, part = super().sums(network, hidden, batch), self.parts[1]
         logits, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
         sums.losses[part] = F.cross_entropy(logits.float(), labels, reduction="sum")
         sums.scores[part] = score_classes(logits.detach().argmax(dim=-1), labels)

@@ -197,7 +197,7 @@ LESSONS = (
         "Two losses, one sum",
         "Pre-training adds the mean loss of the masked words to the mean loss of the pairs, and follows the gradient "
         "of the sum.",
-        ("train.loop:Window.means", "objectives.sentence_pairs:MaskedLanguageModelingOnPairs._sums"),
+        ("train.loop:Window.means", "objectives.sentence_pairs:MaskedLanguageModelingOnPairs.sums"),
         "Do both tasks pull equally hard?",
         _total,
     ),

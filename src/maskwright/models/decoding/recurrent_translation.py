@@ -10,33 +10,20 @@ from torch import Tensor
 from ...data.batch import Batch
 from ..encoder_decoder import EncoderDecoder
 from ..recurrent_target import DecoderState, RecurrentTargetDecoder
-from .steps import check_max_new_tokens, decode_uncached, start_token
+from .steps import TargetDecoder
 
 
-class RecurrentTranslationDecoder:
+class RecurrentTranslationDecoder(TargetDecoder):
     """Decodes target tokens with a recurrent encoder-decoder; implements `rules.Decoder`.
 
-    Arguments as in `TranslationDecoder`. Rows of one source are adjacent, with equal numbers per source, and share its
+    Rows of one source are adjacent, with equal numbers per source, and share its
     encoder outputs.
     """
 
-    def __init__(
-        self,
-        model: EncoderDecoder,
-        source: Batch,
-        max_new_tokens: int,
-        *,
-        use_cache: bool = True,
-    ) -> None:
-        check_max_new_tokens(model, max_new_tokens)
-        self.model, self.use_cache = model, use_cache
+    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True) -> None:
+        super().__init__(model, source, max_new_tokens, use_cache=use_cache)
         self.decoder = cast("RecurrentTargetDecoder", model.decoder)
-        self.device = model.word_embeddings.device
-        self.start_id = start_token(model)
-        self.source = source.to(self.device)
-        self.owner = torch.arange(len(source))  # source index of each row
         self.held = self.owner  # sources in memory, in order
-        self.written = torch.zeros(len(source), 0, dtype=torch.int64)
 
     @torch.inference_mode()
     def start(self) -> Tensor:
@@ -50,8 +37,7 @@ class RecurrentTranslationDecoder:
         """Appends one token to each row, int64 [rows]: float32 logits [rows, vocab] of the next token."""
         self.written = torch.cat([self.written, tokens.cpu()[:, None]], dim=1)
         if not self.use_cache:
-            hidden = decode_uncached(self.model, self.written, self.owner, self.memory, self.source)
-            return self.model.mlm_logits(hidden).float()
+            return self.model.mlm_logits(self.decode_written()).float()
         hidden, states = self.decoder.grow(tokens.to(self.device), self.state, self.model.compute_dtype)
         self.state = DecoderState(states, self.state.sources)
         return self.model.mlm_logits(hidden).float()

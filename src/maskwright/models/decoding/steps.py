@@ -67,17 +67,33 @@ def check_max_new_tokens(model: EncoderDecoder, max_new_tokens: int) -> None:
         )
 
 
-def decode_uncached(model: EncoderDecoder, written: Tensor, owner: Tensor, memory: Tensor, source: Batch) -> Tensor:
-    """Decodes complete rows without a cache: their last vectors, float [rows, hidden].
+class TargetDecoder:
+    """What the incremental decoders of encoder-decoders share.
 
-    written: int64 [rows, tokens]; owner: int64 [rows], index of the source of each row; memory: float [source tokens,
-    hidden], encoder outputs of `source`.
+    source: source texts, one per row; max_new_tokens: maximum number of steps; use_cache: False decodes the whole row
+    at each step, which is slow and gives the same results. Raises InputError for a model without a start token, and for
+    more tokens than it has positions.
     """
-    target = Batch.from_sequences([row.numpy() for row in written]).to(memory.device)
-    parts, ids = memory.split(source.lengths), source.input_ids.split(source.lengths)
-    sources = Batch.from_sequences([ids[row].cpu().numpy() for row in owner.tolist()]).to(memory.device)
-    beside = torch.cat([parts[row] for row in owner.tolist()])
-    return model.decode(target, beside, sources).hidden[target.last_tokens]
+
+    memory: Tensor  # float [source tokens, hidden], encoder outputs of `source`
+
+    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True) -> None:
+        check_max_new_tokens(model, max_new_tokens)
+        self.model, self.max_new_tokens, self.use_cache = model, max_new_tokens, use_cache
+        self.device = model.word_embeddings.device
+        self.start_id = start_token(model)
+        self.source = source.to(self.device)
+        self.owner = torch.arange(len(source))  # source index of each row
+        self.written = torch.zeros(len(source), 0, dtype=torch.int64)  # [rows, tokens]
+
+    def decode_written(self) -> Tensor:
+        """Decodes the written rows without a cache: their last vectors, float [rows, hidden]."""
+        memory, lengths = self.memory, self.source.lengths
+        target = Batch.from_sequences([row.numpy() for row in self.written]).to(memory.device)
+        parts, ids = memory.split(lengths), self.source.input_ids.split(lengths)
+        sources = Batch.from_sequences([ids[row].cpu().numpy() for row in self.owner.tolist()]).to(memory.device)
+        beside = torch.cat([parts[row] for row in self.owner.tolist()])
+        return self.model.decode(target, beside, sources).hidden[target.last_tokens]
 
 
 def cache_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:

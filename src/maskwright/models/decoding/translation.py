@@ -22,38 +22,20 @@ from .causal import first_difference
 from .recurrent_translation import RecurrentTranslationDecoder
 from .rules import Rules
 from .search import GeneratedText, grow
-from .steps import cache_dtype, check_max_new_tokens, decode_uncached, start_token, steps_of
+from .steps import TargetDecoder, cache_dtype, steps_of
 
 LONGER = 50  # maximum tokens by which a translation exceeds its source (Vaswani et al. 2017, section 6.1)
 STEP = 16  # source lengths are rounded up to a multiple of this, so that those of a group have one limit
 ROWS = 64  # beams decoded in parallel, or texts with beam size 1
 
 
-class TranslationDecoder:
-    """Decodes target tokens with an encoder-decoder; implements `rules.Decoder`.
+class TranslationDecoder(TargetDecoder):
+    """Decodes target tokens with an encoder-decoder; implements `rules.Decoder`."""
 
-    source: source texts, one per row; max_new_tokens: maximum number of steps; use_cache: False decodes the whole row
-    at each step, which is slow and gives the same results. Raises InputError for a model without a start token, and for
-    more tokens than it has positions.
-    """
-
-    def __init__(
-        self,
-        model: EncoderDecoder,
-        source: Batch,
-        max_new_tokens: int,
-        *,
-        use_cache: bool = True,
-    ) -> None:
-        self.model, self.config = model, model.decoder.config
-        self.device = model.word_embeddings.device
-        self.start_id = start_token(model)
-        check_max_new_tokens(model, max_new_tokens)
-        self.source = source.to(self.device)
-        self.max_new_tokens = max_new_tokens
-        self.use_cache = use_cache
+    def __init__(self, model: EncoderDecoder, source: Batch, max_new_tokens: int, *, use_cache: bool = True) -> None:
+        super().__init__(model, source, max_new_tokens, use_cache=use_cache)
+        self.config = model.decoder.config
         self.newest = -1
-        self.written = torch.zeros(len(source), 0, dtype=torch.int64)
         self._steps = steps_of(model, len(source))
         self._attending: list[Executor] | None = None
 
@@ -70,7 +52,6 @@ class TranslationDecoder:
             self.cache = KeyValueCache(
                 config.num_hidden_layers, rows, self.max_new_tokens, heads, width, dtype=dtype, device=self.device
             )
-        self.owner = torch.arange(rows)
         return self.step(self._first)
 
     @torch.inference_mode()
@@ -80,7 +61,7 @@ class TranslationDecoder:
         self.written = torch.cat([self.written, tokens.cpu()[:, None]], dim=1)
         if self.use_cache:
             return self._steps.logits(self._step_cached(tokens.to(self.device)))
-        return self._steps.logits(decode_uncached(self.model, self.written, self.owner, self.memory, self.source))
+        return self._steps.logits(self.decode_written())
 
     @torch.inference_mode()
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:

@@ -22,8 +22,8 @@ import numpy as np
 from . import pipelines
 from .pipelines import Trained
 from .segmentation import Pair, Segmentation
-from .wordpiece import PREFIX, base_vocabulary
-from .words import choose_alphabet, count_words, most_common
+from .wordpiece import PREFIX, count_and_start
+from .words import most_common
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,7 @@ def train_wordpiece_score(
 
     limit_alphabet: number of most frequent characters to keep. min_frequency: pairs less frequent are not merged.
     """
-    splitter = pipelines.punctuation_splitter()
-    words = count_words(texts, pipelines.normalizer(lowercase), splitter)
-    alphabet = choose_alphabet(words.counts, limit_alphabet)
-    vocab = base_vocabulary(alphabet.characters, splitter)
-    pipelines.require_vocab_size(vocab_size, len(vocab), "special tokens and characters")
+    words, alphabet, vocab = count_and_start(texts, vocab_size, lowercase, limit_alphabet)
     known = set(vocab)
     merges = learn_scored_merges(most_common(alphabet.words), min_frequency)
     while len(vocab) < vocab_size and (merge := next(merges, None)) is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import pipelines
 from .pipelines import SPECIAL_TOKENS, Trained
-from .words import choose_alphabet, count_words, is_isolated, most_common
+from .words import Alphabet, WordCounts, choose_alphabet, count_words, is_isolated, most_common
 
 PREFIX = "##"
 _WORDS_PER_CHUNK = 10_000
@@ -32,11 +32,7 @@ def train_wordpiece(
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    splitter = pipelines.punctuation_splitter()
-    words = count_words(texts, pipelines.normalizer(lowercase), splitter)
-    alphabet = choose_alphabet(words.counts, limit_alphabet)
-    start = base_vocabulary(alphabet.characters, splitter)
-    pipelines.require_vocab_size(vocab_size, len(start), "special tokens and characters")
+    words, alphabet, start = count_and_start(texts, vocab_size, lowercase, limit_alphabet)
     learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
@@ -57,6 +53,18 @@ def train_wordpiece(
     learner.train_from_iterator(repeated(learned), trainer)
     ids = learner.get_vocab()
     return pipelines.wordpiece(sorted(ids, key=ids.__getitem__), "wordpiece", lowercase, facts)
+
+
+def count_and_start(
+    texts: Iterable[str], vocab_size: int, lowercase: bool, limit_alphabet: int
+) -> tuple[WordCounts, Alphabet, list[str]]:
+    """Returns the counted words, their alphabet and `base_vocabulary`; arguments as in `train_wordpiece`."""
+    splitter = pipelines.punctuation_splitter()
+    words = count_words(texts, pipelines.normalizer(lowercase), splitter)
+    alphabet = choose_alphabet(words.counts, limit_alphabet)
+    start = base_vocabulary(alphabet.characters, splitter)
+    pipelines.require_vocab_size(vocab_size, len(start), "special tokens and characters")
+    return words, alphabet, start
 
 
 def base_vocabulary(characters: list[str], splitter: Any) -> list[str]:
