@@ -110,12 +110,13 @@ def takes_settings(
 
 
 class SettingsCommand(TyperCommand):
-    """A command whose help shows all defaults, and omits --no-flags that only undo a recipe."""
+    """A command whose help shows all defaults, omits --no-flags of options that are off, and fits the terminal."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
         shown = copy.copy(self)
         shown.params = [_for_help(one) for one in self.params]
+        shown.help = "\n\n".join(" ".join(part.split()) for part in (self.help or "").split("\n\n"))
         super(SettingsCommand, shown).format_help(ctx, formatter)
 
 
@@ -184,7 +185,7 @@ def _first_words(help: str) -> str:
 
 
 def _for_help(param: Any) -> Any:
-    """An option, for its help: with its default, without the --no-flag that only takes a recipe's setting back."""
+    """An option, for its help: with its default, without the --no-flag where that is the default."""
     text = getattr(param, "help", None) or ""
     shown = copy.copy(param)
     if getattr(param, "secondary_opts", None) and text.endswith("[default: off]"):
