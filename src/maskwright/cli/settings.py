@@ -21,6 +21,7 @@ from ..core.options import (
     PANELS,
     RUN,
     Setting,
+    command_line,
     default_of,
     default_text,
     flag_of,
@@ -158,6 +159,11 @@ def tell_if_finished(already_finished: bool) -> None:
     """Report that nothing ran because the run was already finished."""
     if already_finished:
         print_text("This run is finished; these are its results (--restart starts it over).")
+
+
+def print_next(cls: type, **values: Any) -> None:
+    """The command to run next, on standard output. cls: its settings; values: those that differ from the defaults."""
+    print_text(f"next:   {command_line(cls, values)}")
 
 
 def _as_typed(message: str, settings: Mapping[str, Setting], given: Given, in_file: Given, path: Path | None) -> str:
