@@ -72,7 +72,7 @@ def test_our_numbers_stand_apart_from_the_published_ones(maskwright, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("glue",), "Missing: --data (folder that contains its files), --model ("),
+        (("glue",), "Missing: --data (folder of the files of the benchmark), --model ("),
         (("glue", "--data", "DATA", "--model", "absent/model", "-o", "OUT"), "absent/model"),
         (("glue", "--data", "DATA", "--model", "MODEL", "-o", "OUT", "--tasks", " , "), "--tasks is empty"),
         (("conll", "--data", "DATA", "--model", "MODEL", "-o", "OUT"), "does not contain any part of the benchmark"),

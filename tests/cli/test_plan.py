@@ -17,7 +17,7 @@ def test_the_example_is_a_table_with_its_assumptions(maskwright):
     assert (
         "assumption" in out
         and "unknown without --price-per-hour" in out
-        and "maskwright pretrain --preset bert-base" in out
+        and "maskwright pretrain --output runs/a --preset bert-base --vocab-size 30522 " in out
     )
 
 
@@ -48,3 +48,12 @@ def test_a_gpu_that_is_not_known_is_named(maskwright):
 def test_durations_are_in_the_unit_that_people_use():
     assert duration(12) == "12 seconds" and duration(90) == "1.5 minutes"
     assert duration(7200) == "2.0 hours" and duration(86_400 * 3) == "3.0 days"
+
+
+def test_the_next_command_is_the_planned_run(maskwright):
+    words = ("--objective", "rtd", "--mask-rate", "0.2", "--set", "positions=rotary", "--gpu", "h100")
+    code, out, _ = maskwright("plan", "--preset", "bert-small", "--vocab-size", "8000", *words)
+    line = out.splitlines()[-1]
+    assert code == 0 and all(part in line for part in ("rtd", "--mask-rate 0.2", "--set positions=rotary"))
+    code, out, _ = maskwright(*line.split()[2:], "--print-config", "--json")
+    assert code == 0 and json.loads(out)["objective"] == "rtd" and json.loads(out)["vocab_size"] == 8000

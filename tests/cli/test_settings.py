@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import re
 import typing
+from pathlib import Path
 
 import pytest
 import typer.main
@@ -223,6 +225,13 @@ def test_the_options_of_every_command_are_settings_and_are_tested():
     found = list(settings_by_command(app))
     assert {name for name, classes in found if not classes} == WITHOUT
     assert {cls for _, classes in found for cls in classes} == {cls for cls, _ in (*STARTS, *PLAIN_STARTS)}
+
+
+def test_options_are_written_by_hand_only_where_they_are_no_settings():
+    """Flags that all commands share, what a run of training does to its folder, and --version."""
+    folder = Path(inspect.getfile(takes_settings)).parent
+    found = {path.stem for path in folder.rglob("*.py") if re.search(r"typer\.(Option|Argument)", path.read_text())}
+    assert found == {"app", "common", "settings", "pretrain", "vectors"}
 
 
 @pytest.mark.parametrize("cls", sorted({cls for cls, _ in (*STARTS, *PLAIN_STARTS)}, key=lambda cls: cls.COMMAND))

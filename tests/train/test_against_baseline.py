@@ -88,7 +88,7 @@ def test_commands_print_the_line(entities, tmp_path, monkeypatch, capsys):
     from maskwright.cli.pretrain import _show_result
     from maskwright.train.pretraining.pretrain import pretrain
 
-    commands._show_result(finetune(run_of(entities, "run")), False, "test.conll")
+    commands._show_result(finetune(run_of(entities, "run")), False, {"file": "test.conll"})
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("health: ")]
     assert len(lines) == 1 and lines[0].startswith("health: bad (entity_f1 ")
     result = pretrain(pretraining(tmp_path, objective="clm", steps=2))

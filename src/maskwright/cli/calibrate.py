@@ -10,7 +10,8 @@ from ..core.errors import InputError
 from ..core.options import option
 from ..core.progress import warn
 from .common import JsonFlag, print_json, print_text
-from .settings import takes_settings
+from .predict import PredictSettings
+from .settings import print_next, takes_settings
 from .using import BATCH_TOKENS, MAX_LENGTH, Hardware, Rows
 
 
@@ -81,4 +82,4 @@ def calibrate(settings: CalibrateSettings, json: JsonFlag = False) -> None:
     for name, value in before.items():
         print_text(f"{name:<15} {value:.4f} as trained, {after[name]:.4f} calibrated (each half by the other half)")
     print_text(f"model:  {target}")
-    print_text(f'next:   maskwright predict {target} "your text" --min-confidence 0.9')
+    print_next(PredictSettings, model=str(target), texts=("your text",), min_confidence=0.9)

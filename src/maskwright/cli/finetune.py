@@ -17,7 +17,16 @@ from ..train.finetuning.config import FinetuneConfig
 from ..train.finetuning.multi_task.config import MultiTaskConfig
 from .common import JsonFlag, print_json, print_metrics, print_text
 from .default_model import tell_default
-from .settings import RestartFlag, SettingsCommand, help_of, load_recipe, takes_settings, tell_if_finished
+from .evaluate import EvaluateSettings
+from .settings import (
+    RestartFlag,
+    SettingsCommand,
+    help_of,
+    load_recipe,
+    print_next,
+    takes_settings,
+    tell_if_finished,
+)
 from .several import SeveralValues
 
 if TYPE_CHECKING:
@@ -126,9 +135,9 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
         return
     from ..train.finetuning.finetune import finetune as run_finetuning
 
-    test = {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")
+    test = {"file": {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")}
     if recipe.train_target is not None:
-        test = "TEST-FILE TRANSLATIONS"
+        test = {"file": "TEST-FILE", "target": "TRANSLATIONS"}
     _show_result(run_finetuning(recipe, restart=restart), json, test)
 
 
@@ -156,10 +165,10 @@ def _show_tasks(result: MultiTaskResult, json: bool) -> None:
     if result.baselines:
         print_text(health_line(result.baselines))
     print_text(f"models: {', '.join(map(str, result.models.values()))}\nreport: {result.report}")
-    print_text(f"next:   maskwright evaluate {next(iter(result.models.values()))} TEST-FILE")
+    print_next(EvaluateSettings, model=str(next(iter(result.models.values()))), file="TEST-FILE")
 
 
-def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
+def _show_result(result: FinetuneResult, json: bool, test: Mapping[str, str]) -> None:
     from ..train.against_baseline import health_line
 
     if json:
@@ -203,7 +212,7 @@ def _show_result(result: FinetuneResult, json: bool, test: str) -> None:
     if result.baseline is not None:
         print_text(health_line([result.baseline]))
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    print_text(f"next:   maskwright evaluate {result.model} {test}")
+    print_next(EvaluateSettings, model=str(result.model), **test)
 
 
 finetune.command_class = FinetuneCommand  # type: ignore[attr-defined]  # read where commands are registered

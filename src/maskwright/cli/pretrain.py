@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.options import RUN
+from ..train.finetuning.config import FinetuneConfig
 from ..train.pretraining.config import PretrainConfig
 from .common import JsonFlag, print_json, print_metrics, print_text
-from .settings import DryRunFlag, RestartFlag, takes_settings, tell_if_finished
+from .fill_mask import FillMaskSettings
+from .generate import GenerateSettings
+from .settings import DryRunFlag, RestartFlag, print_next, takes_settings, tell_if_finished
 
 if TYPE_CHECKING:
     from ..objectives.audit import AuditedSequence
@@ -145,13 +149,19 @@ def _show_result(result: PretrainResult, json: bool) -> None:
     for reason in result.verdict.reasons:
         print_text(f"  {reason}")
     print_text(f"model:  {result.model}\nreport: {result.report}")
-    if "backward_accuracy" in result.scores:
-        print_text(f"next:   maskwright finetune tagging --model {result.model} --train train.conll -o runs/task")
-    elif "clm_accuracy" in result.scores:
-        print_text(f'next:   maskwright generate {result.model} "your text" --top-k 40')
-    elif "denoise_accuracy" in result.scores:
-        print_text(f"next:   maskwright finetune translation --model {result.model} --train a.txt b.txt -o runs/task")
-    elif "mlm_accuracy" not in result.scores or "rtd_accuracy" in result.scores:
-        print_text(f"next:   maskwright finetune classification --model {result.model} --train train.tsv -o runs/task")
+    _show_next(str(result.model), result.scores)
+
+
+def _show_next(model: str, scores: Mapping[str, Any]) -> None:
+    """The command for which a model with these scores is meant."""
+    rows: dict[str, Any] = {"model": model, "train": "train.tsv", "output": "runs/task"}
+    if "backward_accuracy" in scores:
+        print_next(FinetuneConfig, **rows | {"task": "tagging", "train": "train.conll"})
+    elif "clm_accuracy" in scores:
+        print_next(GenerateSettings, model=model, prompts=("your text",), top_k=40)
+    elif "denoise_accuracy" in scores:
+        print_next(FinetuneConfig, **rows | {"task": "translation", "train": "a.txt", "train_target": "b.txt"})
+    elif "mlm_accuracy" not in scores or "rtd_accuracy" in scores:
+        print_next(FinetuneConfig, **rows)
     else:
-        print_text(f'next:   maskwright fill-mask {result.model} "your text with one [MASK] ."')
+        print_next(FillMaskSettings, model=model, texts=("your text with one [MASK] .",))

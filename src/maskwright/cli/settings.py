@@ -21,6 +21,7 @@ from ..core.options import (
     PANELS,
     RUN,
     Setting,
+    command_line,
     default_of,
     default_text,
     flag_of,
@@ -110,12 +111,13 @@ def takes_settings(
 
 
 class SettingsCommand(TyperCommand):
-    """A command whose help shows all defaults, and omits --no-flags that only undo a recipe."""
+    """A command whose help shows all defaults, omits --no-flags of options that are off, and fits the terminal."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
         shown = copy.copy(self)
         shown.params = [_for_help(one) for one in self.params]
+        shown.help = "\n\n".join(" ".join(part.split()) for part in (self.help or "").split("\n\n"))
         super(SettingsCommand, shown).format_help(ctx, formatter)
 
 
@@ -159,6 +161,11 @@ def tell_if_finished(already_finished: bool) -> None:
         print_text("This run is finished; these are its results (--restart starts it over).")
 
 
+def print_next(cls: type, **values: Any) -> None:
+    """The command to run next, on standard output. cls: its settings; values: those that differ from the defaults."""
+    print_text(f"next:   {command_line(cls, values)}")
+
+
 def _as_typed(message: str, settings: Mapping[str, Setting], given: Given, in_file: Given, path: Path | None) -> str:
     """An error message with the options that people type instead of the names of settings."""
 
@@ -184,7 +191,7 @@ def _first_words(help: str) -> str:
 
 
 def _for_help(param: Any) -> Any:
-    """An option, for its help: with its default, without the --no-flag that only takes a recipe's setting back."""
+    """An option, for its help: with its default, without the --no-flag where that is the default."""
     text = getattr(param, "help", None) or ""
     shown = copy.copy(param)
     if getattr(param, "secondary_opts", None) and text.endswith("[default: off]"):

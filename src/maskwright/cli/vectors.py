@@ -9,7 +9,8 @@ import typer
 from ..core.plural import plural
 from ..train.pretraining.static_config import StaticConfig
 from .common import JsonFlag, print_json, print_text
-from .settings import takes_settings
+from .settings import print_next, takes_settings
+from .similarity import SimilaritySettings
 
 
 @takes_settings(StaticConfig)
@@ -38,5 +39,5 @@ def vectors(
         f"{plural(result.words, 'word has a vector', 'words have vectors')}; {result.unknown:.1%} of "
         f"{plural(result.tokens, 'word')} of the text do not."
     )
-    print_text(f"model: {result.model}")
-    print_text(f'next:  maskwright similarity {result.model} "a text" "another"')
+    print_text(f"model:  {result.model}")
+    print_next(SimilaritySettings, model=str(result.model), texts=("a text", "another"))

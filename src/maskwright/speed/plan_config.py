@@ -70,6 +70,7 @@ class PlanConfig:
         check_above_zero(self, "tokens", "utilization", "price_per_hour", "probe_seconds", "mask_rate")
         check_at_least(self, 1, "steps", "accumulation", "gpus", "batch_tokens")
         check_at_least(self, 8, "max_length")
+        check_at_least(self, 16, "vocab_size")
         check_below_one(self, "mask_rate")
         check(self.utilization <= 1, f"Setting 'utilization' is {self.utilization}; it must be at most 1.")
         check(

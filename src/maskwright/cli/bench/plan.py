@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.options import settings_of
 from ...speed.plan_config import PlanConfig
+from ...train.pretraining.config import PretrainConfig
 from ..common import JsonFlag, print_json, print_table, print_text
-from ..settings import takes_settings
+from ..settings import print_next, takes_settings
 
 if TYPE_CHECKING:
     from ...speed.plan import Plan
@@ -73,11 +75,15 @@ def _show(plan: Plan) -> None:
     print_table(("what", "plan"), rows)
     for sentence in plan.assumptions:
         print_text(sentence)
-    print_text(
-        f"next:   maskwright pretrain --preset {config.preset} --steps {plan.steps} --batch-tokens "
-        f"{config.tokens_of_step} --max-length {config.max_length} --accumulation {plan.accumulation} "
-        f"{'--activation-checkpointing ' if config.activation_checkpointing else ''}-o runs/a corpus.txt"
-    )
+    shared = settings_of(PretrainConfig).keys() & settings_of(PlanConfig).keys()
+    planned = {
+        **{name: getattr(config, name) for name in shared},
+        "vocab_size": plan.vocab_size,
+        "steps": plan.steps,
+        "batch_tokens": config.tokens_of_step,
+        "accumulation": plan.accumulation,
+    }
+    print_next(PretrainConfig, corpus=("corpus.txt",), output="runs/a", **planned)
 
 
 def duration(seconds: float) -> str:

@@ -50,7 +50,7 @@ class BenchmarkConfig:
     COMMAND: ClassVar[str] = "experiment benchmark"
 
     benchmark: Literal["glue", "squad", "conll", "swag"] = option(help="Benchmark to run.", is_argument=True)
-    data: Path = option(help="Folder that contains the files of the benchmark.", metavar="DIRECTORY")
+    data: Path = option(help="Folder of the files of the benchmark.", metavar="DIRECTORY")
     model: str = option(help=settings.MODEL)
     output: Path = option(help=settings.OUTPUT)
     tasks: tuple[str, ...] = option(
