@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
     ("kind", "kills"),
     [
         ("finetune", 4),
+        ("adapter", 3),
         pytest.param("finetune", 8, marks=pytest.mark.slow),
+        pytest.param("adapter", 8, marks=pytest.mark.slow),
         pytest.param("distill", 6, marks=pytest.mark.slow),
         pytest.param("embeddings", 6, marks=pytest.mark.slow),
         pytest.param("translation", 4, marks=pytest.mark.slow),
