@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -431,3 +432,34 @@ def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
 def test_a_tagger_refuses_what_it_cannot_use(folder, X, y, message):  # noqa: N803
     with pytest.raises(InputError, match=message):
         mw.TokenTagger(folder, **QUICK).fit(X, y)
+
+
+@pytest.mark.parametrize("settings", ["lora", {"rank": 2, "alpha": 4, "targets": "all-linear", "dropout": 0.1}])
+def test_an_adapter_is_trained_saved_and_loaded(settings, tmp_path):
+    tiny().save(tmp_path / "base")
+    texts, labels = ["the cat", "the mat"] * 12, ["animal", "thing"] * 12
+    parameters = {"adapter": settings, "epochs": 8, "lr": 1e-2, "batch_size": 8, "precision": "fp32"}
+    classifier = mw.TextClassifier(str(tmp_path / "base"), **parameters).fit(texts, labels)
+    assert classifier.score(texts, labels) == 1.0
+    classifier.save(tmp_path / "adapter")
+    assert not (tmp_path / "adapter" / "model.safetensors").exists()
+    again = mw.TextClassifier.load(tmp_path / "adapter")
+    assert np.allclose(again.predict_proba(texts), classifier.predict_proba(texts), atol=1e-5)
+    further = mw.TextClassifier(again.model_, epochs=1, lr=1e-12).fit(texts, labels)  # from the merged encoder
+    updates = again.model_.encoder.layers[0].attention.qkv
+    assert torch.allclose(further.model_.encoder.layers[0].attention.qkv.weight, updates.merged().weight)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"adapter": "lorax"}, "it must be 'lora', or a dict"),
+        ({"adapter": {"rang": 2}}, "rang"),
+        ({"adapter": {"rank": 0}}, "'rank' is 0"),
+        ({"adapter": "lora", "freeze_encoder": True}, "exclude each other"),
+        ({"adapter": "lora", "model": tiny()}, "needs the name of its base"),
+    ],
+)
+def test_adapter_settings_that_do_not_fit_are_named(settings, message):
+    with pytest.raises(mw.MaskwrightError, match=message):
+        mw.TextClassifier(**{"model": "some/model", **settings}).fit(["a", "b"], ["x", "y"])

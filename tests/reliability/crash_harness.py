@@ -146,6 +146,32 @@ def finetune_run(folder: Path) -> Callable[[Path], None]:
     return run
 
 
+def adapter_run(folder: Path) -> Callable[[Path], None]:
+    """Two seeds of an adapter on a small model, with dropout of its own."""
+    from dataclasses import replace
+
+    from maskwright.models.build import build
+    from maskwright.models.presets import preset
+    from maskwright.text.tokenizers.tokenizer import Tokenizer
+
+    finetune_run(folder)  # its rows and tokenizer
+    if not (folder / "base").exists():
+        tokenizer = Tokenizer.load(folder / "tok")
+        model = build(preset("bert-tiny", vocab_size=tokenizer.vocab_size, **TINY), None, seed=1)
+        model.tokenizer = tokenizer
+        model.save(folder / "base")
+    config = FinetuneConfig(
+        train=folder / "train.tsv", dev=folder / "dev.tsv", output=folder / "run", model=str(folder / "base"),
+        adapter="lora", adapter_dropout=0.1, targets="all-linear", epochs=3, lr=3e-3, batch_size=16, accumulation=2,
+        max_length=24, seeds=2, checkpoint_every=4, log_every=2,
+    )  # fmt: skip
+
+    def run(output: Path) -> None:
+        finetune(replace(config, output=output))
+
+    return run
+
+
 def distill_run(folder: Path) -> Callable[[Path], None]:
     """A student of a classifier, which is trained first, in a process of its own."""
     teach = finetune_run(folder)
@@ -256,6 +282,7 @@ def search_run(folder: Path) -> Callable[[Path], None]:
 RUNS = {
     "pretrain": pretrain_run,
     "finetune": finetune_run,
+    "adapter": adapter_run,
     "distill": distill_run,
     "embeddings": embeddings_run,
     "translation": translation_run,
@@ -274,8 +301,9 @@ def fingerprint(output: Path) -> dict[str, str]:
     for path in sorted(output.rglob("metrics.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             logs.append({key: value for key, value in json.loads(line).items() if key not in TIMES})
+    weights = next((output / "model").glob("*model.safetensors"))
     return {
-        "weights": storage.sha256(output / "model" / "model.safetensors"),
+        "weights": storage.sha256(weights),
         "log": hashlib.sha256(json.dumps(logs).encode()).hexdigest(),
     }
 

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
     ("kind", "kills"),
     [
         ("finetune", 4),
+        ("adapter", 2),
         pytest.param("finetune", 6, marks=pytest.mark.slow),
+        pytest.param("adapter", 4, marks=pytest.mark.slow),
         pytest.param("distill", 4, marks=pytest.mark.slow),
         pytest.param("embeddings", 4, marks=pytest.mark.slow),
         pytest.param("translation", 3, marks=pytest.mark.slow),

@@ -18,7 +18,7 @@ from ..tasks.classification.labels import balanced_weights
 from ..tasks.rows.long_texts import MAX_WINDOWS
 from ..text.readers.inputs import Column
 from ..train.schedules import Schedule
-from .fine_tuned import ModelSource, check_lengths, own_facts
+from .fine_tuned import AdapterSettings, ModelSource, check_lengths, own_facts
 from .whole_text import WholeText
 
 
@@ -53,6 +53,7 @@ class TextClassifier(ClassifierMixin, WholeText):
         focal: float | None = None,
         resample: str | None = None,
         freeze_encoder: bool = False,
+        adapter: AdapterSettings = None,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
         schedule: Schedule = "linear",
@@ -74,6 +75,7 @@ class TextClassifier(ClassifierMixin, WholeText):
             max_windows=max_windows,
             columns=columns,
             freeze_encoder=freeze_encoder,
+            adapter=adapter,
             warmup=warmup,
             weight_decay=weight_decay,
             schedule=schedule,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,15 +13,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import registry
-from ..core.config import check
+from ..core.config import check, from_dict
 from ..core.errors import InputError
 from ..core.registry import unknown_name
+from ..hub.adapters import attach_adapter
 from ..hub.download import find_folder
-from ..hub.folders import load_model, read_facts, save_model
+from ..hub.folders import load_model, merged, read_facts, save_model
 from ..hub.published import ENGLISH
 from ..inference.ready import compute_in, place, require_head, room_of
 from ..models.build import build
 from ..models.device import resolve_precision
+from ..models.lora_config import LoraConfig
 from ..models.model import Model, tokenizer_of
 from ..tasks import Task, task_of_model
 from ..tasks.rows.examples import Examples
@@ -28,6 +31,7 @@ from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule
 
 ModelSource = str | Path | Model
+AdapterSettings = str | Mapping[str, Any] | None
 
 
 DEFAULT_LENGTH = 128  # as `maskwright finetune`
@@ -40,7 +44,9 @@ class FineTuned(BaseEstimator):
     max_length (tokens; None for 128, or as many as the model takes where that is fewer), warmup (fraction of the
     steps), weight_decay, schedule ("linear", "cosine", "constant", "inverse_sqrt"), accumulation (gradient accumulation
     steps): of the training; learning_rate: the same setting as lr, under its usual name, and used where it is given;
-    freeze_encoder: train the pooler and the head only; random_state: the random seed; device, precision: as on the
+    freeze_encoder: train the pooler and the head only; adapter: "lora" to train a LoRA adapter and the head, or a dict
+    of its settings (rank, alpha, targets, dropout), which needs a model by name and a higher lr, such as 5e-4;
+    `save` then writes an adapter folder; random_state: the random seed; device, precision: as on the
     command line.
     """
 
@@ -56,6 +62,7 @@ class FineTuned(BaseEstimator):
         batch_size: int = 32,
         max_length: int | None = None,
         freeze_encoder: bool = False,
+        adapter: AdapterSettings = None,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
         schedule: Schedule = "linear",
@@ -71,6 +78,7 @@ class FineTuned(BaseEstimator):
         self.batch_size = batch_size
         self.max_length = max_length
         self.freeze_encoder = freeze_encoder
+        self.adapter = adapter
         self.warmup = warmup
         self.weight_decay = weight_decay
         self.schedule = schedule
@@ -109,9 +117,9 @@ class FineTuned(BaseEstimator):
 
         That of a folder is kept where it fits the task; of a model in memory the encoder alone is copied.
         """
-        labels, kind, is_new_head = task.labels or None, task.problem_type, True
+        labels, kind, is_new_head, new = task.labels or None, task.problem_type, True, []
         if isinstance(self.model, Model):
-            source = self.model
+            source = self.model if self.model.adapter is None else merged(copy.deepcopy(self.model))
             model = build(source.config, task.head, labels=labels, problem_type=kind, seed=self.random_state)
             model.encoder.load_state_dict(source.encoder.state_dict(), strict=False)  # a pooler it lacks stays new
             model.tokenizer = tokenizer_of(source)
@@ -120,11 +128,28 @@ class FineTuned(BaseEstimator):
                 self.model, task.head, labels=labels, problem_type=kind, seed=self.random_state
             )
             tokenizer_of(model)
-            is_new_head = has_new_head(self.load_report_)
-        return place(task.extend_vocabulary(model), self.device), is_new_head
+            is_new_head, new = has_new_head(self.load_report_), self.load_report_.new
+        model = task.extend_vocabulary(model)
+        if self.adapter is not None:
+            check(
+                not isinstance(self.model, Model), "adapter needs the name of its base: pass model as a folder or name."
+            )
+            attach_adapter(model, str(self.model), self._lora(), new, self.random_state, {})
+        return place(model, self.device), is_new_head
+
+    def _lora(self) -> LoraConfig:
+        """The settings of the adapter. Raises ConfigError."""
+        check(
+            self.adapter == "lora" or isinstance(self.adapter, Mapping),
+            f"adapter is {self.adapter!r}; it must be 'lora', or a dict of rank, alpha, targets and dropout.",
+        )
+        check(not self.freeze_encoder, "adapter and freeze_encoder exclude each other.")
+        return from_dict(LoraConfig, self.adapter if isinstance(self.adapter, Mapping) else {}, where="adapter")
 
     def _check(self) -> None:
         """Raise ConfigError for a parameter that is out of range."""
+        if self.adapter is not None:
+            self._lora()
         for name in ("epochs", "batch_size", "max_length", "accumulation"):
             value = getattr(self, name)
             if value is None and name == "max_length":

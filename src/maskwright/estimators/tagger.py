@@ -16,7 +16,7 @@ from ..tasks import Tagging
 from ..text.readers.inputs import is_frame
 from ..text.readers.tagged import Sentence
 from ..train.schedules import Schedule
-from .fine_tuned import FineTuned, ModelSource, check_lengths
+from .fine_tuned import AdapterSettings, FineTuned, ModelSource, check_lengths
 
 
 class TokenTagger(FineTuned):
@@ -42,6 +42,7 @@ class TokenTagger(FineTuned):
         max_length: int | None = None,
         crf: bool = False,
         freeze_encoder: bool = False,
+        adapter: AdapterSettings = None,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
         schedule: Schedule = "linear",
@@ -58,6 +59,7 @@ class TokenTagger(FineTuned):
             batch_size=batch_size,
             max_length=max_length,
             freeze_encoder=freeze_encoder,
+            adapter=adapter,
             warmup=warmup,
             weight_decay=weight_decay,
             schedule=schedule,

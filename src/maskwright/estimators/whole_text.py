@@ -19,7 +19,7 @@ from ..tasks.rows.examples import rows_of
 from ..tasks.rows.long_texts import MAX_WINDOWS, LongTexts
 from ..text.readers.inputs import PAIR_COLUMNS, Column, check_columns
 from ..train.schedules import Schedule
-from .fine_tuned import FineTuned, ModelSource
+from .fine_tuned import AdapterSettings, FineTuned, ModelSource
 
 
 class WholeText(FineTuned):
@@ -49,6 +49,7 @@ class WholeText(FineTuned):
         max_windows: int = MAX_WINDOWS,
         columns: Sequence[Column] | None = None,
         freeze_encoder: bool = False,
+        adapter: AdapterSettings = None,
         warmup: float = 0.1,
         weight_decay: float = 0.01,
         schedule: Schedule = "linear",
@@ -65,6 +66,7 @@ class WholeText(FineTuned):
             batch_size=batch_size,
             max_length=max_length,
             freeze_encoder=freeze_encoder,
+            adapter=adapter,
             warmup=warmup,
             weight_decay=weight_decay,
             schedule=schedule,

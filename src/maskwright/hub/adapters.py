@@ -35,7 +35,7 @@ from .adapter_config import CONFIG, TASK_TYPES, read_adapter_config, write_adapt
 from .assemble import LoadReport, listed
 from .config_file import FolderConfig, read_config
 from .download import find_folder
-from .family import Family, family_named
+from .family import Family, family_for
 from .published import PUBLISHED, absolute_name, is_short_name
 from .sentence import network_folder
 from .weights import Weights, weight_files
@@ -45,6 +45,7 @@ PICKLE = "adapter_model.bin"
 FACT = "adapter"  # entry of maskwright.json
 PREFIX = "base_model.model."
 TASK_HEADS = (*CLASSIFIERS, "regression", "anomaly")  # heads that an adapter trains; the others stay as in the base
+BETWEEN: dict[str, Any] = {"mix_layers": False, "top_layers": 0, "top_embedding_size": 0}
 _LORA = re.compile(r"(.+)\.lora_([AB])(?:\.default)?\.weight")
 _BASES: WeakValueDictionary[str, SharedWeights] = WeakValueDictionary()  # by the SHA-256 of their weights
 
@@ -117,7 +118,10 @@ def _is_target(part: LoraPart, targets: Collection[str]) -> bool:
 
 
 def _family_of(model: Model) -> Family:
-    return family_named(model.config.family).sized(model.config)
+    """Returns the family in whose format the base is stored; what is between encoder and head is not the base's."""
+    config = replace(model.config, **BETWEEN)
+    families = [family_for(config, head) for head in (model.head_name, None)]
+    return next((family for family in families if family.encoder), families[0])
 
 
 def _stored(family: Family, name: str, model: Model) -> list[str]:

@@ -36,7 +36,7 @@ class AdaptedProduct:
         return self._add(self.product.plus(x, residual), x)
 
     def _add(self, y: Tensor, x: Tensor) -> Tensor:
-        inner = F.linear(x, self.down).split(self.ranks, dim=-1)  # each [tokens, rank]
+        inner = F.linear(x.to(self.down.dtype), self.down).split(self.ranks, dim=-1)  # each [tokens, rank]
         for (start, size, up), own in zip(self.parts, inner, strict=True):
             y.narrow(-1, start, size).add_(F.linear(own, up))
         return y
