@@ -29,7 +29,7 @@ from .inference.translate import TextTranslator
 from .models.build import build
 from .models.model import Model
 from .models.presets import preset
-from .tasks import task_of_model
+from .tasks.of_model import task_of_model
 from .tasks.rows.examples import rows_of
 from .tasks.rows.long_texts import LongTexts
 from .text.readers.corpus import Source

@@ -30,8 +30,7 @@ from .using import BatchTokensOption, MaxLengthOption, read_any_rows, refuse_sam
 
 if TYPE_CHECKING:
     from ..inference.ensemble import EnsemblePredictions
-    from ..tasks import Task
-    from ..tasks.base import AnyRow
+    from ..tasks.base import AnyRow, Task
 
 
 def ensemble(

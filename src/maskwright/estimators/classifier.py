@@ -12,8 +12,8 @@ from sklearn.utils.multiclass import type_of_target
 from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..inference.texts import as_texts
-from ..tasks import Classification
 from ..tasks.classification.labels import balanced_weights
+from ..tasks.classification.task import Classification
 from ..tasks.rows.long_texts import MAX_WINDOWS
 from ..text.readers.inputs import Column
 from ..train.schedules import Schedule

@@ -20,7 +20,8 @@ from ..inference.ready import compute_in, place, require_head, room_of, tokenize
 from ..models.build import build
 from ..models.device import resolve_precision
 from ..models.model import Model
-from ..tasks import Task, task_of_model
+from ..tasks.base import Task
+from ..tasks.of_model import task_of_model
 from ..tasks.rows.examples import Examples
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule

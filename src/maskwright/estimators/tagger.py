@@ -11,7 +11,7 @@ from ..core.errors import InputError
 from ..core.progress import warn
 from ..inference.predict import Predictor
 from ..inference.ready import tokenizer_of
-from ..tasks import Tagging
+from ..tasks.tagging.task import Tagging
 from ..text.readers.inputs import is_frame
 from ..text.readers.tagged import Sentence
 from ..train.schedules import Schedule

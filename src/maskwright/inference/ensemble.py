@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.progress import note
-from ..tasks import Evaluation, Task
-from ..tasks.base import AnyRow
+from ..tasks.base import AnyRow, Evaluation, Task
 from ..tasks.classification.task import Classification
 from ..tasks.rows.examples import Examples
 from ..text.tokenizers.encoding import TextCounts

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..models.model import Model
-from ..tasks import Classification, Evaluation, Task
-from ..tasks.base import AnyRow
+from ..tasks.base import AnyRow, Evaluation, Task
+from ..tasks.classification.task import Classification
 from ..tasks.evaluation.abstention import abstain
 from ..tasks.rows.examples import Examples, blocks, rows_of
 from ..text.readers.inputs import Text

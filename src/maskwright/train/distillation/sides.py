@@ -21,7 +21,7 @@ from ...models.config import ModelConfig
 from ...models.model import Model
 from ...objectives.distillation import MaskedDistillation
 from ...objectives.pretraining import MaskedLanguageModeling
-from ...tasks.base import task_of_model
+from ...tasks.of_model import task_of_model
 from ...tasks.rows.examples import packed_batches
 from ...tasks.rows.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
