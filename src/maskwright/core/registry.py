@@ -89,12 +89,17 @@ def names(kind: str) -> list[str]:
 def resolve(kind: str, name: str) -> Any:
     """Returns the object registered as `name`. Raises ConfigError with the closest known name."""
     if name in TABLE[kind]:
-        module, attribute = TABLE[kind][name].split(":")
-        return getattr(import_module(module), attribute)
+        return load(TABLE[kind][name])
     for point in _entry_points(kind):
         if point.name == name:
             return point.load()
     raise ConfigError(unknown_name(kind, name, names(kind)))
+
+
+def load(place: str) -> Any:
+    """Imports and returns the object at `module:attribute`."""
+    module, attribute = place.split(":")
+    return getattr(import_module(module), attribute)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") -> str:

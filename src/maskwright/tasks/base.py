@@ -21,6 +21,7 @@ from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..objectives.outcome import LossSums
 from ..text.tokenizers.encoding import TextCounts
+from .data import Baseline, TaskData
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.ensemble import mean_scores
 from .evaluation.unscored import Unscored, named
@@ -91,6 +92,8 @@ class Task(ABC):
         temperature: divides logits before the softmax; None until fitted.
         adam: beta2 and epsilon of the optimizer.
         freezes_encoder: whether only the head is trained.
+        can_abstain: whether `predict --min-confidence` supports the task.
+        report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
     name: ClassVar[str]
@@ -102,6 +105,8 @@ class Task(ABC):
     temperature: Temperature | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
     freezes_encoder: ClassVar[bool] = False
+    can_abstain: ClassVar[bool] = False
+    report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
     @abstractmethod
@@ -238,6 +243,10 @@ class Task(ABC):
     @abstractmethod
     def outcome(self, model: Model, batch: Batch) -> LossSums:
         """Summed loss and number of correct predictions of a batch, under the task's name."""
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """Returns the main metric of a trivial predictor on the dev examples. Default: 0."""
+        return Baseline(0.0, "a constant")
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
         """Tunes decision thresholds on the dev examples, after training. Default: nothing."""

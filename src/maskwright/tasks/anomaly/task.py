@@ -27,6 +27,7 @@ from ...models.autoencoder import AutoencoderHead
 from ...objectives.outcome import LossSums
 from ...text.readers.tables import Row, Table, read_texts
 from ..base import Evaluation
+from ..data import Baseline, TaskData
 from ..evaluation.rare import RareClass, choose_threshold, rare_metrics
 from ..evaluation.thresholds import Threshold, row_key
 from ..evaluation.unscored import Unscored
@@ -81,6 +82,7 @@ class Anomaly(SequenceTask):
     """
 
     name: ClassVar[str] = "anomaly"
+    report: ClassVar[str] = "maskwright.tasks.anomaly.report:AnomalyReport"
     head = "anomaly"
     settings: ClassVar[tuple[str, ...]] = ("normal", "normal_quantile", *LONG_SETTINGS)
     freezes_encoder = True
@@ -242,6 +244,12 @@ class Anomaly(SequenceTask):
             self.threshold = choose_threshold(errors, is_rare, keys)
         else:
             self.threshold = Threshold(float(np.quantile(errors, self.quantile)), frozenset(keys))
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """pr_auc of a random order, the fraction of anomalies; the explained variance of a constant is 0."""
+        if self.main_metric != "pr_auc":
+            return super().baseline(data)
+        return Baseline(float((labeled(data.dev) == 1).float().mean()), "random order")
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from ...objectives.outcome import LossSums
 from ...text.readers.choices import ChoiceRow, ChoiceTable, read_choices
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
+from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.ensemble import mean_probabilities
 from ..rows.examples import Examples, as_logits, map_batches
@@ -40,6 +41,7 @@ class Choice(Task):
     """
 
     name: ClassVar[str] = "choice"
+    report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
     head = "choice"
     settings: ClassVar[tuple[str, ...]] = LONG_SETTINGS
     main_metric = "accuracy"
@@ -178,6 +180,11 @@ class Choice(Task):
         total = F.cross_entropy(logits, targets, reduction="sum")
         correct = (logits.detach().argmax(dim=-1) == targets).sum()
         return LossSums({self.name: total}, self.counts(batch), {self.name: correct})
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """Accuracy of random guessing."""
+        assert isinstance(data.dev, ChoiceExamples)
+        return Baseline(1 / data.dev.num_choices, "guessing")
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class Regression(SequenceTask):
     """
 
     name: ClassVar[str] = "regression"
+    report: ClassVar[str] = "maskwright.tasks.regression.report:RegressionReport"
     head = "regression"
     settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
     read_settings: ClassVar[tuple[str, ...]] = ("score_range",)

@@ -24,6 +24,7 @@ from ...text.formats.cells import number_error
 from ...text.readers.tables import Row, Table
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
+from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.unscored import Unscored
 from ..regression.task import as_range, stored_range
@@ -55,6 +56,7 @@ class Similarity(Task):
     """
 
     name: ClassVar[str] = "similarity"
+    report: ClassVar[str] = "maskwright.tasks.similarity.report:SimilarityReport"
     head = None
     settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
     read_settings: ClassVar[tuple[str, ...]] = ("score_range",)
@@ -263,6 +265,10 @@ class Similarity(Task):
             return torch.stack([first, one[batch.labels["second"]]], dim=1)
         other = _unit(model, batch) if model.training else one
         return torch.stack([first, other[batch.labels["first"]]], dim=1)
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the model before training."""
+        return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
 

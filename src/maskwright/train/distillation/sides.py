@@ -21,11 +21,11 @@ from ...models.config import ModelConfig
 from ...models.model import Model
 from ...objectives.distillation import MaskedDistillation
 from ...objectives.pretraining import MaskedLanguageModeling
+from ...tasks.data import TaskData
 from ...tasks.of_model import task_of_model
 from ...tasks.rows.examples import packed_batches
 from ...tasks.rows.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..finetune_baseline import trivial_baseline
 from ..finetuning.finetune import read_data
 from ..finetuning.job import DiskBestModelSaver
 from ..loop import LoopSettings, Window
@@ -200,8 +200,12 @@ class RowsSide:
 
         practice = [batch for step in range(PRACTICE_STEPS) for batch in job.micro_batches(step)]
         batches = list(packed_batches(dev.sequences, self.device))
+        rows = TaskData(
+            task, self.data.train, self.data.dev, self.train, dev, self.config.max_length, lambda: self.student.model
+        )
+        baseline = task.baseline(rows)
         evaluation = StudentEvaluation(
-            task.main_metric, batches, Model.logits, score, trivial_baseline(self), practice, loss
+            task.main_metric, batches, Model.logits, score, (baseline.score, baseline.predictor), practice, loss
         )
         return evaluation, evaluation
 

@@ -19,7 +19,7 @@ from ...hub.folders import LoadReport, load_model, save_model
 from ...hub.sentence import Declared
 from ...inference.ready import compute_in
 from ...models.build import build
-from ...models.device import resolve_device, resolve_precision
+from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model
 from ...tasks.base import AnyTable, Evaluation, Task
@@ -28,7 +28,6 @@ from ...tasks.rows.examples import Examples
 from ...text.readers.tagged import Sentence
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
-from ..finetune_baseline import compare_with_baseline
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, open_run
 from ..schedules import Schedule
@@ -216,14 +215,34 @@ class FinetuningSetup(SeedRunner):
     def compared(self, seeds: Sequence[SeedResult]) -> Compared:
         """The mean score of the seeds compared with the task's trivial baseline."""
         scores = [seed.metrics[self.task.main_metric] for seed in seeds]
-        return compare_with_baseline(self, sum(scores) / len(scores))
+        return Compared.of_task(self.run_data, sum(scores) / len(scores))
 
     @property
     def run_data(self) -> RunData:
-        """Task, rows and settings, for the report."""
+        """Task, rows and settings, for the baseline and the report."""
         return RunData(
-            self.config, self.device, self.task, self.data, self.train, self.dev, self.tokenizer, self.loaded
+            task=self.task,
+            train_rows=self.data.train,
+            dev_rows=self.data.dev,
+            train=self.train,
+            dev=self.dev,
+            max_length=self.config.max_length,
+            first_model=self.first_model,
+            saved_model=self.saved_model,
+            config=self.config,
+            is_split=self.data.from_train,
+            num_skipped=self.data.skipped,
+            loaded=self.loaded,
         )
+
+    def saved_model(self) -> Model | None:
+        """The model that the run saved; None before, and for a run of several tasks."""
+        folder = self.config.output / "model"
+        if not folder.is_dir():
+            return None
+        model, _ = load_model(folder)
+        model.compute_dtype = DTYPES[self.config.precision]
+        return model.to(self.device)
 
     def first_model(self) -> Model:
         """The untrained network."""

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from ...core.errors import RowError
 from ...hub.folders import LoadReport
-from ...tasks.base import Task
-from ...tasks.rows.examples import Examples
-from ...text.tokenizers.tokenizer import Tokenizer
+from ...tasks.data import TaskData
 from .config import FinetuneConfig
 
 
@@ -41,15 +37,15 @@ def _lines(row: Any) -> Sequence[int]:
     return getattr(row, "lines", ()) or (row.line,)
 
 
-@dataclass(frozen=True)
-class RunData:
-    """Task, rows and settings of a run, for its report. loaded: the loaded and new weights of the model."""
+@dataclass(frozen=True, kw_only=True)
+class RunData(TaskData):
+    """Task, rows and settings of a run, for its report.
+
+    is_split: whether dev was held out from train; num_skipped: number of skipped bad rows; loaded: the loaded and new
+    weights of the model.
+    """
 
     config: FinetuneConfig
-    device: torch.device
-    task: Task
-    data: LabeledData
-    train: Examples
-    dev: Examples
-    tokenizer: Tokenizer
+    is_split: bool
+    num_skipped: int
     loaded: LoadReport
