@@ -96,6 +96,13 @@ def resolve(kind: str, name: str) -> Any:
     raise ConfigError(unknown_name(kind, name, names(kind)))
 
 
+def module_of(kind: str, name: str) -> str:
+    """Returns the module of the object registered as `name`, without importing it; "" if there is none."""
+    if name in TABLE[kind]:
+        return TABLE[kind][name].partition(":")[0]
+    return next((point.module for point in _entry_points(kind) if point.name == name), "")
+
+
 def load(place: str) -> Any:
     """Imports and returns the object at `module:attribute`."""
     module, attribute = place.split(":")

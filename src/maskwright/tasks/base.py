@@ -85,26 +85,20 @@ class Task(ABC):
     Attributes:
         name: name in the registry.
         head: model head that the task needs, None for the encoder without a head.
-        settings: fine-tuning settings passed to `from_rows`.
-        read_settings: settings passed to `read`.
         main_metric: metric for early stopping and report headlines; higher is better.
         labels: names of the outputs, [] if they have none.
         temperature: divides logits before the softmax; None until fitted.
         adam: beta2 and epsilon of the optimizer.
-        freezes_encoder: whether only the head is trained.
         can_abstain: whether `predict --min-confidence` supports the task.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
     name: ClassVar[str]
     head: str | None
-    settings: ClassVar[tuple[str, ...]] = ()
-    read_settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
     temperature: Temperature | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
-    freezes_encoder: ClassVar[bool] = False
     can_abstain: ClassVar[bool] = False
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
@@ -127,7 +121,6 @@ class Task(ABC):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> AnyTable:
         """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`."""
@@ -152,7 +145,7 @@ class Task(ABC):
 
         Args:
             rows: training rows, then dev (validation) rows.
-            options: `train_file` and `dev_file` (for messages), and the `settings`.
+            options: `train_file` and `dev_file` (for messages), and those of its `TaskSpec.settings`.
 
         Raises:
             RowErrors: some dev labels are ones that the training rows do not have.

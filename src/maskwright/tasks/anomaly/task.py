@@ -33,7 +33,7 @@ from ..evaluation.thresholds import Threshold, row_key
 from ..evaluation.unscored import Unscored
 from ..rows.examples import Examples, map_batches
 from ..rows.long_examples import LongExamples
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
 from ..rows.sequence import SequenceTask, labeled
 
 if TYPE_CHECKING:
@@ -84,8 +84,6 @@ class Anomaly(SequenceTask):
     name: ClassVar[str] = "anomaly"
     report: ClassVar[str] = "maskwright.tasks.anomaly.report:AnomalyReport"
     head = "anomaly"
-    settings: ClassVar[tuple[str, ...]] = ("normal", "normal_quantile", *LONG_SETTINGS)
-    freezes_encoder = True
     num_labels = 0  # the single output has no label
     problem_type = None
 
@@ -109,7 +107,6 @@ class Anomaly(SequenceTask):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads texts or pairs, with classes if the file has them; see `text.readers.tables.read_texts`."""

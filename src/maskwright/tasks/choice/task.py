@@ -26,7 +26,7 @@ from ..evaluation import metrics as scores
 from ..evaluation.ensemble import mean_probabilities
 from ..rows.examples import Examples, as_logits, map_batches
 from ..rows.long_examples import LongExamples
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
 from .examples import ChoiceExamples, tokenize_choices
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class Choice(Task):
     name: ClassVar[str] = "choice"
     report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
     head = "choice"
-    settings: ClassVar[tuple[str, ...]] = LONG_SETTINGS
     main_metric = "accuracy"
     num_labels = 0  # the head computes one score per choice
     problem_type = None
@@ -60,7 +59,6 @@ class Choice(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> ChoiceTable:
         """Reads rows with the number of the correct choice; see `text.readers.choices.read_choices`."""

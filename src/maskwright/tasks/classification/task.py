@@ -28,7 +28,7 @@ from ..evaluation.rare import RareClass
 from ..evaluation.unscored import Unscored
 from ..rows.examples import Examples
 from ..rows.imbalance import RESAMPLING, Imbalance, row_probabilities
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
 from ..rows.sequence import labeled
 from .answers import THRESHOLD, ClassAnswers
 from .labels import balanced_weights, sort_labels, split_labels
@@ -52,9 +52,6 @@ class Classification(ClassAnswers):
     report: ClassVar[str] = "maskwright.tasks.classification.report:ClassificationReport"
     head = "classification"
     can_abstain = True
-    settings: ClassVar[tuple[str, ...]] = (
-        "class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision", *LONG_SETTINGS,
-    )  # fmt: skip
 
     def __init__(
         self,

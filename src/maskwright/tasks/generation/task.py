@@ -72,7 +72,6 @@ class Generation(TargetTask):
     report: ClassVar[str] = "maskwright.tasks.generation.report:GenerationReport"
     head = "clm"
     target_label = "clm"
-    settings: ClassVar[tuple[str, ...]] = ("delimiter",)
     main_metric = "clm_accuracy"
 
     def __init__(self, delimiter: str | None = None, max_new_tokens: int = LONGEST) -> None:
@@ -87,7 +86,6 @@ class Generation(TargetTask):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads sources with their targets; see `text.readers.pairs.read_pairs`."""

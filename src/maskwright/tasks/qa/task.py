@@ -68,7 +68,6 @@ class QuestionAnswering(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Questions:
         """Reads questions with their answers; see `text.readers.squad.read_questions`."""

@@ -27,10 +27,11 @@ from ..base import Evaluation, Task
 from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.unscored import Unscored
-from ..regression.task import as_range, stored_range
+from ..regression.task import stored_range
 from ..rows.examples import Examples, map_batches
 from ..rows.long_examples import window_notes
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
+from ..rows.settings import as_range
 from .retrieval import finds_its_pair, retrieval_accuracy
 from .rows import KINDS, PairExamples, kind_of, read_similar, target_of, tokenize_pairs
 
@@ -58,8 +59,6 @@ class Similarity(Task):
     name: ClassVar[str] = "similarity"
     report: ClassVar[str] = "maskwright.tasks.similarity.report:SimilarityReport"
     head = None
-    settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
-    read_settings: ClassVar[tuple[str, ...]] = ("score_range",)
 
     def __init__(
         self,
@@ -97,7 +96,6 @@ class Similarity(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
     ) -> Table:

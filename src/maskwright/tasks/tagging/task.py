@@ -50,7 +50,6 @@ class Tagging(Task):
 
     name: ClassVar[str] = "tagging"
     report: ClassVar[str] = "maskwright.tasks.tagging.report:TaggingReport"
-    settings: ClassVar[tuple[str, ...]] = ("crf",)
     problem_type = None
 
     def __init__(self, labels: Sequence[str], scheme: str | None = "auto", crf: bool = False) -> None:
@@ -76,7 +75,6 @@ class Tagging(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> TaggedTable:
         """Reads tagged sentences; see `text.readers.tagged.read_tagged`."""

@@ -57,7 +57,6 @@ class Translation(TargetTask):
     report: ClassVar[str] = "maskwright.tasks.translation.report:TranslationReport"
     head = "seq2seq"
     target_label = "words"
-    settings: ClassVar[tuple[str, ...]] = ("label_smoothing",)
     main_metric = "token_accuracy"
     adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
 
@@ -76,7 +75,6 @@ class Translation(TargetTask):
         path: Path | str | tuple[Path | str, Path | str],
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads sources with translations: two line-aligned files, or a table with columns source and target."""

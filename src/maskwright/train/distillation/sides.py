@@ -26,8 +26,8 @@ from ...tasks.of_model import task_of_model
 from ...tasks.rows.examples import packed_batches
 from ...tasks.rows.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..finetuning.finetune import read_data
 from ..finetuning.job import DiskBestModelSaver
+from ..finetuning.run_data import read_data
 from ..loop import LoopSettings, Window
 from ..pretraining.job import HeldOut
 from ..pretraining.pretrain import PretrainingSetup
@@ -132,7 +132,8 @@ class RowsSide:
         self.task: SequenceTask = task
         self.config = config.on_rows(self.task.name)
         if self.task.problem_type == "multi_label_classification":
-            self.config = replace(self.config, multi_label=True)
+            multi_label: dict[str, Any] = {"multi_label": True}
+            self.config = replace(self.config, **multi_label)
         self.data = read_data(self.config)
         self.train, self.dev = (
             self.task.examples(

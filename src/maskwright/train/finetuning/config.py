@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from ...core import registry
 from ...core.config import check, check_above_zero, check_at_least, check_name, check_not_negative, fit_types
 from ...core.errors import ConfigError
 from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option
+from ...tasks.spec import spec_of, with_task_settings
 from .. import settings
 from ..schedules import Schedule
 
 # What can be put between the encoder of a model folder and the new head.
 TOP = ("mix_layers", "top_layers", "top_embedding_size")
-TRUNCATING = ("generation", "translation")
-WITHOUT_LONG = (*TRUNCATING, "tagging", "qa")  # the last two always read long texts in windows
+DEFAULT_TASK = registry.names("task")[0]
 
 
 @dataclass(frozen=True)
+@with_task_settings
 class FinetuneConfig:
     """Everything that decides a fine-tuning run. Validated on construction: ConfigError names the setting.
 
@@ -38,7 +39,7 @@ class FinetuneConfig:
         help="Labeled rows to train on; for translation also two text files, line by line.", metavar="FILE"
     )
     output: Path = option(help=settings.OUTPUT)
-    task: str = option("classification", "Task to fine-tune for.", is_argument=True)
+    task: str = option(DEFAULT_TASK, "Task to fine-tune for.", is_argument=True)
     model: str | None = option(None, settings.MODEL, default_help="none: from scratch with --preset")
     preset: str | None = option(None, "Model configuration to train from scratch, without --model.")
     tokenizer: Path | None = option(None, "Saved tokenizer of a model trained from scratch.")
@@ -49,21 +50,18 @@ class FinetuneConfig:
         default_help="10% of --train",
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
-    epochs: int = option(None, settings.EPOCHS, by_task={"": 3, "anomaly": 30, "translation": 20})
-    # From scratch, as published: 7e-4 is (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3). A small network on
-    # frozen features takes many quick steps.
-    lr: float = option(None, settings.LR, by_task={"": 5e-5, "anomaly": 1e-3, "translation": 7e-4})
+    epochs: int = option(None, settings.EPOCHS, by_task={"": 3})
+    lr: float = option(None, settings.LR, by_task={"": 5e-5})
     train_target: Path | None = option(
-        None, "Translations of --train, line by line, where that is a text file.", tasks=("translation",), panel=TASK
+        None, "Translations of --train, line by line, where that is a text file.", panel=TASK
     )
     dev_target: Path | None = option(
-        None, "Translations of --dev, line by line, where that is a text file.", tasks=("translation",), panel=TASK
+        None, "Translations of --dev, line by line, where that is a text file.", panel=TASK
     )
     target_tokenizer: Path | None = option(
         None,
         "Saved tokenizer of the translations, from scratch.",
         default_help="that of --tokenizer",
-        tasks=("translation",),
         panel=TASK,
     )
     network: dict[str, Any] = option(
@@ -80,26 +78,16 @@ class FinetuneConfig:
         None,
         "Maximum tokens per step, source and target counted, instead of --batch-size.",
         unit="tokens",
-        by_task={"translation": 4096},
-        tasks=("translation",),
-        panel=TASK,
-    )
-    label_smoothing: float | None = option(
-        None,
-        "Label smoothing: probability that is spread over all tokens.",
-        by_task={"translation": 0.1},
-        tasks=("translation",),
         panel=TASK,
     )
     average_checkpoints: int | None = option(
         None,
         "Average the weights of this many last epochs.",
         default_help="none: keep the best epoch",
-        tasks=("translation",),
         panel=TASK,
     )
-    warmup: float = option(None, settings.WARMUP, by_task={"": 0.1, "translation": 4000})
-    schedule: Schedule = option(None, settings.SCHEDULE, by_task={"": "linear", "translation": "inverse_sqrt"})
+    warmup: float = option(None, settings.WARMUP, by_task={"": 0.1})
+    schedule: Schedule = option(None, settings.SCHEDULE, by_task={"": "linear"})
     weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
     clip_norm: float = option(1.0, settings.CLIP_NORM)
     patience: int = option(
@@ -110,108 +98,17 @@ class FinetuneConfig:
         False, "Keep the average of the seeds' weights (model soup), not the best seed.", panel=OPTIMIZATION
     )
     freeze_encoder: bool = option(False, "Train only the pooler and the head.", panel=NETWORK)
-    class_weight: Literal["balanced"] | None = option(
-        None, "Weight the loss of each class by its inverse frequency.", tasks=("classification",), panel=TASK
-    )
-    multi_label: bool | None = option(
-        None,
-        "Rows have several labels, a|b, or none.",
-        default_help="as the data has it",
-        tasks=("classification",),
-        panel=TASK,
-    )
     metric: str | None = option(
         None, "Dev metric that chooses the best epoch, such as matthews or f1.", default_help="the task's own"
-    )
-    focal: float | None = option(
-        None,
-        "Gamma of the focal loss, such as 2.",
-        default_help="none: cross-entropy",
-        tasks=("classification",),
-        panel=TASK,
-    )
-    resample: Literal["balanced", "sqrt"] | None = option(
-        None, "Sample rows of rare classes more often.", tasks=("classification",), panel=TASK
-    )
-    threshold_for: str | None = option(
-        None,
-        "Choose the threshold of this class on the dev examples, for the best F1.",
-        metavar="CLASS",
-        tasks=("classification",),
-        panel=TASK,
-    )
-    threshold_precision: float | None = option(
-        None,
-        "Choose the threshold for at least this precision, with the highest recall.",
-        default_help="none: the best F1",
-        tasks=("classification",),
-        panel=TASK,
-    )
-    score_range: tuple[float, float] | None = option(
-        None,
-        "Lowest and highest score; rows outside are invalid.",
-        metavar="LOW HIGH",
-        default_help="any number",
-        tasks=("regression", "similarity"),
-        panel=TASK,
-    )
-    normal: str | None = option(
-        None, "Class to learn.", metavar="CLASS", default_help="the most common", tasks=("anomaly",), panel=TASK
-    )
-    normal_quantile: float | None = option(
-        None,
-        "Fraction of the normal dev examples below the threshold.",
-        default_help="0.95, where --dev has no other rows",
-        tasks=("anomaly",),
-        panel=TASK,
-    )
-    crf: bool = option(
-        False, "Add a conditional random field (CRF) on top, which scores whole tag sequences.", tasks=("tagging",),
-        panel=TASK,
-    )  # fmt: skip
-    delimiter: str | None = option(
-        None,
-        'Token between source and target, such as "<to-fr>"; added where it is new.',
-        metavar="TOKEN",
-        default_help="the end-of-text token",
-        tasks=("generation",),
-        panel=TASK,
     )
     calibrate: bool = option(
         False,
         "Fit a temperature on the dev examples, for calibrated probabilities.",
-        tasks=("classification", "tagging"),
         panel=TASK,
     )
     contrastive: bool = option(
         False,
         "Train sentence embeddings, compared by cosine similarity.",
-        tasks=("regression", "similarity"),
-        panel=TASK,
-    )
-    long: Literal["cut", "windows"] = option(
-        "cut", "Truncate longer texts, or read them in overlapping windows.", not_tasks=WITHOUT_LONG, panel=LONG_TEXTS
-    )
-    stride: int | None = option(
-        None,
-        "Tokens that neighboring windows share.",
-        default_help="a third of --max-length, at most 128 tokens",
-        not_tasks=WITHOUT_LONG,
-        panel=LONG_TEXTS,
-    )
-    pool: Literal["mean", "max"] = option(
-        "mean", "How the logits of the windows are pooled.", not_tasks=WITHOUT_LONG, panel=LONG_TEXTS
-    )
-    max_windows: int = option(
-        32,
-        "Maximum windows per text in training, spread evenly over longer ones.",
-        not_tasks=WITHOUT_LONG,
-        panel=LONG_TEXTS,
-    )
-    both_orders: bool = option(
-        False,
-        "Read each pair as A B and as B A and pool their logits.",
-        tasks=("classification", "regression"),
         panel=TASK,
     )
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
@@ -248,7 +145,6 @@ class FinetuneConfig:
         check_at_least(self, 4, "max_length")
         check_at_least(self, 1, "average_checkpoints")
         self._check_task()
-        self._check_rare()
         self._check_translation()
         check(
             not self.average_seeds or (self.seeds > 1 and self.model is not None),
@@ -258,26 +154,18 @@ class FinetuneConfig:
 
     def _check_task(self) -> None:
         """Check that the settings apply to the task."""
-        wrong = misplaced(self, self.task)
-        if wrong is not None:
-            name, setting = wrong
-            reason = f"for {' and '.join(setting.tasks)}, not {self.task}"
-            if self.task in setting.not_tasks:
-                how = "truncates long texts" if self.task in TRUNCATING else "always reads long texts in windows"
-                reason = f"not for {self.task}, which {how}"
-            raise ConfigError(f"Setting '{name}' is {reason}.")
-        from ...tasks.regression.task import as_range
-        from ...tasks.rows.long_texts import LongTexts
-
-        as_range(self.score_range)
-        LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
+        for task in (self.task, self.task_name):
+            wrong = misplaced(self, task)
+            if wrong is not None:
+                name, setting = wrong
+                how = spec_of(task).long_texts if setting.panel == LONG_TEXTS else ""
+                reason = f"not for {task}, which {how}" if how else f"for {' and '.join(setting.tasks)}, not {task}"
+                raise ConfigError(f"Setting '{name}' is {reason}.")
+        spec = spec_of(self.task_name)
+        spec.settings_in(self)  # its checks are ours
         check(
-            not (self.freeze_encoder and self.task_name == "similarity"),
+            spec.has_head or not self.freeze_encoder,
             "--freeze-encoder leaves nothing to train: sentence embeddings come from the encoder.",
-        )
-        check(
-            self.pool == "mean" or self.task_name != "similarity",
-            "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
         )
 
     def _check_translation(self) -> None:
@@ -286,10 +174,6 @@ class FinetuneConfig:
                 getattr(self, f"{name}_target") is None or getattr(self, name) is not None,
                 f"Setting '{name}_target' is the translation of '{name}': pass that too.",
             )
-        check(
-            self.label_smoothing is None or 0 <= self.label_smoothing < 1,
-            f"Setting 'label_smoothing' is {self.label_smoothing}; it must be from 0 to below 1.",
-        )
         check(
             self.batch_tokens is None or self.batch_tokens >= 2 * self.max_length,
             f"Setting 'batch_tokens' is {self.batch_tokens}; it must fit a pair of {self.max_length} tokens per side.",
@@ -309,20 +193,10 @@ class FinetuneConfig:
             "--average-checkpoints uses the last epochs; it cannot be combined with --patience or --average-seeds.",
         )
 
-    def _check_rare(self) -> None:
-        check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
-        for name in ("threshold_precision", "normal_quantile"):
-            value = getattr(self, name)
-            check(value is None or 0 < value < 1, f"Setting '{name}' is {value}; it must be between 0 and 1.")
-        check(
-            self.threshold_precision is None or self.threshold_for is not None,
-            "--threshold-precision needs --threshold-for, the class whose threshold is chosen.",
-        )
-
     @property
     def task_name(self) -> str:
-        """The registered task that runs: contrastive regression is similarity."""
-        return "similarity" if self.contrastive else self.task
+        """The registered task that runs: with `contrastive`, that of sentence embeddings."""
+        return spec_of(self.task).contrastive if self.contrastive else self.task
 
     def resolved(self, device: str, precision: str) -> FinetuneConfig:
         """The recipe with every automatic setting resolved and every path absolute."""
