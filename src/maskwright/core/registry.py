@@ -44,6 +44,13 @@ TABLE: dict[str, dict[str, str]] = {
         "translation": "maskwright.tasks.translation.task:Translation",
         "generation": "maskwright.tasks.generation.task:Generation",
     },
+    "reader": {  # in the order in which a file is recognized
+        "questions": "maskwright.text.readers.squad:READER",
+        "tagged": "maskwright.text.readers.tagged:READER",
+        "trees": "maskwright.text.readers.sentiment_trees:READER",
+        "choices": "maskwright.text.readers.choices:READER",
+        "texts": "maskwright.text.readers.row_stream:READER",
+    },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
         "clm": "maskwright.models.pretraining_heads:CausalLanguageModelHead",

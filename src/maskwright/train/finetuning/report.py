@@ -32,6 +32,7 @@ from ...report.numbers import percent, plus_minus
 from ...tasks.base import Evaluation
 from ...tasks.evaluation.trust_report import trust_blocks
 from ...tasks.report import report_of
+from ...tasks.rows.contents import readers_of
 from ..against_baseline import Compared
 from ..run import RunFolder
 from .config import FinetuneConfig
@@ -78,7 +79,7 @@ def write_finetune_report(
         *report_of(data).mistakes(evaluation),
         *_mixture(result.get("mix")),
         _comparison(seeds, metric, simple, words, result),
-        NextSteps(report_of(data).next_steps(run.path / "model", "test.tsv")),
+        NextSteps(report_of(data).next_steps(run.path / "model", readers_of(data.task.name)[0].example_file)),
     ]
     health = Health(against.level, [f"{against}."])
     if result["dev_from_train"]:
