@@ -142,9 +142,8 @@ def examine(
     findings += _findings_of(one, has_numbers)
     if other is not None:
         in_dev = _findings_of(other, has_numbers)
-        findings += [finding for finding in in_dev if finding.name not in _TRAINING_ONLY] + _against(
-            one, other, has_numbers
-        )
+        findings += [finding for finding in in_dev if finding.name not in _TRAINING_ONLY]
+        findings += _against(one, other, has_numbers)
     shares = one.kind.counts if isinstance(one.kind, Labels) else one.kind.shown()
     return Diagnosis(task, one, other, found, in_order(findings), time.monotonic() - begin, Counter(shares))
 
