@@ -10,6 +10,7 @@ from contracts.families import FAMILY
 from contracts.folders import MODEL_FOLDER
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
+from contracts.readers import READER
 from contracts.tasks import TASK
 from contracts.tokenizers import TOKENIZER
 from maskwright.core import registry
@@ -22,6 +23,7 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "preset": PRESET,
     "head": HEAD,
     "task": TASK,
+    "reader": READER,
     "objective": OBJECTIVE,
     "tokenizer": TOKENIZER,
     "model_folder": MODEL_FOLDER,

@@ -33,6 +33,7 @@ class TaskSpec:
         run_settings: fields of FinetuneConfig that only some tasks have, and this one has.
         defaults: its defaults of settings of FinetuneConfig that are None there.
         reads: names of the readers (`core.registry`, kind "reader") of the files that it is trained on.
+        has_classes: whether labels are a few classes.
         has_numbers: whether labels are numbers.
         long_texts: how it reads long texts, if it has no settings for them, as in "truncates long texts".
         freezes_encoder: whether only the head is trained.
@@ -45,6 +46,7 @@ class TaskSpec:
     run_settings: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     reads: tuple[str, ...] = ("texts",)
+    has_classes: bool = False
     has_numbers: bool = False
     long_texts: str = ""
     freezes_encoder: bool = False

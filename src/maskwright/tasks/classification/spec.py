@@ -52,5 +52,9 @@ class Settings(PairOrderSettings):
 
 
 SPEC = TaskSpec(
-    settings=Settings, read_settings=("multi_label",), run_settings=("calibrate",), reads=("texts", "trees")
+    settings=Settings,
+    read_settings=("multi_label",),
+    run_settings=("calibrate",),
+    reads=("texts", "trees"),
+    has_classes=True,
 )

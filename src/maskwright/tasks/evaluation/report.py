@@ -23,8 +23,9 @@ from ...report import (
     WorstErrors,
     write_report,
 )
-from .. import Classification, Evaluation, Task
+from ..base import Evaluation, Task
 from ..choice.task import Choice
+from ..classification.task import Classification
 from ..qa.task import QuestionAnswering
 from ..rows.examples import Examples
 from ..tagging.task import Tagging

@@ -21,5 +21,6 @@ SPEC = TaskSpec(
     settings=Settings,
     run_settings=("calibrate",),
     reads=("tagged",),
+    has_classes=True,
     long_texts="always reads long texts in windows",
 )

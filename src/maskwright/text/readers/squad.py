@@ -107,7 +107,7 @@ def is_questions(path: Path | str) -> bool:
     if file_format(path, default="txt") != "jsonl" or not Path(path).is_file():
         return False
     first = next(read_records(path, "jsonl"), None)
-    return first is not None and {"question", "context", "answers"} <= set(first.named)
+    return first is not None and bool({"answers", "is_impossible"} & set(first.named)) and "text" not in first.named
 
 
 def scan_questions(path: Path | str, faults: list[RowError], *, need_answers: bool = True) -> Iterator[Question]:
