@@ -89,6 +89,7 @@ class Task(ABC):
         labels: names of the outputs, [] if they have none.
         temperature: divides logits before the softmax; None until fitted.
         adam: beta2 and epsilon of the optimizer.
+        usage: command that uses a model, without `maskwright`.
         can_abstain: whether `predict --min-confidence` supports the task.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
@@ -99,6 +100,7 @@ class Task(ABC):
     labels: list[str]
     temperature: Temperature | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
+    usage: ClassVar[str] = 'predict {model} "your text"'
     can_abstain: ClassVar[bool] = False
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 

@@ -98,7 +98,7 @@ class TaskReport(Generic[AnyTask]):
         """Returns commands that use the trained model. test: name of a test file."""
         return [
             Command(f"maskwright evaluate {model} {test}", "score it on unseen test rows"),
-            Command(f'maskwright predict {model} "your text"', "use it"),
+            Command(f"maskwright {self.task.usage.format(model=model)}", "use it"),
             Command(f"maskwright predict {model} --input texts.txt --output answers.jsonl", "use it on a file"),
         ]
 

@@ -64,10 +64,8 @@ class ChoiceReport(TaskReport[Choice]):
 
     def next_steps(self, model: Path, test: str) -> list[Command]:
         """Returns commands that use the trained model."""
-        choices = '--choice "one ending" --choice "another"'
         return [
-            Command(f"maskwright evaluate {model} {test}", "score it on unseen test rows"),
-            Command(f'maskwright predict {model} "your text" {choices}', "use it"),
+            *super().next_steps(model, test)[:2],
             Command(f"maskwright predict {model} --input rows.jsonl --output answers.jsonl", "use it on a file"),
         ]
 

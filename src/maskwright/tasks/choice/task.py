@@ -43,6 +43,7 @@ class Choice(Task):
     name: ClassVar[str] = "choice"
     report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
     head = "choice"
+    usage = 'predict {model} "your text" --choice "one ending" --choice "another"'
     main_metric = "accuracy"
     num_labels = 0  # the head computes one score per choice
     problem_type = None

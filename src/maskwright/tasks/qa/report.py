@@ -52,7 +52,7 @@ class QaReport(TaskReport[QuestionAnswering]):
         """Returns commands that use the trained model."""
         return [
             Command(f"maskwright evaluate {model} {test}", "score it on unseen test questions"),
-            Command(f'maskwright answer {model} --question "Who?" --context "your text"', "use it"),
+            Command(f"maskwright {self.task.usage.format(model=model)}", "use it"),
         ]
 
 

@@ -47,6 +47,7 @@ class QuestionAnswering(Task):
     name: ClassVar[str] = "qa"
     report: ClassVar[str] = "maskwright.tasks.qa.report:QaReport"
     head = "qa"
+    usage = 'answer {model} --question "Who?" --context "your text"'
     main_metric = "f1"
     num_labels = 0
     problem_type = None

@@ -37,7 +37,7 @@ class TranslationReport(TargetReport[Translation]):
         """Returns commands that use the trained model."""
         return [
             Command(f"maskwright evaluate {model} {test}", "score it on unseen test pairs"),
-            Command(f'maskwright translate {model} "your text"', "translate a text"),
+            Command(f"maskwright {self.task.usage.format(model=model)}", "translate a text"),
             Command(f"maskwright translate {model} --input texts.txt --output written.txt", "use it on a file"),
         ]
 
