@@ -30,7 +30,7 @@ from .inference.zero_shot import TEMPLATE, EmbeddingZeroShot, EntailmentZeroShot
 from .models.build import build
 from .models.model import Model, tokenizer_of
 from .models.presets import preset
-from .tasks import task_of_model
+from .tasks.of_model import task_of_model
 from .tasks.rows.examples import rows_of
 from .tasks.rows.long_texts import LongTexts
 from .text.readers.corpus import Source

@@ -53,6 +53,7 @@ from maskwright.experiments.ladder.config import LadderConfig
 from maskwright.experiments.layers.config import LayerLabConfig
 from maskwright.experiments.rare.config import RareLabConfig
 from maskwright.speed.plan_config import PlanConfig
+from maskwright.tasks.spec import spec_of
 from maskwright.train.distillation.config import DistillConfig
 from maskwright.train.finetuning.config import FinetuneConfig
 from maskwright.train.finetuning.multi_task.config import MultiTaskConfig
@@ -248,21 +249,15 @@ def test_every_field_is_a_setting_with_help_and_its_default_is_shown(cls, comman
 
 @pytest.mark.parametrize("task", registry.names("task"))
 def test_the_options_of_a_task_are_those_that_the_task_takes(task):
-    taken = set(registry.resolve("task", task).settings)
+    spec = spec_of(task)
+    own = {one.name for one in dataclasses.fields(spec.settings)}
+    assert set(spec.read_settings) <= own
     for name, setting in settings_of(FinetuneConfig).items():
-        if setting.is_for(task):
-            assert not setting.tasks or name in taken | HANDLED_OUTSIDE, f"{task} does not take {name}"
-        else:
-            assert name not in taken - REFUSED, f"{task} takes {name}"
-
-
-# Settings of some tasks that decide how they are trained, not what they are; and settings of long texts that a task
-# has for models that were trained for another.
-HANDLED_OUTSIDE = {
-    "crf", "calibrate", "contrastive", "train_target", "dev_target", "target_tokenizer", "batch_tokens",
-    "label_smoothing", "average_checkpoints",
-}  # fmt: skip
-REFUSED = {"both_orders"}
+        if setting.tasks:
+            assert setting.is_for(task) == (name in own | set(spec.run_settings)), name
+    takes = inspect.signature(registry.resolve("task", task).from_rows).parameters
+    is_open = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+    assert is_open or own <= set(takes)
 
 
 # -- help --------------------------------------------------------------------------------------------------------------

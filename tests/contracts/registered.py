@@ -11,6 +11,7 @@ from contracts.folders import MODEL_FOLDER
 from contracts.functions import METRIC, SCHEDULE
 from contracts.networks import HEAD, PRESET
 from contracts.objectives import OBJECTIVE
+from contracts.readers import READER
 from contracts.tasks import TASK
 from contracts.tokenizers import TOKENIZER
 from maskwright.core import registry
@@ -23,6 +24,7 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "preset": PRESET,
     "head": HEAD,
     "task": TASK,
+    "reader": READER,
     "objective": OBJECTIVE,
     "tokenizer": TOKENIZER,
     "model_folder": MODEL_FOLDER,
@@ -30,7 +32,7 @@ CONTRACTS: dict[str, Mapping[str, Check]] = {
     "schedule": SCHEDULE,
     "metric": METRIC,
 }
-FUNCTIONS = {"schedule", "metric"}  # which have neither files nor draws
+FUNCTIONS = {"schedule", "metric", "reader"}  # which have neither files nor draws
 
 
 def kinds() -> list[str]:

@@ -12,8 +12,9 @@ import torch
 from inference.samples import tiny, tokenizer
 from maskwright.api import open_ensemble, open_predictor
 from maskwright.core.errors import InputError
-from maskwright.tasks import Classification, Task
+from maskwright.tasks.base import Task
 from maskwright.tasks.choice.task import Choice
+from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.qa.task import QuestionAnswering
 from maskwright.tasks.qa.threshold import Threshold
 from maskwright.tasks.regression.task import Regression

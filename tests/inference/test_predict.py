@@ -13,7 +13,8 @@ from maskwright.inference.predict import Predictor, blocks
 from maskwright.inference.ready import place, require_head, room_of
 from maskwright.inference.trace import trace
 from maskwright.models.model import tokenizer_of
-from maskwright.tasks import Classification, Regression
+from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.regression.task import Regression
 from maskwright.tasks.rows.examples import rows_of
 
 LABELS = ["Hardware", "Software", "Billing"]

@@ -15,8 +15,8 @@ from maskwright.hub.folders import load_model, read_facts
 from maskwright.models.autoencoder import AutoencoderHead
 from maskwright.models.config import ModelConfig
 from maskwright.models.initialization import initialize
-from maskwright.tasks import Anomaly, task_from_json, task_of_model
-from maskwright.tasks.anomaly.task import FeaturedWindows, FeatureExamples
+from maskwright.tasks.anomaly.task import Anomaly, FeaturedWindows, FeatureExamples
+from maskwright.tasks.of_model import task_from_json, task_of_model
 from maskwright.tasks.rows.long_texts import LongTexts
 from maskwright.train.finetuning.finetune import fit
 from tasks.standins import row

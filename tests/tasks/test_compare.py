@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from maskwright.core.errors import InputError
-from maskwright.tasks import Choice, Classification, Regression, Tagging
+from maskwright.tasks.choice.task import Choice
+from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.evaluation.compare import compare, rate
 from maskwright.tasks.evaluation.significance import bootstrap_scores, mcnemar, permutation_test
+from maskwright.tasks.regression.task import Regression
 from maskwright.tasks.rows.examples import Examples
 from maskwright.tasks.similarity.task import Similarity
+from maskwright.tasks.tagging.task import Tagging
 from tasks.standins import row
 
 

@@ -210,7 +210,8 @@ def test_classifiers_regressions_and_choices_run_on_a_decoder(tmp_path):
 
 def test_both_orders_of_a_pair_are_read_and_the_answer_does_not_depend_on_which_comes_first(tmp_path):
     from maskwright.inference.predict import Predictor
-    from maskwright.tasks import Regression, task_from_json
+    from maskwright.tasks.of_model import task_from_json
+    from maskwright.tasks.regression.task import Regression
     from maskwright.tasks.rows.long_texts import LongTexts
 
     tok = tokenizer()

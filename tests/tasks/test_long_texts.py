@@ -16,7 +16,9 @@ from torch import nn
 from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.inference.predict import Predictor
-from maskwright.tasks import Classification, Regression, task_from_json
+from maskwright.tasks.classification.task import Classification
+from maskwright.tasks.of_model import task_from_json
+from maskwright.tasks.regression.task import Regression
 from maskwright.tasks.rows.examples import tokenize_rows
 from maskwright.tasks.rows.long_examples import TRAIN_TOKENS, window_rows
 from maskwright.tasks.rows.long_texts import LongTexts

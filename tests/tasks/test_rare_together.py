@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from inference.samples import tokenizer
 from maskwright.core.errors import ConfigError, InputError
-from maskwright.tasks import Anomaly, Classification
+from maskwright.tasks.anomaly.task import Anomaly
+from maskwright.tasks.classification.task import Classification
 from maskwright.tasks.evaluation.calibration import Temperature
 from maskwright.tasks.evaluation.compare import compare, on_equal_terms, rate
 from maskwright.tasks.evaluation.rare import RareClass

@@ -7,8 +7,9 @@ import torch
 
 from inference.samples import tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
-from maskwright.tasks import Regression, task_from_json
 from maskwright.tasks.evaluation.errors import worst_errors
+from maskwright.tasks.of_model import task_from_json
+from maskwright.tasks.regression.task import Regression
 from tasks.standins import SumModel, Words, row
 
 

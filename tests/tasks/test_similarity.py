@@ -11,10 +11,11 @@ from inference.samples import TEXTS, tiny, tokenizer
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.hub.sentence import Declared
 from maskwright.inference.embed import TextEncoder
-from maskwright.tasks import Similarity, task_from_json, task_of_model
+from maskwright.tasks.of_model import task_from_json, task_of_model
 from maskwright.tasks.rows import long_examples
 from maskwright.tasks.rows.long_texts import LongTexts
 from maskwright.tasks.similarity.rows import kind_of, read_similar
+from maskwright.tasks.similarity.task import Similarity
 from tasks.standins import row
 
 PAIRS = [row(TEXTS[n], str(n), TEXTS[n + 1], line=n + 2) for n in range(4)]

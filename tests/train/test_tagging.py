@@ -12,7 +12,8 @@ from maskwright.core import storage
 from maskwright.core.errors import ConfigError, InputError, RowErrors
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 from maskwright.train.finetuning.config import FinetuneConfig
-from maskwright.train.finetuning.finetune import build_task, finetune, read_data
+from maskwright.train.finetuning.finetune import build_task, finetune
+from maskwright.train.finetuning.run_data import read_data
 
 PEOPLE, PLACES = ["Anna", "Bob", "Karl"], ["Rome", "New York", "Paris"]
 

@@ -26,8 +26,7 @@ from .using import (
 
 if TYPE_CHECKING:
     from ..inference.ensemble import EnsemblePredictions
-    from ..tasks import Task
-    from ..tasks.base import AnyRow
+    from ..tasks.base import AnyRow, Task
 
 
 @dataclass(frozen=True, kw_only=True)

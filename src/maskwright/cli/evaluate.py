@@ -32,7 +32,8 @@ from .using import (
 if TYPE_CHECKING:
     from ..inference.predict import Predictor
     from ..models.model import Model
-    from ..tasks import Evaluation, Examples
+    from ..tasks.base import Evaluation
+    from ..tasks.rows.examples import Examples
     from ..text.readers.inputs import Text
 
 ANSWERS = ("label", "labels", "tags", "answer", "is_rare", "score")  # under which a task words what it found
@@ -278,7 +279,7 @@ class _ScoredRows:
 
     def at_risk(self, risk: float) -> dict[str, Any]:
         """How many rows can be answered with at most this share wrong, the least confidence for that, and AURC."""
-        from ..tasks import Classification
+        from ..tasks.classification.task import Classification
         from ..tasks.evaluation.trust_report import curve_of
 
         task = self.predictor.task
@@ -305,7 +306,7 @@ class _ScoredRows:
 
 def _ask_for(predictor: Predictor, rare_class: str) -> None:
     """Scores this class against all others, without the threshold of another class."""
-    from ..tasks import Classification
+    from ..tasks.classification.task import Classification
 
     if not isinstance(predictor.task, Classification):
         raise InputError(f"--rare-class applies to classification; this is a {predictor.task.name} model.")

@@ -13,7 +13,7 @@ from ..core.config import read_toml
 from ..core.errors import ConfigError
 from ..core.options import default_of, flag_of, kind_of, settings_of
 from ..hub.published import ENGLISH
-from ..train.finetuning.config import FinetuneConfig
+from ..train.finetuning.config import DEFAULT_TASK, FinetuneConfig
 from ..train.finetuning.multi_task.config import MultiTaskConfig
 from .common import JsonFlag, print_json, print_metrics, print_text
 from .default_model import tell_default
@@ -78,9 +78,10 @@ def _recipe(path: Path | None, given: Mapping[str, Any]) -> FinetuneConfig | Mul
             raise ConfigError(f"{', '.join(alone)} does not go with --multi-task (similarity:FILE trains vectors).")
         return load_recipe(MultiTaskConfig, path, given)
     files: dict[str, Path] = {}
+    takes_two = settings_of(FinetuneConfig)["train_target"].is_for(given.get("task", DEFAULT_TASK))
     for name in ("train", "dev"):
         several = given.get(name, [])
-        if len(several) > 2 or (len(several) == 2 and given.get("task") != "translation"):
+        if len(several) > 2 or (len(several) == 2 and not takes_two):
             raise ConfigError(
                 f"--{name} has {len(several)} files; one task takes one, translation also two that belong together "
                 "line by line (several --dev go with --multi-task)."
@@ -133,9 +134,10 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         _show_tasks(finetune_tasks(recipe, restart=restart), json)
         return
+    from ..tasks.rows.contents import readers_of
     from ..train.finetuning.finetune import finetune as run_finetuning
 
-    test = {"file": {"tagging": "test.conll", "qa": "test.json", "choice": "test.jsonl"}.get(recipe.task, "test.tsv")}
+    test = {"file": readers_of(recipe.task)[0].example_file}
     if recipe.train_target is not None:
         test = {"file": "TEST-FILE", "target": "TRANSLATIONS"}
     _show_result(run_finetuning(recipe, restart=restart), json, test)

@@ -91,25 +91,17 @@ def read_any_rows(
     path: Path, columns: Columns | None = None, skip_bad_rows: bool = False
 ) -> Sequence[AnyRow] | RowStream:
     """Reads a file of tagged sentences, questions or choices; streams the texts of any other file."""
-    from ..text.readers.choices import is_choices, read_choices
-    from ..text.readers.sentiment_trees import is_treebank, read_treebank
-    from ..text.readers.squad import is_questions, read_questions
-    from ..text.readers.tagged import is_tagged, read_tagged
+    from ..core import registry
+    from ..text.readers.reader import find_reader
 
     roles = columns or {}
-    table: AnyTable
-    if not roles and is_questions(path):
-        table = read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows)
-    elif not roles and is_choices(path):
-        table = read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows)
-    elif is_treebank(path):
-        table = read_treebank(path, columns=roles, skip_bad_rows=skip_bad_rows)
-    elif is_tagged(path, roles):
-        table = read_tagged(path, columns=roles, need_tags=False, skip_bad_rows=skip_bad_rows)
-    else:
-        return stream_rows(path, columns, skip_bad_rows)
-    warn_of_skipped(table)
-    return table.rows
+    reader = find_reader(path, roles) or registry.resolve("reader", "texts")
+    rows = reader.read(path, roles, skip_bad_rows)
+    if reader.name == "texts":
+        stream: RowStream = rows
+        return stream
+    warn_of_skipped(rows)
+    return list(rows.rows)
 
 
 def refuse_same_file(input: Path | None, output: Path | None) -> None:

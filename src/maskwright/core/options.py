@@ -49,7 +49,6 @@ class Setting:
         default_help: Default in words, where the field's own default (None or empty) means something else.
         by_task: Default per task if the field's is None; "" applies to all other tasks.
         tasks: The only tasks with this setting; empty for all.
-        not_tasks: Tasks without this setting.
         is_argument: Whether it is a positional argument.
         separator: Between the values of one option; empty if the option is repeated.
         old_flag: Previous name of the option, still accepted but hidden.
@@ -67,7 +66,6 @@ class Setting:
     default_help: str = ""
     by_task: Mapping[str, Any] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
-    not_tasks: tuple[str, ...] = ()
     is_argument: bool = False
     separator: str = ""
     old_flag: str = ""
@@ -77,7 +75,7 @@ class Setting:
 
     def is_for(self, task: str | None) -> bool:
         """Whether a task has this setting; None stands for any task."""
-        return task is None or ((not self.tasks or task in self.tasks) and task not in self.not_tasks)
+        return task is None or not self.tasks or task in self.tasks
 
     def default_of(self, task: str | None) -> Any:
         """Returns the default for a task, None if `by_task` has none."""
@@ -98,6 +96,11 @@ def option(default: Any = MISSING, about: str | Setting = "", /, **details: Any)
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def redeclare(one: dataclasses.Field[Any], **details: Any) -> Any:
+    """Declares a setting again, with other details of its Setting."""
+    return option(default_of(one), one.metadata["setting"], **details)
 
 
 def settings_of(cls: type) -> dict[str, Setting]:

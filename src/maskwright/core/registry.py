@@ -44,6 +44,13 @@ TABLE: dict[str, dict[str, str]] = {
         "translation": "maskwright.tasks.translation.task:Translation",
         "generation": "maskwright.tasks.generation.task:Generation",
     },
+    "reader": {  # in the order in which a file is recognized
+        "questions": "maskwright.text.readers.squad:READER",
+        "tagged": "maskwright.text.readers.tagged:READER",
+        "trees": "maskwright.text.readers.sentiment_trees:READER",
+        "choices": "maskwright.text.readers.choices:READER",
+        "texts": "maskwright.text.readers.row_stream:READER",
+    },
     "head": {
         "mlm": "maskwright.models.pretraining_heads:MaskedLanguageModelHead",
         "clm": "maskwright.models.pretraining_heads:CausalLanguageModelHead",
@@ -105,12 +112,24 @@ def names(kind: str) -> list[str]:
 def resolve(kind: str, name: str) -> Any:
     """Returns the object registered as `name`. Raises ConfigError with the closest known name."""
     if name in TABLE[kind]:
-        module, attribute = TABLE[kind][name].split(":")
-        return getattr(import_module(module), attribute)
+        return load(TABLE[kind][name])
     for point in _entry_points(kind):
         if point.name == name:
             return point.load()
     raise ConfigError(unknown_name(kind, name, names(kind)))
+
+
+def module_of(kind: str, name: str) -> str:
+    """Returns the module of the object registered as `name`, without importing it; "" if there is none."""
+    if name in TABLE[kind]:
+        return TABLE[kind][name].partition(":")[0]
+    return next((point.module for point in _entry_points(kind) if point.name == name), "")
+
+
+def load(place: str) -> Any:
+    """Imports and returns the object at `module:attribute`."""
+    module, attribute = place.split(":")
+    return getattr(import_module(module), attribute)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") -> str:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core import registry
 from ..core.errors import ConfigError, InputError
 from ..core.progress import track
 from ..core.registry import unknown_name
-from ..text.readers.detect import TaskName, find_task
+from ..tasks.rows.contents import reader_for
+from ..tasks.spec import spec_of, task_for
+from ..text.readers.reader import Reader, find_reader
 from . import labels, questions, tags
 from .choices import ChoiceStatistics
 from .findings import Faults, Finding, in_order
@@ -30,7 +33,11 @@ if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
 
 Kind = Labels | Tags | QuestionStatistics | ChoiceStatistics
-TASKS: tuple[TaskName, ...] = ("classification", "regression", "tagging", "qa", "choice")
+_STATISTICS: dict[str, Callable[[str], Kind]] = {
+    "tagged": Tags,
+    "questions": QuestionStatistics,
+    "choices": ChoiceStatistics,
+}  # by reader; Labels for the others
 _PROGRESS_ROWS = 1000
 _TRAINING_ONLY = ("few-rows", "uneven-classes", "empty-sentences")  # these do not matter in a dev file
 
@@ -56,7 +63,7 @@ class FileStatistics:
 class Diagnosis:
     """Findings sorted by severity; repeats: row indices of the training file that `--fix` uses."""
 
-    task: TaskName
+    task: str
     train: FileStatistics
     dev: FileStatistics | None
     repeats: Repeats
@@ -103,47 +110,51 @@ def examine(
     """
     begin = time.monotonic()
     roles = dict(columns or {})
-    if task is not None and task not in TASKS:
-        raise ConfigError(unknown_name("task", task, TASKS))
-    kind: TaskName | None = find_task(train, roles) if task is None else next(name for name in TASKS if name == task)
-    one = _examine(train, kind, roles, tokenizer)
-    if kind is None:
-        is_numeric = isinstance(one.kind, Labels) and one.kind.looks_numeric
-        kind = "regression" if is_numeric else "classification"
-    other = None if dev is None else _examine(dev, kind, roles, tokenizer)
+    if task is None:
+        reader = find_reader(train, roles) or registry.resolve("reader", "texts")
+    elif task in registry.names("task"):
+        reader = reader_for(task, train, roles)
+    else:
+        raise ConfigError(unknown_name("task", task, registry.names("task")))
+    one = _examine(train, reader, roles, tokenizer)
+    if task is None:
+        is_numeric = reader.name == "texts" and isinstance(one.kind, Labels) and one.kind.looks_numeric
+        task = task_for(reader.name, has_numbers=is_numeric)
+    of_dev = None if dev is None else reader_for(task, dev, roles)
+    other = None if dev is None or of_dev is None else _examine(dev, of_dev, roles, tokenizer)
     second = None if other is None else other.prints
+    has_questions = isinstance(one.kind, QuestionStatistics)
     # Two correct answers to one question do not conflict; two numbers for one pair do.
-    found, kinds = find_repeats(one.prints, second, labels_may_differ=kind == "qa")
+    found, kinds = find_repeats(one.prints, second, labels_may_differ=has_questions)
     findings = repeat_findings(one.prints, second, str(train), str(dev) if dev else None, found, kinds)
-    if kind != "qa":
+    if not has_questions:
 
         def reread() -> Iterator[Item]:
-            for path in (train, dev):
-                if path is not None:
-                    yield from read_items(path, kind, roles, Faults())
+            yield from read_items(train, reader, roles, Faults())
+            if dev is not None and of_dev is not None:
+                yield from read_items(dev, of_dev, roles, Faults())
 
         parts = [one.prints] + ([] if second is None else [second])
         plain = np.concatenate([part.plain for part in parts])
         pairs, is_truncated = near_pairs(plain, np.concatenate([part.bands for part in parts]))
         findings += near_findings(pairs, is_truncated, len(one.prints), reread, (str(train), str(dev) if dev else None))
-    findings += _findings_of(one, kind)
+    has_numbers = spec_of(task).has_numbers
+    findings += _findings_of(one, has_numbers)
     if other is not None:
-        in_dev = _findings_of(other, kind)
-        findings += [finding for finding in in_dev if finding.name not in _TRAINING_ONLY] + _against(one, other, kind)
+        in_dev = _findings_of(other, has_numbers)
+        findings += [finding for finding in in_dev if finding.name not in _TRAINING_ONLY]
+        findings += _against(one, other, has_numbers)
     shares = one.kind.counts if isinstance(one.kind, Labels) else one.kind.shown()
-    return Diagnosis(kind, one, other, found, in_order(findings), time.monotonic() - begin, Counter(shares))
+    return Diagnosis(task, one, other, found, in_order(findings), time.monotonic() - begin, Counter(shares))
 
 
-def _examine(
-    path: Path, task: TaskName | None, roles: Mapping[str, str], tokenizer: Tokenizer | None
-) -> FileStatistics:
+def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: Tokenizer | None) -> FileStatistics:
     """Compute the statistics of a file in one pass."""
     name = str(path)
-    makers: dict[str, Callable[[str], Kind]] = {"tagging": Tags, "qa": QuestionStatistics, "choice": ChoiceStatistics}
-    maker = makers.get(task or "", Labels)
+    maker = _STATISTICS.get(reader.name, Labels)
     seen = FileStatistics(
         name,
-        RowFingerprints(task != "qa"),
+        RowFingerprints(maker is not QuestionStatistics),
         Faults(),
         Characters(name),
         Lengths(name, tokenizer),
@@ -151,7 +162,7 @@ def _examine(
         maker(name),
     )
     with track(f"reading {path.name}", None, "rows") as progress:
-        for number, item in enumerate(read_items(path, task, roles, seen.faults), start=1):
+        for number, item in enumerate(read_items(path, reader, roles, seen.faults), start=1):
             seen.lengths.see(item, seen.prints.add(item))
             seen.characters.see(item)
             seen.constants.see(item)
@@ -165,21 +176,21 @@ def _examine(
     return seen
 
 
-def _findings_of(one: FileStatistics, task: TaskName) -> list[Finding]:
-    of_kind = one.kind.findings(task == "regression") if isinstance(one.kind, Labels) else one.kind.findings()
+def _findings_of(one: FileStatistics, has_numbers: bool) -> list[Finding]:
+    of_kind = one.kind.findings(has_numbers) if isinstance(one.kind, Labels) else one.kind.findings()
     return [
         *one.faults.findings(),
         *one.characters.findings(),
         *one.lengths.findings(),
-        *([] if task == "qa" else one.constants.findings()),
+        *([] if isinstance(one.kind, QuestionStatistics) else one.constants.findings()),
         *of_kind,
     ]
 
 
-def _against(train: FileStatistics, dev: FileStatistics, task: TaskName) -> list[Finding]:
+def _against(train: FileStatistics, dev: FileStatistics, has_numbers: bool) -> list[Finding]:
     one, other = train.kind, dev.kind
     if isinstance(one, Labels) and isinstance(other, Labels):
-        return [] if task == "regression" else labels.against(one, other)
+        return [] if has_numbers else labels.against(one, other)
     if isinstance(one, Tags) and isinstance(other, Tags):
         return tags.against(one, other)
     if isinstance(one, QuestionStatistics) and isinstance(other, QuestionStatistics):

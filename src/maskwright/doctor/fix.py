@@ -9,6 +9,7 @@ from ..core import storage
 from ..core.errors import InputError
 from ..text.formats.files import Line, bare_suffix, read_lines
 from .clinic import Diagnosis
+from .tags import Tags
 
 _COPIED = (".tsv", ".csv", ".jsonl", ".ndjson", ".txt")
 
@@ -32,7 +33,7 @@ def write_fixed(diagnosis: Diagnosis, output: Path) -> dict[str, int]:
     found, prints, bad = diagnosis.repeats, diagnosis.train.prints, set(diagnosis.train.faults.lines)
     removed = set(prints.line[found.removable].tolist()) | bad
     lines = read_lines(diagnosis.train.file)
-    if diagnosis.task == "tagging" and bare_suffix(diagnosis.train.file) not in _COPIED:
+    if isinstance(diagnosis.train.kind, Tags) and bare_suffix(diagnosis.train.file) not in _COPIED:
         kept = _without_blocks(lines, removed)
     else:
         kept = _without_rows(lines, removed, {*prints.line.tolist(), *bad})

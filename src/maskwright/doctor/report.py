@@ -20,10 +20,18 @@ from ..report import (
 )
 from ..report.content import Level
 from ..report.numbers import percent
+from ..tasks.spec import spec_of
+from .choices import ChoiceStatistics
 from .clinic import Diagnosis, FileStatistics
 from .findings import Finding
+from .questions import QuestionStatistics
+from .tags import Tags
 
-_NAMES = {"tagging": "Entities or tags", "qa": "Questions", "choice": "Positions of the correct answer"}
+_NAMES = {
+    Tags: "Entities or tags",
+    QuestionStatistics: "Questions",
+    ChoiceStatistics: "Positions of the correct answer",
+}
 
 
 def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
@@ -105,6 +113,6 @@ def _classes(diagnosis: Diagnosis) -> Bars:
         Bar(name[:60] or "(empty)", count, f"{count:,} ({percent(count / total)})")
         for name, count in diagnosis.shares.most_common(30)
     ]
-    if diagnosis.task == "regression":
+    if spec_of(diagnosis.task).has_numbers:
         bars = []
-    return Bars(bars, title=_NAMES.get(diagnosis.task, "Classes"))
+    return Bars(bars, title=_NAMES.get(type(diagnosis.train.kind), "Classes"))

@@ -13,8 +13,8 @@ from ..core.config import check
 from ..core.errors import InputError, ModelFolderError
 from ..hub.published import ENGLISH
 from ..inference.texts import as_texts
-from ..tasks import Classification
 from ..tasks.classification.labels import balanced_weights
+from ..tasks.classification.task import Classification
 from ..tasks.rows.long_texts import MAX_WINDOWS
 from ..text.readers.inputs import Column
 from ..train.schedules import Schedule

@@ -25,7 +25,8 @@ from ..models.build import build
 from ..models.device import resolve_precision
 from ..models.lora_config import LoraConfig
 from ..models.model import Model, tokenizer_of
-from ..tasks import Task, task_of_model
+from ..tasks.base import Task
+from ..tasks.of_model import task_of_model
 from ..tasks.rows.examples import Examples
 from ..train.finetuning.finetune import fit, has_new_head
 from ..train.schedules import Schedule

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from ..core.errors import InputError
 from ..inference.texts import as_texts
-from ..tasks import Regression
+from ..tasks.regression.task import Regression
 from .fine_tuned import check_lengths
 from .whole_text import WholeText
 

@@ -12,7 +12,7 @@ from ..core.progress import warn
 from ..hub.published import ENGLISH
 from ..inference.predict import Predictor
 from ..models.model import tokenizer_of
-from ..tasks import Tagging
+from ..tasks.tagging.task import Tagging
 from ..text.readers.inputs import is_frame
 from ..text.readers.tagged import Sentence
 from ..train.schedules import Schedule

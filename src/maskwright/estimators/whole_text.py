@@ -14,9 +14,11 @@ from ..hub.published import ENGLISH
 from ..inference.predict import Predictor
 from ..inference.texts import as_texts
 from ..models.model import tokenizer_of
-from ..tasks import Choice, SequenceTask, Task
+from ..tasks.base import Task
+from ..tasks.choice.task import Choice
 from ..tasks.rows.examples import rows_of
 from ..tasks.rows.long_texts import MAX_WINDOWS, LongTexts
+from ..tasks.rows.sequence import SequenceTask
 from ..text.readers.inputs import PAIR_COLUMNS, Column, check_columns
 from ..train.schedules import Schedule
 from .fine_tuned import AdapterSettings, FineTuned, ModelSource

@@ -14,9 +14,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.progress import note
-from ..tasks import Evaluation, Task
-from ..tasks.base import AnyRow
-from ..tasks.classification.task import Classification
+from ..tasks.base import AnyRow, Evaluation, Task
 from ..tasks.rows.examples import Examples
 from ..text.tokenizers.encoding import TextCounts
 from .predict import Predictor
@@ -115,8 +113,7 @@ def _order(first: Task, task: Task, name: str) -> list[int] | None:
     """Return the indices of the labels of `first` in `task`; None if the labels are identical or absent."""
     if type(task) is not type(first):
         raise InputError(f"{name} is fine-tuned for {task.name}, but the first model for {first.name}.")
-    is_multi = [isinstance(one, Classification) and one.multi_label for one in (first, task)]
-    if set(task.labels) != set(first.labels) or is_multi[0] != is_multi[1]:
+    if set(task.labels) != set(first.labels) or task.problem_type != first.problem_type:
         raise InputError(
             f"{name} has other labels ({', '.join(task.labels[:8])}) than the first model "
             f"({', '.join(first.labels[:8])}): all members need the same labels."

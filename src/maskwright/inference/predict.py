@@ -9,8 +9,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..models.model import Model, tokenizer_of
-from ..tasks import Classification, Evaluation, Task
-from ..tasks.base import AnyRow
+from ..tasks.base import AnyRow, Evaluation, Task
 from ..tasks.evaluation.abstention import abstain
 from ..tasks.rows.examples import Examples, blocks, rows_of
 from ..text.readers.inputs import Text
@@ -81,7 +80,7 @@ class Predictor:
 
 
 def _check_confidence(task: Task, min_confidence: float) -> None:
-    if not isinstance(task, Classification):
+    if not task.can_abstain:
         raise InputError(f"min_confidence requires a classifier; this is a model for {task.name}.")
     if not 0 <= min_confidence <= 1:
         raise InputError(f"min_confidence is {min_confidence:g}; it must be between 0 and 1.")

@@ -10,10 +10,10 @@ from ..core.config import check
 from ..core.errors import InputError
 from ..models.decoding.beam import Beams
 from ..models.model import Model, tokenizer_of
-from ..tasks import Translation, task_of_model
 from ..tasks.base import AnyRow
+from ..tasks.of_model import task_of_model
 from ..tasks.rows.examples import blocks, rows_of
-from ..tasks.translation.task import BEAMS
+from ..tasks.translation.task import BEAMS, Translation
 from ..text.formats.brackets import bracket_error
 from ..text.formats.language_tags import with_language_tag
 from ..text.readers.tables import Row

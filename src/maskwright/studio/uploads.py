@@ -12,12 +12,12 @@ from typing import Any
 from ..core import registry, storage
 from ..core.errors import InputError, MissingFileError, RowError, RowErrors
 from ..tasks.base import AnyRow
+from ..tasks.spec import spec_of
 
 # Plain text alone: a packed file of some kilobytes may unpack to gigabytes.
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt")
 FILE_BYTES = 64 << 20
 MOST_FILES = 200
-CLASSED = ("classification", "anomaly", "tagging")  # tasks whose labels are few, and worth counting
 SHOWN_ROWS, SHOWN_LABELS, SHOWN_LETTERS = 6, 12, 200
 _NAME = re.compile(r"[0-9a-f]{16}\.[a-z]{3,5}")
 
@@ -69,7 +69,7 @@ class Uploads:
     ) -> dict[str, Any]:
         """Returns the number of examples, the first examples, and the label counts."""
         rows, skipped = self.read(name, task, columns, skip_bad_rows=skip_bad_rows)
-        labels = Counter(label for row in rows for label in _labels(row)) if task in CLASSED else Counter()
+        labels = Counter(label for row in rows for label in _labels(row)) if spec_of(task).has_classes else Counter()
         return {
             "rows": len(rows),
             "skipped": skipped,

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import registry
-from ..core.errors import ConfigError, InputError, ModelFolderError, RowError
+from ..core.errors import ConfigError, InputError, RowError
 from ..core.registry import unknown_name
 from ..data.batch import Batch
 from ..objectives.outcome import LossSums
 from ..text.tokenizers.encoding import TextCounts
+from .data import Baseline, TaskData
 from .evaluation.calibration import Decisions, Temperature, fit_temperature
 from .evaluation.ensemble import mean_scores
 from .evaluation.unscored import Unscored, named
@@ -85,24 +85,24 @@ class Task(ABC):
     Attributes:
         name: name in the registry.
         head: model head that the task needs, None for the encoder without a head.
-        settings: fine-tuning settings passed to `from_rows`.
-        read_settings: settings passed to `read`.
         main_metric: metric for early stopping and report headlines; higher is better.
         labels: names of the outputs, [] if they have none.
         temperature: divides logits before the softmax; None until fitted.
         adam: beta2 and epsilon of the optimizer.
-        freezes_encoder: whether only the head is trained.
+        usage: command that uses a model, without `maskwright`.
+        can_abstain: whether `predict --min-confidence` supports the task.
+        report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
     name: ClassVar[str]
     head: str | None
-    settings: ClassVar[tuple[str, ...]] = ()
-    read_settings: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     labels: list[str]
     temperature: Temperature | None = None
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
-    freezes_encoder: ClassVar[bool] = False
+    usage: ClassVar[str] = 'predict {model} "your text"'
+    can_abstain: ClassVar[bool] = False
+    report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
     @abstractmethod
@@ -123,7 +123,6 @@ class Task(ABC):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> AnyTable:
         """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`."""
@@ -148,7 +147,7 @@ class Task(ABC):
 
         Args:
             rows: training rows, then dev (validation) rows.
-            options: `train_file` and `dev_file` (for messages), and the `settings`.
+            options: `train_file` and `dev_file` (for messages), and those of its `TaskSpec.settings`.
 
         Raises:
             RowErrors: some dev labels are ones that the training rows do not have.
@@ -239,6 +238,10 @@ class Task(ABC):
     @abstractmethod
     def outcome(self, model: Model, batch: Batch) -> LossSums:
         """Summed loss and number of correct predictions of a batch, under the task's name."""
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """Returns the main metric of a trivial predictor on the dev examples. Default: 0."""
+        return Baseline(0.0, "a constant")
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
         """Tunes decision thresholds on the dev examples, after training. Default: nothing."""
@@ -335,57 +338,9 @@ class Task(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Serializes the task for maskwright.json; see `task_from_json`."""
+        """Serializes the task for maskwright.json; see `of_model.task_from_json`."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Task:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
-
-
-def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
-    """Returns the task of a loaded model: from its maskwright.json, otherwise from its head.
-
-    Raises InputError if the model has no task head, ModelFolderError if maskwright.json does not match the model.
-    """
-    task = _task_of_model(model, facts)
-    task.bind(model)
-    return task
-
-
-def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
-    if facts and facts.get("task") in registry.names("task"):
-        task = task_from_json(facts)
-        if task.num_labels != model.num_labels:
-            raise ModelFolderError(
-                f"maskwright.json has {task.num_labels} outputs and the model has {model.num_labels}: "
-                "they do not belong together."
-            )
-        return task
-    if model.head_name is None and model.sentence is not None:
-        return task_from_json({"task": "similarity"})
-    if model.head_name in ("tagging", "tagging-crf"):
-        has_crf = model.head_name == "tagging-crf"
-        return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name in ("qa", "choice", "anomaly", "seq2seq"):
-        return task_from_json({"task": "translation" if model.head_name == "seq2seq" else model.head_name})
-    if model.head_name not in ("classification", "regression"):
-        raise InputError("This model has no task head: fine-tune it first.")
-    if model.head_name == "regression" or model.problem_type == "regression":
-        return task_from_json({"task": "regression"})
-    is_multi = model.problem_type == "multi_label_classification"
-    return task_from_json({"task": "classification", "labels": list(model.labels), "multi_label": is_multi})
-
-
-def task_from_json(facts: Mapping[str, Any]) -> Task:
-    """Builds the task described by a maskwright.json: {"task": name, ...}.
-
-    Raises ModelFolderError for an unknown task or invalid values.
-    """
-    name = facts.get("task")
-    try:
-        cls = registry.resolve("task", str(name))
-    except ConfigError as error:
-        raise ModelFolderError(f"The model's maskwright.json has an unknown task: {error}") from None
-    task: Task = cls.from_json(facts)
-    return task

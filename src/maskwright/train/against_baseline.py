@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ..tasks.data import TaskData
+
 Level = Literal["good", "watch", "bad"]
 MARGIN = 0.01  # minimum difference from the baseline
 PARTS = {
@@ -30,6 +32,13 @@ class Compared:
     baseline: float
     predictor: str
     margin: float = MARGIN
+
+    @classmethod
+    def of_task(cls, data: TaskData, score: float) -> Compared:
+        """The main metric of a fine-tuned model compared with the baseline of its task. score: on the dev examples."""
+        simple = data.task.baseline(data)
+        margin = 0.0 if simple.is_untrained else MARGIN
+        return cls(data.task.main_metric, score, simple.score, simple.predictor, margin)
 
     @property
     def level(self) -> Level:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...hub.folders import load_model, read_facts
 from ...inference.predict import Predictor
 from ...inference.ready import place
-from ...tasks import task_of_model
+from ...tasks.of_model import task_of_model
 from .config import BenchmarkConfig
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ...core.errors import InputError
 from ...hub.folders import load_model
 from ...tasks.qa.windows import make_windows
+from ...tasks.spec import spec_of
 from ...tasks.tagging.examples import window_sentences
 from ...text.readers.squad import Question, ReferenceAnswer
 from ...text.readers.tagged import Sentence
@@ -81,7 +82,8 @@ def plan_benchmark(config: BenchmarkConfig) -> Plan:
 
 def _sequences(part: Part, records: list[Record], tokenizer: Tokenizer, max_length: int) -> int:
     """Sequences per epoch: rows, or windows for tasks that split long rows."""
-    if part.task == "qa":
+    reader = spec_of(part.task).reads[0]
+    if reader == "questions":
         rows = [
             Question(
                 one["id"],
@@ -94,7 +96,7 @@ def _sequences(part: Part, records: list[Record], tokenizer: Tokenizer, max_leng
             for number, one in enumerate(records, start=1)
         ]
         return len(make_windows(rows, tokenizer, max_length))
-    if part.task == "tagging":
+    if reader == "tagged":
         sentences = [
             Sentence.of_words(one["tokens"], one["tags"], number, part.name)
             for number, one in enumerate(records, start=1)

@@ -17,6 +17,7 @@ from ...core.errors import InputError, RowError, RowErrors
 from ...core.plural import plural
 from ...core.progress import note, warn
 from ...core.randomness import generator
+from ...tasks.spec import spec_of
 from ...tasks.tagging.schemes import find_scheme, repair
 from ...text.readers.choices import read_choices
 from ...text.readers.glue import read_glue
@@ -141,7 +142,7 @@ def _write(folder: Path, part: Part, splits: Mapping[str, Split], config: Benchm
 def _read(part: Part, path: Path, skip_bad_rows: bool) -> Split:
     if part.layout is None:
         return _glue(part, path, skip_bad_rows)
-    return _READERS[part.task](part, path, skip_bad_rows)
+    return _SPLITS[spec_of(part.task).reads[0]](part, path, skip_bad_rows)
 
 
 def _glue(part: Part, path: Path, skip_bad_rows: bool) -> Split:
@@ -191,4 +192,4 @@ def _num_rows(skipped: Iterable[RowError]) -> int:
     return len({fault.line for fault in skipped})
 
 
-_READERS = {"qa": _questions, "tagging": _tagged, "choice": _choices}
+_SPLITS = {"questions": _questions, "tagged": _tagged, "choices": _choices}  # by reader

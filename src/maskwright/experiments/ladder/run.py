@@ -25,7 +25,8 @@ from ...tasks.classification.task import Classification
 from ...text.readers.tables import Row
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...train.finetuning.config import FinetuneConfig
-from ...train.finetuning.finetune import build_task, finetune, read_data
+from ...train.finetuning.finetune import build_task, finetune
+from ...train.finetuning.run_data import read_data
 from ...train.pretraining.config import PretrainConfig
 from ...train.pretraining.pretrain import pretrain
 from ...train.pretraining.static_config import StaticConfig

@@ -28,7 +28,7 @@ from ...report import (
     write_report,
 )
 from ...report.numbers import percent
-from ...tasks.evaluation.rare_report import error_histograms
+from ...tasks.anomaly.report import error_histograms
 from ...tasks.evaluation.rare_scores import METRICS, SeedPredictions, mean_curve
 from ...train.run import RunFolder
 from .config import RareLabConfig

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from ...core import config, storage
+from ...core import config, registry, storage
 from ...core.errors import InputError, RunError
 from ...train.finetuning.config import FinetuneConfig
 from ..model_registry import OWN, LoadedModel, Studio
@@ -17,7 +17,10 @@ from ..requests import Here, Json, Name, RequestModel, ShortText, body, read_bod
 from ..run_folders import describe_run, find_run
 from ..uploads import FILE_BYTES
 
-TaskName = Literal["classification", "regression", "tagging", "qa", "choice", "anomaly", "generation", "translation"]
+if TYPE_CHECKING:
+    TaskName = str
+else:
+    TaskName = Literal[tuple(registry.names("task"))]
 MOST_LOGGED = 200  # lines of the log, at about which curves have enough points
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 

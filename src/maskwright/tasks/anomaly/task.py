@@ -27,12 +27,13 @@ from ...models.autoencoder import AutoencoderHead
 from ...objectives.outcome import LossSums
 from ...text.readers.tables import Row, Table, read_texts
 from ..base import Evaluation
+from ..data import Baseline, TaskData
 from ..evaluation.rare import RareClass, choose_threshold, rare_metrics
 from ..evaluation.thresholds import Threshold, row_key
 from ..evaluation.unscored import Unscored
 from ..rows.examples import Examples, map_batches
 from ..rows.long_examples import LongExamples
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
 from ..rows.sequence import SequenceTask, labeled
 
 if TYPE_CHECKING:
@@ -81,9 +82,8 @@ class Anomaly(SequenceTask):
     """
 
     name: ClassVar[str] = "anomaly"
+    report: ClassVar[str] = "maskwright.tasks.anomaly.report:AnomalyReport"
     head = "anomaly"
-    settings: ClassVar[tuple[str, ...]] = ("normal", "normal_quantile", *LONG_SETTINGS)
-    freezes_encoder = True
     num_labels = 0  # the single output has no label
     problem_type = None
 
@@ -107,7 +107,6 @@ class Anomaly(SequenceTask):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads texts or pairs, with classes if the file has them; see `text.readers.tables.read_texts`."""
@@ -242,6 +241,12 @@ class Anomaly(SequenceTask):
             self.threshold = choose_threshold(errors, is_rare, keys)
         else:
             self.threshold = Threshold(float(np.quantile(errors, self.quantile)), frozenset(keys))
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """pr_auc of a random order, the fraction of anomalies; the explained variance of a constant is 0."""
+        if self.main_metric != "pr_auc":
+            return super().baseline(data)
+        return Baseline(float((labeled(data.dev) == 1).float().mean()), "random order")
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -2,54 +2,72 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
-from ...report import Block, Table, WorstError, WorstErrors
+from ...report import Block, Command, Table, WorstError, WorstErrors
 from ...report.numbers import percent
+from ..base import Evaluation
 from ..evaluation.errors import worst_errors
+from ..report import WORST, TaskReport
 from ..rows.examples import Examples
 from .examples import ChoiceExamples
 from .task import Choice
 
-WORST, RIGHT = 12, 8
+RIGHT = 8  # correct predictions shown
 LONGEST = 160  # characters of a context in the table
 
 
-def chance_accuracy(dev: Examples) -> float:
-    """Accuracy of random guessing."""
-    assert isinstance(dev, ChoiceExamples)
-    return 1 / dev.num_choices
+class ChoiceReport(TaskReport[Choice]):
+    """Blocks of a multiple-choice model."""
 
+    sequences = "choices"
 
-def choice_facts(train: Examples, dev: Examples) -> dict[str, Any]:
-    """Number of choices per row, tokens of the longest choice, windows."""
-    facts: dict[str, Any] = {}
-    for name, examples in (("training", train), ("dev", dev)):
-        assert isinstance(examples, ChoiceExamples)
-        facts[f"choices of a {name} row"] = examples.num_choices
-        facts[f"longest {name} choice, in tokens with its context"] = int(examples.sequence_lengths.max())
-        if examples.windows is not None:
-            facts[f"windows of {name} choices"] = len(examples.input_ids)
-            facts[f"{name} windows left out"] = examples.windows.num_dropped_windows
-    return facts
+    def windows(self, examples: Examples) -> None:
+        """Returns None: `facts` counts the windows of choices."""
+        return None
 
+    def facts(self) -> dict[str, Any]:
+        """Adds the number of choices per row, the tokens of the longest choice, and windows."""
+        facts = super().facts()
+        for name, examples in (("training", self.data.train), ("dev", self.data.dev)):
+            assert isinstance(examples, ChoiceExamples)
+            facts[f"choices of a {name} row"] = examples.num_choices
+            facts[f"longest {name} choice, in tokens with its context"] = int(examples.sequence_lengths.max())
+            if examples.windows is not None:
+                facts[f"windows of {name} choices"] = len(examples.input_ids)
+                facts[f"{name} windows left out"] = examples.windows.num_dropped_windows
+        return facts
 
-def choice_blocks(task: Choice, dev: Examples, logits: Tensor) -> list[Block]:
-    """Wrong rows with the largest loss, and the correct rows with the lowest and highest confidence."""
-    wrong = [
-        WorstError(
-            error["text"],
-            error["choices"][error["gold"]],
-            error["choice"],
-            error["score"],
-            text_pair=error["text_pair"],
-            line=error["line"],
-        )
-        for error in worst_errors(task, dev, logits, WORST)
-    ]
-    return [WorstErrors(wrong), _right(task, dev, logits)]
+    def lengths(self) -> np.ndarray:
+        """Returns the lengths of the training choices with their contexts: int64 [sequences]."""
+        assert isinstance(self.data.train, ChoiceExamples)
+        return self.data.train.sequence_lengths
+
+    def mistakes(self, evaluation: Evaluation) -> list[Block]:
+        """Returns the wrong rows with the largest loss, and correct rows with the lowest and highest confidence."""
+        wrong = [
+            WorstError(
+                error["text"],
+                error["choices"][error["gold"]],
+                error["choice"],
+                error["score"],
+                text_pair=error["text_pair"],
+                line=error["line"],
+            )
+            for error in worst_errors(self.task, self.data.dev, evaluation.logits, WORST)
+        ]
+        return [WorstErrors(wrong), _right(self.task, self.data.dev, evaluation.logits)]
+
+    def next_steps(self, model: Path, test: str) -> list[Command]:
+        """Returns commands that use the trained model."""
+        return [
+            *super().next_steps(model, test)[:2],
+            Command(f"maskwright predict {model} --input rows.jsonl --output answers.jsonl", "use it on a file"),
+        ]
 
 
 def _right(task: Choice, dev: Examples, logits: Tensor) -> Table:

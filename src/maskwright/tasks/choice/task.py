@@ -21,11 +21,12 @@ from ...objectives.outcome import LossSums
 from ...text.readers.choices import ChoiceRow, ChoiceTable, read_choices
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
+from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.ensemble import mean_probabilities
 from ..rows.examples import Examples, as_logits, map_batches
 from ..rows.long_examples import LongExamples
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
 from .examples import ChoiceExamples, tokenize_choices
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class Choice(Task):
     """
 
     name: ClassVar[str] = "choice"
+    report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
     head = "choice"
-    settings: ClassVar[tuple[str, ...]] = LONG_SETTINGS
+    usage = 'predict {model} "your text" --choice "one ending" --choice "another"'
     main_metric = "accuracy"
     num_labels = 0  # the head computes one score per choice
     problem_type = None
@@ -58,7 +60,6 @@ class Choice(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> ChoiceTable:
         """Reads rows with the number of the correct choice; see `text.readers.choices.read_choices`."""
@@ -178,6 +179,11 @@ class Choice(Task):
         total = F.cross_entropy(logits, targets, reduction="sum")
         correct = (logits.detach().argmax(dim=-1) == targets).sum()
         return LossSums({self.name: total}, self.counts(batch), {self.name: correct})
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """Accuracy of random guessing."""
+        assert isinstance(data.dev, ChoiceExamples)
+        return Baseline(1 / data.dev.num_choices, "guessing")
 
     # -- answers ---------------------------------------------------------------------------------------------
 

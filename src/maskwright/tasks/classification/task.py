@@ -22,12 +22,14 @@ from ...objectives.focal import focal_binary, focal_cross_entropy
 from ...text.formats.cells import LABEL_SEPARATOR
 from ...text.readers.sentiment_trees import is_treebank, read_treebank
 from ...text.readers.tables import Row, Table, read_table
+from ..data import Baseline, TaskData
 from ..evaluation.calibration import Temperature
 from ..evaluation.rare import RareClass
 from ..evaluation.unscored import Unscored
 from ..rows.examples import Examples
 from ..rows.imbalance import RESAMPLING, Imbalance, row_probabilities
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
+from ..rows.sequence import labeled
 from .answers import THRESHOLD, ClassAnswers
 from .labels import balanced_weights, sort_labels, split_labels
 
@@ -47,10 +49,9 @@ class Classification(ClassAnswers):
     """
 
     name: ClassVar[str] = "classification"
+    report: ClassVar[str] = "maskwright.tasks.classification.report:ClassificationReport"
     head = "classification"
-    settings: ClassVar[tuple[str, ...]] = (
-        "class_weight", "multi_label", "focal", "resample", "threshold_for", "threshold_precision", *LONG_SETTINGS,
-    )  # fmt: skip
+    can_abstain = True
 
     def __init__(
         self,
@@ -235,6 +236,19 @@ class Classification(ClassAnswers):
         if self.multi_label:
             return ((logits >= 0) == (targets >= THRESHOLD)).all(dim=-1).sum()
         return (logits.argmax(dim=-1) == targets).sum()
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of always predicting the most common label; of pr_auc, that of a random order."""
+        targets = labeled(data.dev)
+        if self.main_metric == "pr_auc" and self.rare is not None:
+            return Baseline(self.imbalance(data.dev).shares[self._number[self.rare.label]], "random order")
+        if self.main_metric == "pr_auc":
+            return Baseline(float((targets == 1).float().mean()), "random order")
+        learned = labeled(data.train)
+        common = int((learned.sum(dim=0) if self.multi_label else torch.bincount(learned)).argmax())
+        constant = torch.full((len(targets), self.num_labels), -100.0)  # so certain that no threshold decides otherwise
+        constant[:, common] = 100.0
+        return Baseline(self.metrics(constant, targets)[self.main_metric], f"always '{self.labels[common]}'")
 
     def to_json(self) -> dict[str, Any]:
         """{"task", "labels", "multi_label", "class_weights", "focal", "resample", "rare"}, "temperature" if fitted,

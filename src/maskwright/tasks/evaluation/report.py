@@ -23,11 +23,10 @@ from ...report import (
     WorstErrors,
     write_report,
 )
-from .. import Classification, Evaluation, Task
-from ..choice.task import Choice
-from ..qa.task import QuestionAnswering
+from ..base import Evaluation, Task
+from ..classification.task import Classification
+from ..rows.contents import readers_of
 from ..rows.examples import Examples
-from ..tagging.task import Tagging
 from .errors import confusion_matrix, worst_errors
 from .trust_report import trust_blocks
 
@@ -47,7 +46,7 @@ def write_evaluation(
     blocks: list[Block] = [KeyFigures(figures[:8]), RunMetadata(command), *_against(against)]
     decisions = task.decisions(evaluation.logits, examples)
     if decisions is not None:
-        blocks += trust_blocks(decisions, task.temperature, abstains=isinstance(task, Classification))
+        blocks += trust_blocks(decisions, task.temperature, abstains=task.can_abstain)
     if isinstance(task, Classification) and not task.multi_label and examples.targets is not None:
         blocks.append(Confusion(task.labels, confusion_matrix(task, evaluation.logits, examples.targets)))
     blocks += [_worst(task, examples, evaluation.logits), NextSteps(_next(task))]
@@ -89,11 +88,9 @@ def _words(value: Any) -> str:
 
 def _next(task: Task) -> list[Command]:
     if task.temperature is None and task.labels:
-        rows = "dev.conll" if isinstance(task, Tagging) else "dev.tsv"
+        rows = readers_of(task.name)[0].example_file.replace("test", "dev")
         return [Command(f"maskwright calibrate MODEL {rows}", "calibrate the probabilities")]
-    if isinstance(task, Classification):
-        return [Command('maskwright predict MODEL "your text" --min-confidence 0.9', "abstain at low confidence")]
-    if isinstance(task, QuestionAnswering):
-        return [Command('maskwright answer MODEL --question "Who?" --context "your text"', "answer a question")]
-    words = ' --choice "one ending" --choice "another"' if isinstance(task, Choice) else ""
-    return [Command(f'maskwright predict MODEL "your text"{words}', "run predictions")]
+    use = f"maskwright {task.usage.format(model='MODEL')}"
+    if task.can_abstain:
+        return [Command(f"{use} --min-confidence 0.9", "abstain at low confidence")]
+    return [Command(use, "use it")]

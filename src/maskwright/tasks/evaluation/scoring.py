@@ -9,11 +9,14 @@ from typing import Any
 from ...core.errors import InputError
 from ...core.progress import warn
 from ...text.formats.files import file_format
-from ...text.readers.detect import find_task, label_column
+from ...text.readers.detect import label_column
+from ...text.readers.reader import find_reader
 from ...text.readers.tables import Row, read_texts
 from ..base import AnyTable, Task
+from ..rows.contents import fits, readers_of
+from ..spec import task_for
 
-FORMS = {"tagging": "tagged words", "qa": "questions", "choice": "multiple-choice rows"}  # by the task that reads them
+TEXTS = task_for("texts")  # suggested for labeled texts
 
 
 def read_to_score(
@@ -53,26 +56,27 @@ def check_text(file: Path, model: str) -> None:
     if kind == "tsv" and file.is_file():
         raise InputError(
             f"{file} contains labeled rows, and {model} is a pre-trained model, which is scored on text. "
-            f"{training_command('classification', model)}"
+            f"{training_command(TEXTS, model)}"
         )
     if column is not None:
         warn(
             f"The column '{column}' of {file} is not scored: {model} is a pre-trained model. "
-            f"{training_command('classification', model)}"
+            f"{training_command(TEXTS, model)}"
         )
 
 
 def check_form(file: Path, task: str, model: str, columns: Mapping[str, str] | None = None) -> None:
     """Raises InputError if the file has the format of a task other than `task`."""
-    form = find_task(file, columns or {})
-    if form in FORMS and form != task:
+    found = find_reader(file, columns)
+    if found is not None and not found.is_text and not fits(task, found):
         raise InputError(
-            f"{file} contains {FORMS[form]}, and {model} is a model for {task}. {training_command(form, model)}"
+            f"{file} contains {found.contains}, and {model} is a model for {task}. "
+            f"{training_command(task_for(found.name), model)}"
         )
-    if task in FORMS and form is None and label_column(file) is not None:
+    reads_texts = any(reader.is_text for reader in readers_of(task))
+    if not reads_texts and (found is None or found.is_text) and label_column(file) is not None:
         raise InputError(
-            f"{file} contains labeled texts, and {model} is a model for {task}. "
-            f"{training_command('classification', model)}"
+            f"{file} contains labeled texts, and {model} is a model for {task}. {training_command(TEXTS, model)}"
         )
 
 

@@ -29,6 +29,7 @@ from ...text.readers.pairs import read_pairs
 from ...text.readers.tables import Row, Table
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation
+from ..data import Baseline, TaskData
 from ..rows.examples import Examples
 from ..rows.targets import TargetTask, require_rows, with_targets
 from .scores import rouge_scores
@@ -69,9 +70,9 @@ class Generation(TargetTask):
     """
 
     name: ClassVar[str] = "generation"
+    report: ClassVar[str] = "maskwright.tasks.generation.report:GenerationReport"
     head = "clm"
     target_label = "clm"
-    settings: ClassVar[tuple[str, ...]] = ("delimiter",)
     main_metric = "clm_accuracy"
 
     def __init__(self, delimiter: str | None = None, max_new_tokens: int = LONGEST) -> None:
@@ -86,7 +87,6 @@ class Generation(TargetTask):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads sources with their targets; see `text.readers.pairs.read_pairs`."""
@@ -204,6 +204,10 @@ class Generation(TargetTask):
     def target_states(self, model: Model, batch: Batch) -> Tensor:
         """Hidden states that predict each target token: float [target tokens, hidden]."""
         return model.encode(batch).hidden[batch.labels["clm_positions"]]
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the model before training."""
+        return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from ...objectives.outcome import LossSums
 from ...text.readers.squad import Question, Questions, read_questions
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
+from ..data import Baseline, TaskData
 from ..rows.examples import Examples, packed_batches
 from .scores import Scored, score_all, score_answer, summarize
 from .spans import BEST, AnswerCandidates, find_answers
@@ -44,7 +45,9 @@ class QuestionAnswering(Task):
     """
 
     name: ClassVar[str] = "qa"
+    report: ClassVar[str] = "maskwright.tasks.qa.report:QaReport"
     head = "qa"
+    usage = 'answer {model} --question "Who?" --context "your text"'
     main_metric = "f1"
     num_labels = 0
     problem_type = None
@@ -66,7 +69,6 @@ class QuestionAnswering(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Questions:
         """Reads questions with their answers; see `text.readers.squad.read_questions`."""
@@ -150,6 +152,11 @@ class QuestionAnswering(Task):
         total = span_loss(logits[..., 0], logits[..., 1], targets[:, 0], targets[:, 1]) * len(batch)
         correct = (logits.detach().argmax(dim=1) == targets).all(dim=1).sum()
         return LossSums({self.name: total}, self.counts(batch), {self.name: correct})
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """F1 of always predicting no answer: the fraction of questions without one."""
+        fraction = sum(row.label == [] for row in data.dev.rows) / max(len(data.dev.rows), 1)
+        return Baseline(fraction, "answering nothing")
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
         """Tunes the no-answer threshold on the dev examples, if the model may predict no answer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.config import check
 from ...core.errors import ConfigError, InputError, ModelFolderError, RowErrors
 from ...models.heads import SequenceClassificationHead
 from ...models.model import Model
@@ -20,8 +18,9 @@ from ...text.readers.tables import Row, Table, read_table
 from ..evaluation import metrics as scores
 from ..evaluation.unscored import Unscored
 from ..rows.examples import Examples
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
 from ..rows.sequence import SequenceTask
+from ..rows.settings import as_range
 
 
 class Regression(SequenceTask):
@@ -32,9 +31,8 @@ class Regression(SequenceTask):
     """
 
     name: ClassVar[str] = "regression"
+    report: ClassVar[str] = "maskwright.tasks.regression.report:RegressionReport"
     head = "regression"
-    settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
-    read_settings: ClassVar[tuple[str, ...]] = ("score_range",)
     main_metric = "pearson"
 
     def __init__(self, long: LongTexts | None = None, score_range: Sequence[float] | None = None) -> None:
@@ -70,7 +68,6 @@ class Regression(SequenceTask):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
     ) -> Table:
@@ -169,17 +166,6 @@ class Regression(SequenceTask):
     def from_json(cls, facts: Mapping[str, Any]) -> Regression:
         """Builds the task from the result of `to_json`. Raises ModelFolderError for invalid values."""
         return cls(LongTexts.from_json(facts), stored_range(facts))
-
-
-def as_range(ends: Sequence[float] | None) -> tuple[float, float] | None:
-    """Validates (smallest, largest) score; None for any. Raises ConfigError for an invalid range."""
-    if ends is None:
-        return None
-    is_pair = isinstance(ends, Sequence) and not isinstance(ends, str) and len(ends) == 2
-    fits = is_pair and all(isinstance(end, (int, float)) and math.isfinite(end) for end in ends) and ends[0] < ends[1]
-    shown = " ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in ends) if is_pair else repr(ends)
-    check(fits, f"Setting 'score_range' is {shown}; it must be the smallest and the largest score, for example 0 5.")
-    return float(ends[0]), float(ends[1])
 
 
 def stored_range(facts: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -18,7 +18,6 @@ from ...core.errors import ConfigError, ModelFolderError
 from ...core.registry import unknown_name
 from ..qa.windows import default_stride
 
-LONG_SETTINGS = ("long", "stride", "pool", "max_windows", "both_orders")
 WAYS = ("cut", "windows")
 POOLS = ("mean", "max")
 MAX_WINDOWS = 32  # per row in training; predictions have no limit

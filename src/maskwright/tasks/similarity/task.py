@@ -24,12 +24,14 @@ from ...text.formats.cells import number_error
 from ...text.readers.tables import Row, Table
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
+from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.unscored import Unscored
-from ..regression.task import as_range, stored_range
+from ..regression.task import stored_range
 from ..rows.examples import Examples, map_batches
 from ..rows.long_examples import window_notes
-from ..rows.long_texts import LONG_SETTINGS, LongTexts
+from ..rows.long_texts import LongTexts
+from ..rows.settings import as_range
 from .retrieval import finds_its_pair, retrieval_accuracy
 from .rows import KINDS, PairExamples, kind_of, read_similar, target_of, tokenize_pairs
 
@@ -55,9 +57,8 @@ class Similarity(Task):
     """
 
     name: ClassVar[str] = "similarity"
+    report: ClassVar[str] = "maskwright.tasks.similarity.report:SimilarityReport"
     head = None
-    settings: ClassVar[tuple[str, ...]] = ("score_range", *LONG_SETTINGS)
-    read_settings: ClassVar[tuple[str, ...]] = ("score_range",)
 
     def __init__(
         self,
@@ -95,7 +96,6 @@ class Similarity(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
     ) -> Table:
@@ -263,6 +263,10 @@ class Similarity(Task):
             return torch.stack([first, one[batch.labels["second"]]], dim=1)
         other = _unit(model, batch) if model.training else one
         return torch.stack([first, other[batch.labels["first"]]], dim=1)
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the model before training."""
+        return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -2,71 +2,56 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...report import Bar, Bars, Block, Confusion, Facts, WorstError, WorstErrors
-from ...report.numbers import percent
-from ...text.readers.tagged import Sentence, as_sentences
-from ..rows.examples import Examples
+from ...report import Block, Confusion, Facts, WorstError, WorstErrors
+from ...text.readers.tagged import as_sentences
+from ..base import Evaluation
+from ..report import WORST, TaskReport, counts_chart
 from .examples import TaggedExamples
 from .schemes import agreement, spans, split_tag
 from .task import Tagging
 
-WORST = 12
 MOST_TAGS = 24  # largest confusion matrix
 
 
-def most_frequent_tag_baseline(task: Tagging, train: Sequence[Sentence], dev: Sequence[Sentence]) -> float:
-    """Main metric of the most-frequent-tag baseline; unknown words get the most frequent tag overall."""
-    seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    every: Counter[str] = Counter()
-    for row in train:
-        for word, tag in zip(row.words, row.tags or (), strict=True):
-            seen[word][tag] += 1
-            every[tag] += 1
-    usual = {word: counts.most_common(1)[0][0] for word, counts in seen.items()}
-    most_frequent = every.most_common(1)[0][0]
-    found = [[usual.get(word, most_frequent) for word in row.words] for row in dev]
-    gold = [task.repair_tags(row.tags or ())[0] for row in dev]
-    return task.metrics(gold, found)[task.main_metric]
+class TaggingReport(TaskReport[Tagging]):
+    """Blocks of a token classifier."""
 
+    sequences = "windows"
 
-def tagging_facts(task: Tagging, train: Examples, dev: Examples) -> dict[str, Any]:
-    """Tagging scheme; words, windows and repaired tags of both splits."""
-    facts: dict[str, Any] = {"how tags are spelled": task.scheme or "each is a name by itself"}
-    for name, examples in (("training", train), ("dev", dev)):
-        assert isinstance(examples, TaggedExamples)
-        facts |= {f"words in {name} rows": examples.num_words, f"windows of {name} rows": len(examples)}
-        if task.scheme is not None:
-            facts[f"{name} tags repaired"] = examples.num_repaired
-    return facts
+    def facts(self) -> dict[str, Any]:
+        """Returns the tagging scheme, and words, windows and repaired tags of both splits."""
+        facts: dict[str, Any] = {"how tags are spelled": self.task.scheme or "each is a name by itself"}
+        for name, examples in (("training", self.data.train), ("dev", self.data.dev)):
+            assert isinstance(examples, TaggedExamples)
+            facts |= {f"words in {name} rows": examples.num_words, f"windows of {name} rows": len(examples)}
+            if self.task.scheme is not None:
+                facts[f"{name} tags repaired"] = examples.num_repaired
+        return facts
 
+    def labels(self) -> list[Block]:
+        """Returns a chart of the tags, or of the entity types, of the training rows."""
+        assert isinstance(self.data.train, TaggedExamples)
+        gold = self.task.gold_of(self.data.train)
+        if self.task.scheme is None:
+            return [counts_chart(Counter(tag for tags in gold for tag in tags), "Tags in the training rows")]
+        types = Counter(entity.type for tags in gold for entity in spans(tags))
+        return [counts_chart(types, "Entities in the training rows")]
 
-def tag_bars(task: Tagging, train: Examples) -> Bars:
-    """Count of each tag, or of each entity type, in the training rows."""
-    assert isinstance(train, TaggedExamples)
-    gold = task.gold_of(train)
-    names = [tag for tags in gold for tag in tags]
-    if task.scheme is not None:
-        names = [entity.type for tags in gold for entity in spans(tags)]
-    counts = Counter(names)
-    total = max(sum(counts.values()), 1)
-    bars = [Bar(name, count, f"{count:,} ({percent(count / total)})") for name, count in counts.most_common(30)]
-    return Bars(bars, title="Tags in the training rows" if task.scheme is None else "Entities in the training rows")
-
-
-def tagging_blocks(task: Tagging, dev: Examples, logits: Tensor) -> list[Block]:
-    """Scores by entity type, word confusion matrix, and the worst sentences."""
-    assert isinstance(dev, TaggedExamples)
-    gold, found = task.gold_of(dev), task.tags_of(logits, dev)
-    blocks: list[Block] = [_by_type(gold, found)] if task.scheme is not None else []
-    confusion = _confusion(task, gold, found)
-    return [*blocks, *([] if confusion is None else [confusion]), _worst(task, dev, logits, gold, found)]
+    def mistakes(self, evaluation: Evaluation) -> list[Block]:
+        """Returns scores by entity type, a confusion matrix over words, and the worst sentences."""
+        task, dev, logits = self.task, self.data.dev, evaluation.logits
+        assert isinstance(dev, TaggedExamples)
+        gold, found = task.gold_of(dev), task.tags_of(logits, dev)
+        blocks: list[Block] = [_by_type(gold, found)] if task.scheme is not None else []
+        confusion = _confusion(task, gold, found)
+        return [*blocks, *([] if confusion is None else [confusion]), _worst(task, dev, logits, gold, found)]
 
 
 def _by_type(gold: list[list[str]], found: list[list[str]]) -> Facts:

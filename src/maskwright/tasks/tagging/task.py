@@ -26,11 +26,13 @@ from ...objectives.outcome import LossSums
 from ...text.readers.tagged import Sentence, TaggedTable, as_sentences, read_tagged
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation, Task
+from ..data import Baseline, TaskData
 from ..evaluation import metrics as scores
 from ..evaluation.calibration import Decisions, Temperature, calibration_errors, out_of_fold_probabilities, row_keys
 from ..evaluation.ensemble import mean_probabilities
 from ..evaluation.unscored import Unscored, named
 from ..rows.examples import Examples, as_logits, packed_batches
+from .baseline import most_frequent_tags
 from .examples import TaggedExamples, window_sentences
 from .schemes import OUTSIDE, SCHEMES, agreement, find_scheme, repair, scheme_tags, spans, split_tag, strict_spans
 
@@ -47,7 +49,7 @@ class Tagging(Task):
     """
 
     name: ClassVar[str] = "tagging"
-    settings: ClassVar[tuple[str, ...]] = ("crf",)
+    report: ClassVar[str] = "maskwright.tasks.tagging.report:TaggingReport"
     problem_type = None
 
     def __init__(self, labels: Sequence[str], scheme: str | None = "auto", crf: bool = False) -> None:
@@ -73,7 +75,6 @@ class Tagging(Task):
         path: Path | str,
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> TaggedTable:
         """Reads tagged sentences; see `text.readers.tagged.read_tagged`."""
@@ -235,6 +236,12 @@ class Tagging(Task):
             logits, tags, lengths[kept].tolist(), batch.labels["is_first"][kept], batch.labels["is_last"][kept]
         )
         return LossSums({self.name: losses.sum()}, counts)
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the most frequent tag of each word."""
+        gold = [self.repair_tags(row.tags or ())[0] for row in data.dev_rows]
+        found = most_frequent_tags(data.train_rows, data.dev_rows)
+        return Baseline(self.metrics(gold, found)[self.main_metric], "each word's most common tag")
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from ...text.readers.parallel import read_parallel
 from ...text.readers.tables import Row, Table
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation
+from ..data import Baseline, TaskData
 from ..rows.examples import Examples
 from ..rows.targets import TargetTask, require_rows, with_targets
 from .examples import TranslationExamples, end_id, source_ids, target_ids
@@ -54,9 +55,10 @@ class Translation(TargetTask):
     """
 
     name: ClassVar[str] = "translation"
+    report: ClassVar[str] = "maskwright.tasks.translation.report:TranslationReport"
     head = "seq2seq"
     target_label = "words"
-    settings: ClassVar[tuple[str, ...]] = ("label_smoothing",)
+    usage = 'translate {model} "your text"'
     main_metric = "token_accuracy"
     adam: ClassVar[tuple[float, float]] = (0.98, 1e-9)  # section 5.3
 
@@ -75,7 +77,6 @@ class Translation(TargetTask):
         path: Path | str | tuple[Path | str, Path | str],
         *,
         columns: Mapping[str, str] | None = None,
-        multi_label: bool | None = None,
         skip_bad_rows: bool = False,
     ) -> Table:
         """Reads sources with translations: two line-aligned files, or a table with columns source and target."""
@@ -205,6 +206,10 @@ class Translation(TargetTask):
         if not isinstance(model, EncoderDecoder) or batch.target is None:
             raise InputError("Training a translation model needs an encoder-decoder and pairs of texts.")
         return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
+
+    def baseline(self, data: TaskData) -> Baseline:
+        """The score of the model before training."""
+        return data.untrained()
 
     # -- answers ---------------------------------------------------------------------------------------------
 

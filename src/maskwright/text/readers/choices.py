@@ -17,6 +17,7 @@ from ...core.errors import InputError, RowError, RowErrors
 from ..formats.cells import read_text
 from ..formats.files import file_format
 from ..formats.records import Record, json_kind, read_records
+from .reader import Reader
 
 # (context, question, prefix of the choice columns, which are numbered from 0)
 _CSV_LAYOUTS = (("sent1", "sent2", "ending"), ("context", "question", "answer"), ("context", "question", "choice"))
@@ -266,3 +267,20 @@ def _label(cell: Any, count: int) -> tuple[int | None, str | None]:
     if len(text) > 9 or int(text) >= count:
         return None, f"{text[:60]} is out of range for {count} choices (counted from 0)"
     return int(text), None
+
+
+def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[ChoiceRow]:
+    table = read_choices(path, skip_bad_rows=True)
+    faults += table.skipped
+    yield from table.rows
+
+
+READER = Reader(
+    "choices",
+    "multiple-choice rows",
+    "choices with the number of the right one: SWAG .csv, or .jsonl with context, choices, label",
+    "test.jsonl",
+    recognizes=lambda path, columns: not columns and is_choices(path),
+    read=lambda path, columns, skip_bad_rows: read_choices(path, with_labels=None, skip_bad_rows=skip_bad_rows),
+    scan=_scan,
+)

@@ -1,36 +1,12 @@
-"""Detects which task a file of examples is for, from its name and first record."""
+"""Finds the label column of a table from its first record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from ..formats.columns import LABEL_NAMES, TEXT_NAMES
-from ..formats.files import bare_suffix, file_format
+from ..formats.files import file_format
 from ..formats.records import parquet_columns, read_records
-from .choices import is_choices
-from .sentiment_trees import is_treebank
-from .tagged import is_tagged
-
-TaskName = Literal["classification", "regression", "tagging", "qa", "choice"]
-
-
-def find_task(path: Path, columns: Mapping[str, str]) -> TaskName | None:
-    """Returns the task that a file is for: tagging, qa, choice or classification (treebank); None for labeled text."""
-    if bare_suffix(path) == ".json":
-        return "qa"
-    if is_tagged(path, columns):
-        return "tagging"
-    if is_treebank(path):
-        return "classification"
-    if is_choices(path):
-        return "choice"
-    if path.is_file() and file_format(path, default="txt") == "jsonl":
-        first = next(read_records(path, "jsonl"), None)
-        if first is not None and {"answers", "is_impossible"} & set(first.named):
-            return "qa"
-    return None
 
 
 def label_column(path: Path) -> str | None:

@@ -8,11 +8,17 @@ end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from ...core.errors import InputError, RowError, RowErrors
+from ..formats.columns import KNOWN_NAMES
 from ..formats.files import STDIN, file_format
+from ..formats.records import read_records
+from .reader import Reader
 from .tables import HeaderDetector, Row, read_table, scan_texts, shown
+
+_ROWS_SEEN = 20  # to recognize a table
 
 
 class RowStream:
@@ -57,3 +63,33 @@ class RowStream:
         if not count:
             raise InputError(f"{shown(self.path)} contains no {'valid ' if faults else ''}text.")
         guess.reject_header(self.path)
+
+
+def is_table_of_texts(path: Path) -> bool:
+    """Whether a .tsv or .csv has two known column names, or mostly several words in its first column."""
+    kind = file_format(path, default="other")
+    if kind not in ("csv", "tsv") or not path.is_file():
+        return False
+    first = [record.cells for record in islice(read_records(path, kind), _ROWS_SEEN) if record.cells]
+    if not first:
+        return False
+    num_named = sum(cell.strip().casefold() in KNOWN_NAMES for cell in first[0])
+    return num_named > 1 or 2 * sum(" " in cells[0].strip() for cells in first) > len(first)
+
+
+def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Row]:
+    if path.suffix == ".json":
+        raise InputError(f"{path} is not a table: pass a .csv, .tsv, .jsonl or .parquet file.")
+    yield from scan_texts(path, columns or None, faults)[1]
+
+
+READER = Reader(
+    "texts",
+    "a table of texts",
+    "a table: .csv, .tsv, .jsonl or .parquet, one text per row",
+    "test.tsv",
+    recognizes=lambda path, columns: is_table_of_texts(path),
+    read=lambda path, columns, skip_bad_rows: RowStream(path, columns=columns or None, skip_bad_rows=skip_bad_rows),
+    scan=_scan,
+    is_text=True,
+)

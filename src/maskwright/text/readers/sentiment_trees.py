@@ -17,6 +17,7 @@ from pathlib import Path
 from ...core.errors import ConfigError, InputError, RowError, RowErrors
 from ...core.registry import unknown_name
 from ..formats.files import file_format, read_lines
+from .reader import Reader
 from .tables import Row, Table
 
 NEUTRAL = 2
@@ -200,3 +201,21 @@ def _label(piece: re.Match[str] | None, place: int) -> int:
     if piece is None or piece[0] not in ("0", "1", "2", "3", "4"):
         raise _TreeError(f"the node at character {place} has no label from 0 to 4")
     return int(piece[0])
+
+
+def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Row]:
+    table = read_treebank(path, columns=columns, skip_bad_rows=True)
+    faults += table.skipped
+    yield from table.rows
+
+
+READER = Reader(
+    "trees",
+    "bracketed trees",
+    "trees in brackets, one per line, with a class at each node: .txt",
+    "test.txt",
+    recognizes=lambda path, columns: is_treebank(path),
+    read=lambda path, columns, skip_bad_rows: read_treebank(path, columns=columns, skip_bad_rows=skip_bad_rows),
+    scan=_scan,
+    is_text=True,
+)

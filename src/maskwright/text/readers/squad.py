@@ -17,6 +17,7 @@ from ..formats.files import STDIN, bare_suffix, file_format
 from ..formats.json_array import read_array
 from ..formats.records import Record, json_kind, read_records
 from .answer_positions import find_answer, position_error
+from .reader import Reader
 
 
 class ReferenceAnswer(NamedTuple):
@@ -106,7 +107,7 @@ def is_questions(path: Path | str) -> bool:
     if file_format(path, default="txt") != "jsonl" or not Path(path).is_file():
         return False
     first = next(read_records(path, "jsonl"), None)
-    return first is not None and {"question", "context", "answers"} <= set(first.named)
+    return first is not None and bool({"answers", "is_impossible"} & set(first.named)) and "text" not in first.named
 
 
 def scan_questions(path: Path | str, faults: list[RowError], *, need_answers: bool = True) -> Iterator[Question]:
@@ -274,3 +275,14 @@ def _read_gold(entry: Any, context: str) -> tuple[ReferenceAnswer | None, str | 
     else:
         reason = position_error(text, context, start)
     return (None, reason) if reason is not None else (ReferenceAnswer(text, start), None)
+
+
+READER = Reader(
+    "questions",
+    "questions",
+    "questions with their passages and answers: SQuAD .json, or .jsonl or .parquet with question, context, answers",
+    "test.json",
+    recognizes=lambda path, columns: not columns and is_questions(path),
+    read=lambda path, columns, skip_bad_rows: read_questions(path, need_answers=False, skip_bad_rows=skip_bad_rows),
+    scan=lambda path, columns, faults: scan_questions(path, faults),
+)

@@ -17,6 +17,7 @@ from ..formats.cells import read_text
 from ..formats.files import Line, file_format, read_lines
 from ..formats.records import Record, json_kind, read_records
 from ..words import Span, split_words
+from .reader import Reader
 
 ROLES = ("token", "tag")
 CONLL_ENDINGS = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes", ".ner", ".pos")
@@ -259,3 +260,22 @@ def as_sentences(rows: Iterable[Any]) -> list[Sentence]:
             raise InputError(f"{row.file}, line {row.line}: a text pair cannot be tagged; use single texts.")
         found.append(Sentence.of_text(row.text, row.line, row.file))
     return found
+
+
+def _scan(path: Path, columns: Mapping[str, str], faults: list[RowError]) -> Iterator[Sentence]:
+    table = read_tagged(path, columns=columns, skip_bad_rows=True)
+    faults += table.skipped
+    yield from table.rows
+
+
+READER = Reader(
+    "tagged",
+    "tagged words",
+    "CoNLL columns (token and tag per line, a blank line after each sentence), or .jsonl with tokens and tags",
+    "test.conll",
+    recognizes=is_tagged,
+    read=lambda path, columns, skip_bad_rows: read_tagged(
+        path, columns=columns, need_tags=False, skip_bad_rows=skip_bad_rows
+    ),
+    scan=_scan,
+)

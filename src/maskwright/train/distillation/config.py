@@ -11,7 +11,7 @@ from ...core.errors import ConfigError
 from ...core.options import DATA, NETWORK, OBJECTIVE, option
 from ...hub.published import absolute_name
 from .. import settings
-from ..finetuning.config import FinetuneConfig
+from ..finetuning.config import DEFAULT_TASK, FinetuneConfig
 from ..pretraining.config import MASK_RATE, PretrainConfig
 from ..schedules import Schedule
 
@@ -157,7 +157,7 @@ class DistillConfig:
             f"Setting '{''.join(own[:1])}' needs a student with a separate network: specify its preset (half and "
             "distilbert are initialized from the teacher) and remove start.",
         )
-        _ = self.on_text if self.corpus else self.on_rows("classification")  # their checks are ours
+        _ = self.on_text if self.corpus else self.on_rows(DEFAULT_TASK)  # their checks are ours
 
     @property
     def mix(self) -> DistillationWeights:
@@ -216,7 +216,7 @@ class DistillConfig:
             text = self.on_text.resolved(device, precision)
             changes |= {name: getattr(text, name) for name in ON_TEXT}
         else:
-            rows = self.on_rows("classification").resolved(device, precision)
+            rows = self.on_rows(DEFAULT_TASK).resolved(device, precision)
             changes |= {name: getattr(rows, name) for name in ("train", "dev", "output", "lr")}
         for name in ("teacher", "start"):
             if (folder := getattr(self, name)) is not None:

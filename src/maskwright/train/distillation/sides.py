@@ -22,13 +22,13 @@ from ...models.model import Model, tokenizer_of
 from ...objectives.distillation import MaskedDistillation
 from ...objectives.masked import MaskedLanguageModeling
 from ...objectives.masking import MaskedRecipe
-from ...tasks.base import task_of_model
+from ...tasks.data import TaskData
+from ...tasks.of_model import task_of_model
 from ...tasks.rows.examples import packed_batches
 from ...tasks.rows.sequence import SequenceTask
 from ...text.tokenizers.tokenizer import Tokenizer
-from ..finetune_baseline import trivial_baseline
-from ..finetuning.finetune import read_data
 from ..finetuning.job import DiskBestModelSaver
+from ..finetuning.run_data import read_data
 from ..loop import LoopSettings, Window
 from ..pretraining.job import HeldOut
 from ..pretraining.pretrain import PretrainingSetup
@@ -133,7 +133,8 @@ class RowsSide:
         self.task: SequenceTask = task
         self.config = config.on_rows(self.task.name)
         if self.task.problem_type == "multi_label_classification":
-            self.config = replace(self.config, multi_label=True)
+            multi_label: dict[str, Any] = {"multi_label": True}
+            self.config = replace(self.config, **multi_label)
         self.data = read_data(self.config)
         self.train, self.dev = (
             self.task.examples(
@@ -201,8 +202,12 @@ class RowsSide:
 
         practice = [batch for step in range(PRACTICE_STEPS) for batch in job.micro_batches(step)]
         batches = list(packed_batches(dev.sequences, self.device))
+        rows = TaskData(
+            task, self.data.train, self.data.dev, self.train, dev, self.config.max_length, lambda: self.student.model
+        )
+        baseline = task.baseline(rows)
         evaluation = StudentEvaluation(
-            task.main_metric, batches, Model.logits, score, trivial_baseline(self), practice, loss
+            task.main_metric, batches, Model.logits, score, (baseline.score, baseline.predictor), practice, loss
         )
         return evaluation, evaluation
 

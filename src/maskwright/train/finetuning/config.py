@@ -12,18 +12,19 @@ from ...core.errors import ConfigError
 from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option
 from ...hub.published import ENGLISH, absolute_name
 from ...models.lora_config import ALL_LINEAR, TARGETS, LoraConfig
+from ...tasks.spec import spec_of, with_task_settings
 from .. import settings
 from ..schedules import Schedule
 
 # What can be put between the encoder of a model folder and the new head.
 TOP = ("mix_layers", "top_layers", "top_embedding_size")
-TRUNCATING = ("generation", "translation")
 ADAPTER_LR = 5e-4  # Hu et al. 2021, table 9
 LORA = {"rank": "rank", "alpha": "alpha", "targets": "targets", "dropout": "adapter_dropout"}  # of LoraConfig, and here
-WITHOUT_LONG = (*TRUNCATING, "tagging", "qa")  # the last two always read long texts in windows
+DEFAULT_TASK = registry.names("task")[0]
 
 
 @dataclass(frozen=True)
+@with_task_settings
 class FinetuneConfig:
     """Everything that decides a fine-tuning run. Validated on construction: ConfigError names the setting.
 
@@ -43,7 +44,7 @@ class FinetuneConfig:
         help="Labeled rows to train on; for translation, also two line-aligned text files.", metavar="FILE"
     )
     output: Path = option(help=settings.OUTPUT)
-    task: str = option("classification", "Task to fine-tune for.", is_argument=True)
+    task: str = option(DEFAULT_TASK, "Task to fine-tune for.", is_argument=True)
     model: str | None = option(None, settings.MODEL, default_help=f"{ENGLISH}, or from scratch with --preset")
     preset: str | None = option(None, "Model configuration to train from scratch, without --model.")
     tokenizer: Path | None = option(None, "Folder of a saved tokenizer, for a model trained from scratch.")
@@ -54,21 +55,18 @@ class FinetuneConfig:
         default_help="10% of --train",
     )
     columns: dict[str, str] = option({}, settings.COLUMNS)
-    epochs: int = option(None, settings.EPOCHS, by_task={"": 3, "anomaly": 30, "translation": 20})
-    # From scratch, as published: 7e-4 is (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3). A small network on
-    # frozen features takes many quick steps.
-    lr: float = option(None, settings.LR, by_task={"": 5e-5, "anomaly": 1e-3, "translation": 7e-4})
+    epochs: int = option(None, settings.EPOCHS, by_task={"": 3})
+    lr: float = option(None, settings.LR, by_task={"": 5e-5})
     train_target: Path | None = option(
-        None, "Line-aligned translations of --train, if that is a text file.", tasks=("translation",), panel=TASK
+        None, "Line-aligned translations of --train, if that is a text file.", panel=TASK
     )
     dev_target: Path | None = option(
-        None, "Line-aligned translations of --dev, if that is a text file.", tasks=("translation",), panel=TASK
+        None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK
     )
     target_tokenizer: Path | None = option(
         None,
         "Folder of a saved tokenizer of the translations, for a model trained from scratch.",
         default_help="that of --tokenizer",
-        tasks=("translation",),
         panel=TASK,
     )
     network: dict[str, Any] = option(
@@ -85,26 +83,16 @@ class FinetuneConfig:
         None,
         "Maximum tokens per step, source and target counted, instead of --batch-size.",
         unit="tokens",
-        by_task={"translation": 4096},
-        tasks=("translation",),
-        panel=TASK,
-    )
-    label_smoothing: float | None = option(
-        None,
-        "Label smoothing: probability that is spread over all tokens.",
-        by_task={"translation": 0.1},
-        tasks=("translation",),
         panel=TASK,
     )
     average_checkpoints: int | None = option(
         None,
         "Average the weights of this many final epochs.",
         default_help="none: keep the best epoch",
-        tasks=("translation",),
         panel=TASK,
     )
-    warmup: float = option(None, settings.WARMUP, by_task={"": 0.1, "translation": 4000})
-    schedule: Schedule = option(None, settings.SCHEDULE, by_task={"": "linear", "translation": "inverse_sqrt"})
+    warmup: float = option(None, settings.WARMUP, by_task={"": 0.1})
+    schedule: Schedule = option(None, settings.SCHEDULE, by_task={"": "linear"})
     weight_decay: float = option(0.01, settings.WEIGHT_DECAY)
     clip_norm: float = option(1.0, settings.CLIP_NORM)
     patience: int = option(
@@ -134,113 +122,17 @@ class FinetuneConfig:
     )
     adapter_dropout: float | None = option(None, "Dropout of the adapter's input.", default_help="0", panel=NETWORK)
     merge: bool = option(False, "Merge the adapter: model/ is a whole model.", panel=NETWORK)
-    class_weight: Literal["balanced"] | None = option(
-        None, "Weight the loss of each class by its inverse frequency.", tasks=("classification",), panel=TASK
-    )
-    multi_label: bool | None = option(
-        None,
-        "Multi-label classification: a row has several labels, as in a|b, or none.",
-        default_help="inferred from the data",
-        tasks=("classification",),
-        panel=TASK,
-    )
     metric: str | None = option(
         None, "Dev metric that chooses the best epoch, such as matthews or f1.", default_help="the task's own"
-    )
-    focal: float | None = option(
-        None,
-        "Gamma of the focal loss, such as 2.",
-        default_help="none: cross-entropy",
-        tasks=("classification",),
-        panel=TASK,
-    )
-    resample: Literal["balanced", "sqrt"] | None = option(
-        None, "Sample rows of rare classes more often.", tasks=("classification",), panel=TASK
-    )
-    threshold_for: str | None = option(
-        None,
-        "Tune the decision threshold of this class on the dev examples for the best F1.",
-        metavar="CLASS",
-        tasks=("classification",),
-        panel=TASK,
-    )
-    threshold_precision: float | None = option(
-        None,
-        "Tune the threshold for the highest recall at this precision or better.",
-        default_help="none: the best F1",
-        tasks=("classification",),
-        panel=TASK,
-    )
-    score_range: tuple[float, float] | None = option(
-        None,
-        "Lowest and highest score; rows outside are invalid.",
-        metavar="LOW HIGH",
-        default_help="any number",
-        tasks=("regression", "similarity"),
-        panel=TASK,
-    )
-    normal: str | None = option(
-        None,
-        "Class that counts as normal.",
-        metavar="CLASS",
-        default_help="the most common",
-        tasks=("anomaly",),
-        panel=TASK,
-    )
-    normal_quantile: float | None = option(
-        None,
-        "Fraction of the normal dev examples below the threshold.",
-        default_help="0.95, where --dev has no other rows",
-        tasks=("anomaly",),
-        panel=TASK,
-    )
-    crf: bool = option(
-        False, "Add a conditional random field (CRF) on top, which scores whole tag sequences.", tasks=("tagging",),
-        panel=TASK,
-    )  # fmt: skip
-    delimiter: str | None = option(
-        None,
-        'Token between source and target, such as "<to-fr>"; added where it is new.',
-        metavar="TOKEN",
-        default_help="the end-of-text token",
-        tasks=("generation",),
-        panel=TASK,
     )
     calibrate: bool = option(
         False,
         "Fit a temperature on the dev examples, for calibrated probabilities.",
-        tasks=("classification", "tagging"),
         panel=TASK,
     )
     contrastive: bool = option(
         False,
         "Train sentence embeddings, compared by cosine similarity.",
-        tasks=("regression", "similarity"),
-        panel=TASK,
-    )
-    long: Literal["cut", "windows"] = option(
-        "cut", "Truncate longer texts, or read them in overlapping windows.", not_tasks=WITHOUT_LONG, panel=LONG_TEXTS
-    )
-    stride: int | None = option(
-        None,
-        "Overlap of adjacent windows, in tokens.",
-        default_help="a third of --max-length, at most 128 tokens",
-        not_tasks=WITHOUT_LONG,
-        panel=LONG_TEXTS,
-    )
-    pool: Literal["mean", "max"] = option(
-        "mean", "Pooling of the windows' logits.", not_tasks=WITHOUT_LONG, panel=LONG_TEXTS
-    )
-    max_windows: int = option(
-        32,
-        "Maximum windows per text in training, spread evenly over longer ones.",
-        not_tasks=WITHOUT_LONG,
-        panel=LONG_TEXTS,
-    )
-    both_orders: bool = option(
-        False,
-        "Read each pair as A B and as B A and pool their logits.",
-        tasks=("classification", "regression"),
         panel=TASK,
     )
     skip_bad_rows: bool = option(False, settings.SKIP_BAD_ROWS)
@@ -281,7 +173,6 @@ class FinetuneConfig:
         check_at_least(self, 4, "max_length")
         check_at_least(self, 1, "average_checkpoints")
         self._check_task()
-        self._check_rare()
         self._check_translation()
         self._check_adapter()
         check(
@@ -292,26 +183,18 @@ class FinetuneConfig:
 
     def _check_task(self) -> None:
         """Check that the settings apply to the task."""
-        wrong = misplaced(self, self.task)
-        if wrong is not None:
-            name, setting = wrong
-            reason = f"for {' and '.join(setting.tasks)}, not {self.task}"
-            if self.task in setting.not_tasks:
-                how = "truncates long texts" if self.task in TRUNCATING else "always reads long texts in windows"
-                reason = f"not for {self.task}, which {how}"
-            raise ConfigError(f"Setting '{name}' is {reason}.")
-        from ...tasks.regression.task import as_range
-        from ...tasks.rows.long_texts import LongTexts
-
-        as_range(self.score_range)
-        LongTexts.of(self.long, self.stride, self.pool, self.max_windows, self.both_orders)
+        for task in (self.task, self.task_name):
+            wrong = misplaced(self, task)
+            if wrong is not None:
+                name, setting = wrong
+                how = spec_of(task).long_texts if setting.panel == LONG_TEXTS else ""
+                reason = f"not for {task}, which {how}" if how else f"for {' and '.join(setting.tasks)}, not {task}"
+                raise ConfigError(f"Setting '{name}' is {reason}.")
+        spec = spec_of(self.task_name)
+        spec.settings_in(self)  # its checks are ours
         check(
-            not (self.freeze_encoder and self.task_name == "similarity"),
+            spec.has_head or not self.freeze_encoder,
             "--freeze-encoder leaves nothing to train: sentence embeddings come from the encoder.",
-        )
-        check(
-            self.pool == "mean" or self.task_name != "similarity",
-            "Setting 'pool' is for logits; sentence embeddings of windows are pooled as the model pools its tokens.",
         )
 
     def _check_translation(self) -> None:
@@ -320,10 +203,6 @@ class FinetuneConfig:
                 getattr(self, f"{name}_target") is None or getattr(self, name) is not None,
                 f"Setting '{name}_target' is the translation of '{name}': pass that too.",
             )
-        check(
-            self.label_smoothing is None or 0 <= self.label_smoothing < 1,
-            f"Setting 'label_smoothing' is {self.label_smoothing}; it must be from 0 to below 1.",
-        )
         check(
             self.batch_tokens is None or self.batch_tokens >= 2 * self.max_length,
             f"Setting 'batch_tokens' is {self.batch_tokens}; it must fit a pair of {self.max_length} tokens per side.",
@@ -357,7 +236,10 @@ class FinetuneConfig:
             not self.average_seeds,
             "--average-seeds averages whole models; adapters of several seeds cannot be averaged.",
         )
-        check(self.task != "anomaly", "Setting 'adapter' is not for anomaly, which trains on a frozen encoder.")
+        check(
+            not spec_of(self.task_name).freezes_encoder,
+            f"Setting 'adapter' is not for {self.task}, which trains on a frozen encoder.",
+        )
         _ = self.lora  # checks the values
 
     @property
@@ -368,20 +250,10 @@ class FinetuneConfig:
             given["targets"] = tuple(name.strip() for name in self.targets.split(","))
         return LoraConfig(**given)
 
-    def _check_rare(self) -> None:
-        check(self.focal is None or self.focal >= 0, f"Setting 'focal' is {self.focal}; gamma must be 0 or more.")
-        for name in ("threshold_precision", "normal_quantile"):
-            value = getattr(self, name)
-            check(value is None or 0 < value < 1, f"Setting '{name}' is {value}; it must be between 0 and 1.")
-        check(
-            self.threshold_precision is None or self.threshold_for is not None,
-            "--threshold-precision needs --threshold-for, the class whose threshold is chosen.",
-        )
-
     @property
     def task_name(self) -> str:
-        """The registered task that runs: contrastive regression is similarity."""
-        return "similarity" if self.contrastive else self.task
+        """The registered task that runs: with `contrastive`, that of sentence embeddings."""
+        return spec_of(self.task).contrastive if self.contrastive else self.task
 
     def resolved(self, device: str, precision: str) -> FinetuneConfig:
         """The recipe with every automatic setting resolved and every path absolute."""

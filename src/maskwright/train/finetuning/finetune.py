@@ -14,22 +14,19 @@ from ...core.config import to_dict
 from ...core.errors import InputError, RowErrors
 from ...core.plural import plural
 from ...core.progress import note, warn
-from ...core.randomness import generator
 from ...hub.adapters import attach_adapter
 from ...hub.folders import LoadReport, load_model, merged, save_model
 from ...hub.sentence import Declared
 from ...inference.ready import compute_in
 from ...models.build import build
-from ...models.device import resolve_device, resolve_precision
+from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, tokenizer_of
-from ...tasks.base import AnyTable, Evaluation, Task
-from ...tasks.rows.contents import check_content
+from ...tasks.base import Evaluation, Task
 from ...tasks.rows.examples import Examples
-from ...text.readers.tagged import Sentence
+from ...tasks.spec import spec_of
 from ...text.tokenizers.tokenizer import Tokenizer
 from ..against_baseline import Compared
-from ..finetune_baseline import compare_with_baseline
 from ..loop import LoopSettings, train
 from ..run import RunFolder, RunResult, open_run
 from ..schedules import Schedule
@@ -38,10 +35,8 @@ from .config import FinetuneConfig
 from .from_scratch import network_from_scratch
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
 from .report import write_finetune_report
-from .run_data import LabeledData, RunData
+from .run_data import LabeledData, RunData, read_data
 from .seeds import SeedResult, SeedRunner, best_weights, statistics
-
-DEV_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -217,14 +212,34 @@ class FinetuningSetup(SeedRunner):
     def compared(self, seeds: Sequence[SeedResult]) -> Compared:
         """The mean score of the seeds compared with the task's trivial baseline."""
         scores = [seed.metrics[self.task.main_metric] for seed in seeds]
-        return compare_with_baseline(self, sum(scores) / len(scores))
+        return Compared.of_task(self.run_data, sum(scores) / len(scores))
 
     @property
     def run_data(self) -> RunData:
-        """Task, rows and settings, for the report."""
+        """Task, rows and settings, for the baseline and the report."""
         return RunData(
-            self.config, self.device, self.task, self.data, self.train, self.dev, self.tokenizer, self.loaded
+            task=self.task,
+            train_rows=self.data.train,
+            dev_rows=self.data.dev,
+            train=self.train,
+            dev=self.dev,
+            max_length=self.config.max_length,
+            first_model=self.first_model,
+            saved_model=self.saved_model,
+            config=self.config,
+            is_split=self.data.from_train,
+            num_skipped=self.data.skipped,
+            loaded=self.loaded,
         )
+
+    def saved_model(self) -> Model | None:
+        """The model that the run saved; None before, and for a run of several tasks."""
+        folder = self.config.output / "model"
+        if not folder.is_dir():
+            return None
+        model, _ = load_model(folder)
+        model.compute_dtype = DTYPES[self.config.precision]
+        return model.to(self.device)
 
     def first_model(self) -> Model:
         """The untrained network."""
@@ -304,29 +319,6 @@ def has_new_head(loaded: LoadReport) -> bool:
     return any("classifier" in name or name.startswith("head.") for name in loaded.new)
 
 
-def read_data(config: FinetuneConfig) -> LabeledData:
-    """Read train and dev; without dev, hold out a tenth of train, stratified by class if there are classes."""
-    train_table = _table(config, config.train, config.train_target)
-    if config.dev is not None:
-        dev_table = _table(config, config.dev, config.dev_target)
-        return LabeledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
-    rows = train_table.rows
-    if len(rows) < 10:
-        noun = "sentence" if isinstance(rows[0], Sentence) else "row"
-        raise InputError(
-            f"{config.train} has {plural(len(rows), noun)}; 10 are needed to hold out a dev split. Pass --dev FILE."
-        )
-    dev = _hold_out(registry.resolve("task", config.task_name).strata(rows), config.seed)
-    are = "is" if len(dev) == 1 else "are"
-    note(f"No --dev: {len(dev):,} of {len(rows):,} training rows {are} held out.")
-    return LabeledData(
-        [row for number, row in enumerate(rows) if number not in dev],
-        [row for number, row in enumerate(rows) if number in dev],
-        True,
-        train_table.num_skipped,
-    )
-
-
 def build_task(config: FinetuneConfig, data: LabeledData) -> tuple[Task, LabeledData]:
     """The task and its data; with `config.skip_bad_rows`, rows with labels that the task cannot have are removed.
 
@@ -347,39 +339,12 @@ def build_task(config: FinetuneConfig, data: LabeledData) -> tuple[Task, Labeled
 def make_task(config: FinetuneConfig, data: LabeledData) -> Task:
     """The task with the labels of the rows. Raises RowErrors for dev labels that train does not contain."""
     cls: type[Task] = registry.resolve("task", config.task_name)
-    options = {name: getattr(config, name) for name in cls.settings}
+    settings = spec_of(config.task_name).settings_in(config)
     files = {"train_file": str(config.train), "dev_file": str(config.dev or config.train)}
-    task = cls.from_rows(data.train, data.dev, **files, **options)
+    task = cls.from_rows(data.train, data.dev, **files, **vars(settings))
     if config.metric is not None:
         task.choose_by(config.metric)
     return task
-
-
-def _table(config: FinetuneConfig, path: Path, target: Path | None = None) -> AnyTable:
-    cls: type[Task] = registry.resolve("task", config.task_name)
-    if target is None and not config.columns:
-        check_content(path, config.task_name)
-    table = cls.read(
-        path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
-        columns=config.columns or None,
-        multi_label=config.multi_label,
-        skip_bad_rows=config.skip_bad_rows,
-        **{name: getattr(config, name) for name in cls.read_settings},
-    )
-    if table.num_skipped:
-        warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")
-    return table
-
-
-def _hold_out(labels: Sequence[str], seed: int) -> set[int]:
-    """Indices of the dev examples: a tenth of each label, at least one of a label with two rows or more."""
-    chosen: set[int] = set()
-    for label in sorted(set(labels)):
-        rows = [number for number, other in enumerate(labels) if other == label]
-        count = max(round(len(rows) * DEV_SHARE), 1) if len(rows) > 1 else 0
-        order = generator(seed, f"set aside {label}").permutation(len(rows))  # terms: ok
-        chosen.update(rows[place] for place in order[:count].tolist())
-    return chosen
 
 
 def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> FinetuneResult:

@@ -24,6 +24,7 @@ from ...objectives.outcome import LossSums
 from ...tasks.base import Task
 from ...tasks.rows.examples import Examples
 from ...tasks.rows.imbalance import resample_rows
+from ...tasks.spec import spec_of
 from ..checkpoint import list_checkpoints, read_weights
 from ..optimizer import ADAM
 from ..prefetch import Prefetcher
@@ -202,7 +203,7 @@ class FinetuneJob(BestCheckpointJob):
         batch_tokens: int | None = None,
         last: WeightAverager | None = None,
     ) -> None:
-        freeze_encoder = freeze_encoder or task.freezes_encoder
+        freeze_encoder = freeze_encoder or spec_of(task.name).freezes_encoder
         super().__init__(model, saver, has_dev=dev is not None, patience=patience, freeze_encoder=freeze_encoder)
         self.task, self.train, self.dev = task, train, dev
         self.batch_size, self.seed, self.device = batch_size, seed, device

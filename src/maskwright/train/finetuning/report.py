@@ -2,72 +2,42 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from ...core.options import command_line
 from ...report import (
-    Bar,
-    Bars,
     Block,
     Chart,
     Comparison,
-    Confusion,
     Curves,
     Facts,
     Figure,
     Health,
     Histogram,
     KeyFigures,
+    NextSteps,
     Report,
     RunMetadata,
     Score,
     Series,
     System,
     Weights,
-    WorstError,
-    WorstErrors,
     write_report,
 )
 from ...report.layer_mix import mixture_bars
 from ...report.numbers import percent, plus_minus
-from ...tasks.anomaly.task import Anomaly
-from ...tasks.base import Evaluation, Task
-from ...tasks.choice.examples import ChoiceExamples
-from ...tasks.choice.report import choice_blocks, choice_facts
-from ...tasks.choice.task import Choice
-from ...tasks.classification.task import Classification
-from ...tasks.evaluation.rare_report import anomaly_blocks, imbalance_table
+from ...tasks.base import Evaluation
 from ...tasks.evaluation.trust_report import trust_blocks
-from ...tasks.generation.task import Generation
-from ...tasks.qa.report import qa_facts, qa_mistakes
-from ...tasks.qa.task import QuestionAnswering
-from ...tasks.rows.examples import Examples
-from ...tasks.rows.long_examples import LongExamples
-from ...tasks.similarity.rows import PairExamples
-from ...tasks.similarity.task import Similarity
-from ...tasks.tagging.report import tag_bars, tagging_blocks, tagging_facts
-from ...tasks.tagging.task import Tagging
-from ...tasks.translation.task import Translation
+from ...tasks.report import report_of
+from ...tasks.rows.contents import readers_of
 from ..against_baseline import Compared
 from ..run import RunFolder
 from .config import FinetuneConfig
-from .generation_report import written_blocks
-from .next_steps import next_steps
 from .run_data import RunData
 from .seeds import SeedResult
-
-WORST = 12
-_MISTAKES: dict[type[Task], Callable[[Any, Examples, torch.Tensor], list[Block]]] = {
-    Tagging: tagging_blocks,
-    QuestionAnswering: qa_mistakes,
-    Choice: choice_blocks,
-    Anomaly: anomaly_blocks,
-}
 
 
 def write_finetune_report(
@@ -106,10 +76,10 @@ def write_finetune_report(
         _curves(seeds, data.task.name, metric),
         Weights(data.loaded.loaded, data.loaded.new, data.loaded.unused),
         *_trust(data, evaluation),
-        *mistake_blocks(data, evaluation),
+        *report_of(data).mistakes(evaluation),
         *_mixture(result.get("mix")),
         _comparison(seeds, metric, simple, words, result),
-        next_steps(run.path / "model", data.task.name),
+        NextSteps(report_of(data).next_steps(run.path / "model", readers_of(data.task.name)[0].example_file)),
     ]
     health = Health(against.level, [f"{against}."])
     if result["dev_from_train"]:
@@ -138,73 +108,29 @@ def _final(result: dict[str, Any]) -> list[Block]:
 
 
 def data_blocks(data: RunData) -> list[Block]:
-    """Dataset statistics: number of rows, classes, lengths, and truncated or skipped rows."""
-    train, dev = data.train, data.dev
+    """Dataset statistics: number of rows, labels, lengths, and truncated or skipped rows."""
+    of_task = report_of(data)
     facts = {
-        "training rows": train.num_rows,
-        "dev examples": dev.num_rows,
-        "skipped bad rows": data.data.skipped,
-        "tokens in training rows": int(train.lengths.sum()),
-        **_threshold_facts(data.task),
+        "training rows": data.train.num_rows,
+        "dev examples": data.dev.num_rows,
+        "skipped bad rows": data.num_skipped,
+        "tokens in training rows": int(data.train.lengths.sum()),
+        **of_task.facts(),
     }
-    if isinstance(data.task, Tagging):
-        facts |= tagging_facts(data.task, train, dev)
-    elif isinstance(data.task, QuestionAnswering):
-        facts |= qa_facts(data.task, train, dev)
-    elif data.config.long == "windows" and not isinstance(data.task, Choice):
-        windows = train.texts if isinstance(train, PairExamples) else train
-        assert isinstance(windows, LongExamples)
-        facts |= {
-            f"training windows of {data.config.max_length} tokens": len(windows.input_ids),
-            "training texts with more than the maximum of windows": windows.num_limited_rows,
-            "skipped windows of them": windows.num_dropped_windows,
-            "dev windows": len(dev.input_ids),
-        }
-    else:
-        facts |= {
-            f"training rows truncated to {data.config.max_length} tokens": train.num_truncated,
-            "truncated dev examples": dev.num_truncated,
-        }
-    if isinstance(data.task, Choice):
-        facts |= choice_facts(train, dev)
-    blocks: list[Block] = [Facts(facts, title="The data")]
-    if isinstance(data.task, Tagging):
-        blocks.append(tag_bars(data.task, train))
-    elif data.task.labels:
-        counts = Counter(str(row.label) for row in data.data.train)
-        total = sum(counts.values())
-        bars = [Bar(label, count, f"{count:,} ({percent(count / total)})") for label, count in counts.most_common(30)]
-        blocks.append(Bars(bars, title="Classes in the training rows"))
-        if isinstance(data.task, Classification):
-            blocks += imbalance_table(data.task, train)
-    sequences = {"tagging": "windows", "qa": "windows", "choice": "choices"}.get(data.task.name, "rows")
-    lengths = train.sequence_lengths if isinstance(train, ChoiceExamples) else train.lengths
-    counts_by_length, edges = np.histogram(lengths, bins=min(30, max(int(lengths.max()), 2)))
-    blocks.append(
+    lengths = of_task.lengths()
+    counts, edges = np.histogram(lengths, bins=min(30, max(int(lengths.max()), 2)))
+    return [
+        Facts(facts, title="The data"),
+        *of_task.labels(),
         Histogram(
             edges.tolist(),
-            counts_by_length.tolist(),
-            title=f"Length of the training {sequences}",
+            counts.tolist(),
+            title=f"Length of the training {of_task.sequences}",
             x_label="tokens",
-            y_label=sequences,
-            marks={"max_length": data.config.max_length},
-        )
-    )
-    return blocks
-
-
-def _threshold_facts(task: Task) -> dict[str, Any]:
-    """The decision threshold chosen on the dev examples, if any, and how it is scored."""
-    threshold = task.threshold if isinstance(task, Anomaly) else None
-    name = "threshold on the error"
-    if isinstance(task, Classification) and task.rare is not None:
-        threshold, name = task.rare.threshold, f"threshold of '{task.rare.label}'"
-    if threshold is None:
-        return {}
-    return {
-        name: f"{threshold.value:.4f}, chosen on the dev examples",
-        "dev scores": "cross-fitted: each half of the dev examples with the threshold of the other half",
-    }
+            y_label=of_task.sequences,
+            marks={"max_length": data.max_length},
+        ),
+    ]
 
 
 def _curves(seeds: Sequence[SeedResult], part: str, metric: str) -> Curves:
@@ -225,66 +151,9 @@ def show_series(records: Sequence[Sequence[dict[str, Any]]], name: str, key: str
     return [Series(name, [x for x, _ in line], [y for _, y in line]) for line in lines]
 
 
-def mistake_blocks(data: RunData, evaluation: Evaluation) -> list[Block]:
-    """Confusion matrix and worst errors: by probability for classes, by distance for regression."""
-    targets = data.dev.targets
-    task, rows = data.task, data.data.dev
-    if isinstance(task, Generation | Translation):
-        return written_blocks(task, data)
-    for kind, blocks in _MISTAKES.items():
-        if isinstance(task, kind):
-            return blocks(task, data.dev, evaluation.logits)
-    if targets is None or (isinstance(task, Classification) and task.multi_label):
-        return []
-    if isinstance(task, Similarity):
-        return _far_pairs(task, data, evaluation)
-    if not isinstance(task, Classification):
-        predicted = evaluation.logits.squeeze(-1)
-        distance = (predicted - targets).abs()
-        worst = distance.argsort(descending=True)[:WORST].tolist()
-        errors = [
-            WorstError(
-                rows[i].text, f"{targets[i]:.2f}", f"{predicted[i]:.2f}", loss=float(distance[i] ** 2),
-                text_pair=rows[i].text_pair, line=rows[i].line,
-            )
-            for i in worst
-        ]  # fmt: skip
-        return [WorstErrors(errors)]
-    shares = task.probabilities(evaluation.logits)
-    guess = torch.from_numpy(task.decide(evaluation.logits, task.out_of_fold_thresholds(evaluation.logits, data.dev)))
-    wrong = (guess != targets).nonzero().flatten()
-    order = wrong[shares[wrong, guess[wrong]].argsort(descending=True)][:WORST].tolist()
-    errors = [
-        WorstError(
-            rows[i].text, task.labels[int(targets[i])], task.labels[int(guess[i])], float(shares[i, guess[i]]),
-            text_pair=rows[i].text_pair, line=rows[i].line,
-        )
-        for i in order
-    ]  # fmt: skip
-    counts = torch.zeros(task.num_labels, task.num_labels, dtype=torch.int64)
-    counts.index_put_((targets, guess), torch.ones_like(targets), accumulate=True)
-    return [Confusion(task.labels, counts.tolist()), WorstErrors(errors)]
-
-
 def _trust(data: RunData, evaluation: Evaluation) -> list[Block]:
     decisions = data.task.decisions(evaluation.logits, data.dev)
-    abstains = isinstance(data.task, Classification)
-    return [] if decisions is None else trust_blocks(decisions, data.task.temperature, abstains=abstains)
-
-
-def _far_pairs(task: Similarity, data: RunData, evaluation: Evaluation) -> list[Block]:
-    """The pairs whose cosine similarities are farthest from their gold scores."""
-    losses, cosines = task.losses(evaluation.logits, data.dev), task.cosines(evaluation.logits)
-    rows = data.dev.rows
-    errors = [
-        WorstError(
-            rows[i].text, str(rows[i].label or "together"), f"{cosines[i]:.3f}", loss=float(losses[i]),
-            text_pair=rows[i].text_pair, line=rows[i].line,
-        )
-        for i in losses.argsort(descending=True)[:WORST].tolist()
-    ]  # fmt: skip
-    note = "Predicted is the cosine similarity; it is compared with the gold score scaled to 0 to 1."
-    return [WorstErrors(errors, title="Pairs with the largest error", note=note)]
+    return [] if decisions is None else trust_blocks(decisions, data.task.temperature, abstains=data.task.can_abstain)
 
 
 def _comparison(

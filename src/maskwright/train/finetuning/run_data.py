@@ -1,19 +1,26 @@
-"""The data of a fine-tuning run: labeled rows, and what its report reads of them."""
+"""The data of a fine-tuning run: labeled rows, read and held out, and what its report reads of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import torch
-
-from ...core.errors import RowError
+from ...core import registry
+from ...core.errors import InputError, RowError
+from ...core.plural import plural
+from ...core.progress import note, warn
+from ...core.randomness import generator
 from ...hub.folders import LoadReport
-from ...tasks.base import Task
-from ...tasks.rows.examples import Examples
-from ...text.tokenizers.tokenizer import Tokenizer
+from ...tasks.base import AnyTable, Task
+from ...tasks.data import TaskData
+from ...tasks.rows.contents import check_content
+from ...tasks.spec import spec_of
+from ...text.readers.tagged import Sentence
 from .config import FinetuneConfig
+
+DEV_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -41,15 +48,64 @@ def _lines(row: Any) -> Sequence[int]:
     return getattr(row, "lines", ()) or (row.line,)
 
 
-@dataclass(frozen=True)
-class RunData:
-    """Task, rows and settings of a run, for its report. loaded: the loaded and new weights of the model."""
+@dataclass(frozen=True, kw_only=True)
+class RunData(TaskData):
+    """Task, rows and settings of a run, for its report.
+
+    is_split: whether dev was held out from train; num_skipped: number of skipped bad rows; loaded: the loaded and new
+    weights of the model.
+    """
 
     config: FinetuneConfig
-    device: torch.device
-    task: Task
-    data: LabeledData
-    train: Examples
-    dev: Examples
-    tokenizer: Tokenizer
+    is_split: bool
+    num_skipped: int
     loaded: LoadReport
+
+
+def read_data(config: FinetuneConfig) -> LabeledData:
+    """Read train and dev; without dev, hold out a tenth of train, stratified by class if there are classes."""
+    train_table = _table(config, config.train, config.train_target)
+    if config.dev is not None:
+        dev_table = _table(config, config.dev, config.dev_target)
+        return LabeledData(train_table.rows, dev_table.rows, False, train_table.num_skipped + dev_table.num_skipped)
+    rows = train_table.rows
+    if len(rows) < 10:
+        noun = "sentence" if isinstance(rows[0], Sentence) else "row"
+        raise InputError(
+            f"{config.train} has {plural(len(rows), noun)}; 10 are needed to hold out a dev split. Pass --dev FILE."
+        )
+    dev = _hold_out(registry.resolve("task", config.task_name).strata(rows), config.seed)
+    are = "is" if len(dev) == 1 else "are"
+    note(f"No --dev: {len(dev):,} of {len(rows):,} training rows {are} held out.")
+    return LabeledData(
+        [row for number, row in enumerate(rows) if number not in dev],
+        [row for number, row in enumerate(rows) if number in dev],
+        True,
+        train_table.num_skipped,
+    )
+
+
+def _table(config: FinetuneConfig, path: Path, target: Path | None = None) -> AnyTable:
+    cls: type[Task] = registry.resolve("task", config.task_name)
+    if target is None and not config.columns:
+        check_content(path, config.task_name)
+    table = cls.read(
+        path if target is None else (path, target),  # type: ignore[arg-type]  # of translation alone
+        columns=config.columns or None,
+        skip_bad_rows=config.skip_bad_rows,
+        **{name: getattr(config, name) for name in spec_of(config.task_name).read_settings},
+    )
+    if table.num_skipped:
+        warn(f"{path}: {plural(table.num_skipped, 'bad row is', 'bad rows are')} skipped.")
+    return table
+
+
+def _hold_out(labels: Sequence[str], seed: int) -> set[int]:
+    """Indices of the dev examples: a tenth of each label, at least one of a label with two rows or more."""
+    chosen: set[int] = set()
+    for label in sorted(set(labels)):
+        rows = [number for number, other in enumerate(labels) if other == label]
+        count = max(round(len(rows) * DEV_SHARE), 1) if len(rows) > 1 else 0
+        order = generator(seed, f"set aside {label}").permutation(len(rows))  # terms: ok
+        chosen.update(rows[place] for place in order[:count].tolist())
+    return chosen

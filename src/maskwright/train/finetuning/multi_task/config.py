@@ -11,15 +11,14 @@ from typing import ClassVar, Literal
 
 from ....core import registry
 from ....core.config import check, fit_types
-from ....core.options import DATA, option, settings_of
+from ....core.options import DATA, default_of, option, settings_of
 from ....core.plural import plural
+from ....tasks.spec import spec_of
 from ... import settings
 from ...schedules import Schedule
-from ..config import FinetuneConfig
+from ..config import DEFAULT_TASK, FinetuneConfig
 
 _SAME = settings_of(FinetuneConfig)
-_OF_ONE_KIND = {"class_weight": "classification", "multi_label": "classification", "crf": "tagging"}
-_UNSET: dict[str, bool | None] = {"class_weight": None, "multi_label": None, "crf": False}
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class MultiTaskConfig:
         panel=DATA,
     )
     output: Path = option(help=settings.OUTPUT)
-    task: str = option("classification", _SAME["task"])
+    task: str = option(DEFAULT_TASK, _SAME["task"])
     model: str | None = option(None, _SAME["model"])
     preset: str | None = option(None, _SAME["preset"])
     tokenizer: Path | None = option(None, _SAME["tokenizer"])
@@ -86,14 +85,16 @@ class MultiTaskConfig:
         same = [f"{path} ({kind})" for (kind, path), count in files.items() if count > 1]
         check(not same, f"--multi-task has {', '.join(same)} twice: each file must be a separate task.")
         kinds = {part.task for part in self.parts().values()}  # the checks of each part are ours
+        frozen = sorted(kind for kind in kinds if spec_of(kind).freezes_encoder)
         check(
-            "anomaly" not in kinds,
-            "--multi-task trains a shared encoder, and anomaly freezes its encoder: fine-tune anomaly separately.",
+            not frozen,
+            f"--multi-task trains a shared encoder, and {''.join(frozen[:1])} freezes its encoder: fine-tune "
+            f"{''.join(frozen[:1])} separately.",
         )
-        for name, kind in _OF_ONE_KIND.items():
+        for name in _OF_SOME:
             check(
-                not getattr(self, name) or kind in kinds,
-                f"Setting '{name}' is for {kind}, and no task has that type.",
+                not getattr(self, name) or any(_SAME[name].is_for(kind) for kind in kinds),
+                f"Setting '{name}' is for {' and '.join(_SAME[name].tasks)}, and no task has that type.",
             )
 
     def parts(self) -> dict[str, FinetuneConfig]:
@@ -103,9 +104,7 @@ class MultiTaskConfig:
         found = {}
         split = [self._split(entry) for entry in self.multi_task]
         for number, (name, (kind, path)) in enumerate(zip(names([path for _, path in split]), split, strict=True)):
-            others = {
-                setting: None if setting != "crf" else False for setting, of in _OF_ONE_KIND.items() if of != kind
-            }
+            others = {setting: _UNSET[setting] for setting in _OF_SOME if not _SAME[setting].is_for(kind)}
             dev = self.dev[number] if self.dev else None
             found[name] = FinetuneConfig(**{**values, **others, "train": path, "dev": dev, "task": kind})
         return found
@@ -134,6 +133,11 @@ class MultiTaskConfig:
         is_kind = bool(colon) and re.fullmatch(r"[\w-]{2,}", kind) is not None and not Path(entry).exists()
         check(not is_kind, f"--multi-task {entry}: " + registry.unknown_name("task", kind, registry.names("task")))
         return self.task, Path(entry)
+
+
+# Settings that only some tasks have, and their values for the others.
+_OF_SOME = [one.name for one in fields(MultiTaskConfig) if one.name in _SAME and _SAME[one.name].tasks]
+_UNSET = {one.name: default_of(one) for one in fields(MultiTaskConfig)}
 
 
 def names(paths: Sequence[Path]) -> list[str]:

@@ -24,9 +24,10 @@ from ....report import (
 )
 from ....report.numbers import plus_minus
 from ....tasks.base import Evaluation
+from ....tasks.report import report_of
 from ...against_baseline import Compared, worst_level
 from ...run import RunFolder
-from ..report import data_blocks, mistake_blocks, show_series
+from ..report import data_blocks, show_series
 from ..run_data import RunData
 from ..seeds import SeedResult
 from .config import MultiTaskConfig
@@ -65,7 +66,7 @@ def write_multi_task_report(
         _curves(seeds, mains),
         Weights(first.loaded.loaded, first.loaded.new, first.loaded.unused),
         *(
-            Section(name, [*data_blocks(one), *mistake_blocks(one, evaluations[name])], lead=_lead(one))
+            Section(name, [*data_blocks(one), *report_of(one).mistakes(evaluations[name])], lead=_lead(one))
             for name, one in parts.items()
         ),
         _next(run, parts),
@@ -127,7 +128,7 @@ def _health(parts: Mapping[str, RunData], simple: Mapping[str, Compared]) -> Hea
     told = [f"{name}: {one}." for name, one in simple.items()]
     if worst_level(list(simple.values())) == "bad":
         return Health("bad", [*told, "Train longer, raise --lr, or fine-tune the failing tasks separately."])
-    set_aside = [name for name, one in parts.items() if one.data.from_train]
+    set_aside = [name for name, one in parts.items() if one.is_split]
     if set_aside:
         return Health(
             "watch", [*told, f"The dev examples of {', '.join(set_aside)} are held out from the training files."]

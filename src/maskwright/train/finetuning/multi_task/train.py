@@ -16,7 +16,6 @@ from ....hub.folders import save_model
 from ....models.device import resolve_device, resolve_precision
 from ....tasks.base import Evaluation
 from ...against_baseline import Compared
-from ...finetune_baseline import compare_with_baseline
 from ...run import RunFolder, RunResult, open_run
 from ...weight_averaging import mean_weights
 from ..finetune import FinetuningSetup
@@ -114,7 +113,7 @@ class MultiTaskSetup(SeedRunner):
         result = {
             **statistics(seeds, best),
             "baselines": {
-                name: compare_with_baseline(setup, self._mean(seeds, f"{name}.{setup.task.main_metric}")).to_json()
+                name: Compared.of_task(setup.run_data, self._mean(seeds, f"{name}.{setup.task.main_metric}")).to_json()
                 for name, setup in self.setups.items()
             },
             "main_metrics": {name: setup.task.main_metric for name, setup in self.setups.items()},

@@ -1,0 +1,8 @@
+"""Settings of multiple choice."""
+
+from __future__ import annotations
+
+from ..rows.settings import LongTextSettings
+from ..spec import TaskSpec
+
+SPEC = TaskSpec(settings=LongTextSettings, reads=("choices",))

@@ -1,0 +1,24 @@
+"""Settings of text-to-text generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.options import TASK, option
+from ..spec import TaskSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of `finetune generation` alone."""
+
+    delimiter: str | None = option(
+        None,
+        'Token between source and target, such as "<to-fr>"; added where it is new.',
+        metavar="TOKEN",
+        default_help="the end-of-text token",
+        panel=TASK,
+    )
+
+
+SPEC = TaskSpec(settings=Settings, long_texts="truncates long texts")

@@ -1,0 +1,26 @@
+"""Settings of regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..rows.settings import PairOrderSettings, ScoreSettings, as_range
+from ..spec import TaskSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(ScoreSettings, PairOrderSettings):
+    """Settings of `finetune regression`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_range(self.score_range)
+
+
+SPEC = TaskSpec(
+    settings=Settings,
+    read_settings=("score_range",),
+    run_settings=("contrastive",),
+    has_numbers=True,
+    contrastive="similarity",
+)

@@ -1,0 +1,26 @@
+"""Settings of token classification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.options import TASK, option
+from ..spec import TaskSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of `finetune tagging` alone."""
+
+    crf: bool = option(
+        False, "Add a conditional random field (CRF) on top, which scores whole tag sequences.", panel=TASK
+    )
+
+
+SPEC = TaskSpec(
+    settings=Settings,
+    run_settings=("calibrate",),
+    reads=("tagged",),
+    has_classes=True,
+    long_texts="always reads long texts in windows",
+)

@@ -1,0 +1,42 @@
+"""The readers of labeled files: one for each layout, in `core.registry` under "reader"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core import registry
+from ...core.errors import RowError
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How files of one layout are recognized and read.
+
+    Attributes:
+        name: name in the registry.
+        contains: what such a file contains, for messages.
+        layout: its layouts and formats, for messages.
+        example_file: name of a test file, for suggested commands.
+        recognizes: path, column mapping -> whether the file has this layout.
+        read: path, column mapping, skip_bad_rows -> its rows; labels are optional.
+        scan: path, column mapping, list of errors -> iterator over the valid rows, which adds the errors to the list.
+        is_text: whether its rows are texts with at most one label, which `texts` reads too.
+    """
+
+    name: str
+    contains: str
+    layout: str
+    example_file: str
+    recognizes: Callable[[Path, Mapping[str, str]], bool] = field(repr=False)
+    read: Callable[[Path, Mapping[str, str], bool], Any] = field(repr=False)
+    scan: Callable[[Path, Mapping[str, str], list[RowError]], Iterator[Any]] = field(repr=False)
+    is_text: bool = False
+
+
+def find_reader(path: Path, columns: Mapping[str, str] | None = None) -> Reader | None:
+    """Returns the first registered reader that recognizes a file, None if none does."""
+    readers: Iterator[Reader] = (registry.resolve("reader", name) for name in registry.names("reader"))
+    return next((reader for reader in readers if reader.recognizes(path, columns or {})), None)

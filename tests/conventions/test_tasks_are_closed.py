@@ -1,0 +1,76 @@
+"""A task is one package: outside `tasks` no code asks which task it is, but for the places listed here."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from conventions.sources import modules, room
+from maskwright.core.registry import TABLE
+
+NAMES = set(TABLE["task"])
+CLASSES = {place.partition(":")[2] for place in TABLE["task"].values()}
+
+HEAD = "names of heads, which have their own table in the registry and sometimes the names of tasks"
+# Packages where the words mean something else throughout.
+PACKAGES = {
+    "hub": HEAD,
+    "models": f"{HEAD}; in losses, problem types of transformers",
+    "lessons": "each lesson is about one task",
+    "estimators": "an estimator is the Python face of one task",
+}
+# Number of places in other modules: at most these.
+PLACES = {
+    "__init__": (2, "the function similarity of the API"),
+    "api": (11, f"{HEAD}; the function similarity of the API"),
+    "cli.app": (1, "the command similarity"),
+    "cli.doctor": (6, "choices of an option"),
+    "cli.evaluate": (2, "--risk and --rare-class are options of classifiers"),
+    "cli.predict": (5, "keys of predictions"),
+    "cli.translate": (1, "a key of predictions"),
+    "experiments.benchmark.parts": (8, "published benchmarks and their tasks, as data"),
+    "experiments.ladder.run": (1, "the experiment compares classifiers"),
+    "experiments.layers.config": (1, "the experiment probes layers by tagging"),
+    "experiments.layers.run": (1, "the experiment probes layers by tagging"),
+    "experiments.rare.methods": (1, "one of the compared methods is anomaly detection"),
+    "inference.answer": (1, "the Python face of question answering"),
+    "inference.ready": (9, f"{HEAD}; a causal model that is fine-tuned to generate is described differently"),
+    "inference.translate": (2, "the Python face of translation"),
+    "inspect.attribution": (2, HEAD),
+    "inspect.lengths": (1, "a key of predictions"),
+    "studio.pages": (7, HEAD),
+    "studio.views.answers": (2, HEAD),
+    "text.readers.choices": (1, "a column name"),
+    "train.distillation.distill": (2, HEAD),
+    "train.distillation.job": (1, "a problem type of transformers"),
+    "train.distillation.student": (3, HEAD),
+}
+
+
+def places(tree: ast.Module) -> list[str]:
+    """Quoted names of tasks, and isinstance checks of their classes, with line numbers."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in NAMES:
+            found.append(f"line {node.lineno}: '{node.value}'")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            named = {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+            found += [f"line {node.lineno}: isinstance of {name}" for name in sorted(named & CLASSES)]
+    return found
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name != "core.registry"])
+def test_nothing_outside_tasks_names_a_task(module: str):
+    if room(module) in {"tasks", *PACKAGES}:
+        return
+    found = places(modules()[module])
+    allowed = PLACES.get(module, (0, ""))[0]
+    assert len(found) <= allowed, (
+        f"{module} asks which task it is: {'; '.join(found)}. Let the task or its spec answer."
+    )
+
+
+def test_every_exception_is_needed():
+    known = modules()
+    assert set(PLACES) <= set(known) and all(places(known[name]) for name in PLACES)

@@ -1,0 +1,1 @@
+"""A task of another package: predicts a count for each text."""
