@@ -157,7 +157,7 @@ def adapter_files(model: Model, folder: Path, problem_type: str | None) -> Adapt
     for theirs, part in everything.items():
         module = model.get_submodule(part.module)
         if isinstance(module, LoraLinear) and part.name in module.lora:
-            update = module.lora[part.name]
+            update = module.update(part.name)
             changed.append(theirs)
             for side, matrix in (("A", update.A), ("B", update.B)):
                 tensors[f"{PREFIX}{theirs}.lora_{side}.weight"] = matrix.detach().cpu().contiguous().clone()
@@ -360,7 +360,7 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
         for theirs, pair in pairs.items():
             module = model.get_submodule(parts[theirs].module)
             assert isinstance(module, LoraLinear)
-            update = module.lora[parts[theirs].name]
+            update = module.update(parts[theirs].name)
             update.A.copy_(file.read(names[pair["A"]]))
             update.B.copy_(file.read(names[pair["B"]]))
     return {name for pair in pairs.values() for name in pair.values()}

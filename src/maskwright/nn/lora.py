@@ -56,6 +56,12 @@ class LoraLinear(Linear):
         """The low-rank updates."""
         return [one for one in self.lora.values() if isinstance(one, LowRank)]
 
+    def update(self, name: str) -> LowRank:
+        """The low-rank update of this name. Raises KeyError."""
+        found = self.lora[name]
+        assert isinstance(found, LowRank)
+        return found
+
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""
         y = super().forward(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ...models.model import Model
+from ...models.model import Model, tokenizer_of
 from ...report import Block, WorstError, WorstErrors
 from ...text.tokenizers.encoding import TextCounts
 from ..base import Evaluation
@@ -30,7 +30,7 @@ class TargetReport(TaskReport[AnyTask]):
             return []
         rows = self.data.dev.rows[:SHOWN]
         length = self.data.max_length
-        answers = self.task.predict(model, self.task.unlabeled(rows, model.tokenizer, length, counts=TextCounts()))
+        answers = self.task.predict(model, self.task.unlabeled(rows, tokenizer_of(model), length, counts=TextCounts()))
         errors = [
             WorstError(row.text, str(row.label), answer[self.output], loss=-answer["score"], line=row.line)
             for row, answer in zip(rows, answers, strict=True)
