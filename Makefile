@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test test-all check bench docs reliability results locks sbom audit clean
+.PHONY: help demo pictures test test-all check bench reference docs reliability results locks sbom audit clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ sbom: $(VENV)/.supply ## the CycloneDX bill of materials from the locks: sbom.cd
 
 audit: $(VENV)/.supply ## known vulnerabilities of the locked packages (asks the package index)
 	$(BIN)/python -m pip_audit --strict --disable-pip --progress-spinner off -r locks/test.txt -r locks/torch.txt
+
+reference: $(VENV)/.core ## write docs/reference from the code
+	$(BIN)/python tools/reference.py
 
 docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and build it as a site in site/
 	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
