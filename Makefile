@@ -50,9 +50,9 @@ audit: $(VENV)/.supply ## known vulnerabilities of the locked packages (asks the
 reference: $(VENV)/.core ## write docs/reference from the code
 	$(BIN)/python tools/reference.py
 
-docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and build it as a site in site/
-	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
-	$(BIN)/python -m mkdocs build --strict
+docs: $(VENV)/.docs ## check the documentation's links, commands and options, and build it as a site in site/
+	$(BIN)/python -m pytest -q tests/conventions/test_documents.py tests/conventions/test_site.py
+	$(BIN)/zensical build --strict --clean
 	@echo "The first page is site/index.html"
 
 clean: ## remove what the targets made
