@@ -28,13 +28,13 @@ check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/benchmarks.md
+bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/results/speed.md
 	$(BIN)/python benchmarks/speed/run.py $(ARGS)
 
-reliability: $(VENV)/.test ## kills, damage, hostile input (hours; ARGS=--quick: minutes); writes docs/reliability.md
+reliability: $(VENV)/.test ## kills, damage, hostile input (hours; ARGS=--quick: minutes); writes docs/results/reliability.md
 	$(BIN)/python benchmarks/reliability/run.py $(ARGS)
 
-results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
+results: $(VENV)/.core ## the figures of docs/results/quality.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
 	$(BIN)/python recipes/first_path.py
 
 locks: $(VENV)/.supply ## versions and hashes of all packages: locks/*.txt [ARGS="--cpu-wheels FOLDER"]

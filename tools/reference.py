@@ -159,7 +159,7 @@ def cli_index(root: Any) -> str:
         "Exit codes: 0 success, 1 internal error, 2 invalid input or usage, 130 interrupted. Results are written to "
         "standard output, progress and logs to standard error. `maskwright --version` prints the version.\n"
     )
-    return "".join(parts) + common + next_line(("presets", "../presets.md"))
+    return "".join(parts) + common + next_line(("quickstart", "../../quickstart.md"), ("presets", "../presets.md"))
 
 
 def command_page(name: str, command: Any) -> str:
@@ -303,7 +303,7 @@ def config_index() -> str:
         "resolved recipe and stops. An unknown key is an error that shows the closest known one.\n\n"
         f"{table(('configuration', 'command', 'Python'), rows)}\n"
         "The architecture of a model has [its own settings](model.md), which `--set NAME=VALUE` changes.\n"
-        + next_line(("command line", "../cli/index.md"))
+        + next_line(("command line", "../cli/index.md"), ("run directory", "../run-directory.md"))
     )
 
 
@@ -378,6 +378,9 @@ def presets_page() -> str:
         f"{HEAD}# Presets\n\nModel configurations by name, for `--preset` and `mw.preset`. Sizes and parameter counts "
         "are those of the published vocabulary. Layers of an encoder-decoder are shown as encoder + decoder.\n\n"
         + table(header, rows)
+        + "\n`bag-small` has static word embeddings. In `bilstm-small` and `elmo-small`, the hidden size is that of "
+        "both directions together. [RNN, LSTM and ELMo](../explanation/rnn-lstm-elmo.md) describes the recurrent "
+        "presets, [Encoder-decoder models](../explanation/encoder-decoder.md) those with a decoder.\n"
         + next_line(("maskwright presets", "cli/presets.md"), ("model architecture", "config/model.md"))
     )
 
@@ -391,7 +394,7 @@ def api_index() -> str:
     for page, (title, names) in API.items():
         rows = [(f"[`mw.{name}`]({page}.md#maskwright.{name})", summary(name)) for name in names]
         parts.append(f"\n## {title}\n\n{table(('name', 'purpose'), rows)}")
-    return "".join(parts) + next_line(("command line", "../cli/index.md"))
+    return "".join(parts) + next_line(("quickstart", "../../quickstart.md"), ("command line", "../cli/index.md"))
 
 
 def api_page(title: str, names: tuple[str, ...]) -> str:
