@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from types import ModuleType
 
@@ -35,6 +36,18 @@ def test_no_page_is_stale():
 def test_each_public_name_has_one_entry():
     entries = re.findall(r"^::: maskwright\.(\w+)$", "".join(PAGES.values()), flags=re.MULTILINE)
     assert sorted(entries) == sorted(maskwright.__all__)
+
+
+OTHERS = {"Batch", "MaskwrightError", "Tokenizer", "inspect"}  # neither configurations nor called with settings
+CALLED = [name for name in maskwright.__all__ if not name.endswith("Config") and name not in OTHERS]
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_each_parameter_of_a_public_name_is_described(name: str):
+    found = getattr(maskwright, name)
+    text = (inspect.getdoc(found) or "").partition("\nArgs:\n")[2]
+    described = re.findall(r"^    (\w+): \S", text.partition("\n\n")[0], flags=re.MULTILINE)
+    assert described == list(inspect.signature(found).parameters)
 
 
 @pytest.mark.parametrize("command", [name for name in current_flags() if name])
