@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-from-scratch model pictures test test-all check bench docs reliability results locks sbom audit clean
+.PHONY: help demo demo-from-scratch model pictures test test-all check bench reference docs reliability results locks sbom audit clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -36,13 +36,13 @@ check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/benchmarks.md
+bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/results/speed.md
 	$(BIN)/python benchmarks/speed/run.py $(ARGS)
 
-reliability: $(VENV)/.test ## kills, damage, hostile input (hours; ARGS=--quick: minutes); writes docs/reliability.md
+reliability: $(VENV)/.test ## kills, damage, hostile input (hours; ARGS=--quick: minutes); writes docs/results/reliability.md
 	$(BIN)/python benchmarks/reliability/run.py $(ARGS)
 
-results: $(VENV)/.core ## the figures of docs/results.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
+results: $(VENV)/.core ## the figures of docs/results/quality.md from $$MASKWRIGHT_DATA (about two hours on 2 cores)
 	$(BIN)/python recipes/first_path.py
 
 locks: $(VENV)/.supply ## versions and hashes of all packages: locks/*.txt [ARGS="--cpu-wheels FOLDER"]
@@ -55,9 +55,12 @@ sbom: $(VENV)/.supply ## the CycloneDX bill of materials from the locks: sbom.cd
 audit: $(VENV)/.supply ## known vulnerabilities of the locked packages (asks the package index)
 	$(BIN)/python -m pip_audit --strict --disable-pip --progress-spinner off -r locks/test.txt -r locks/torch.txt
 
-docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and build it as a site in site/
-	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
-	$(BIN)/python -m mkdocs build --strict
+reference: $(VENV)/.core ## write docs/reference from the code
+	$(BIN)/python tools/reference.py
+
+docs: $(VENV)/.docs ## check the documentation's links, commands and options, and build it as a site in site/
+	$(BIN)/python -m pytest -q tests/conventions/test_documents.py tests/conventions/test_site.py
+	$(BIN)/zensical build --strict --clean
 	@echo "The first page is site/index.html"
 
 clean: ## remove what the targets made

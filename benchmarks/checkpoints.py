@@ -1,4 +1,4 @@
-"""Hold every family and head against transformers and write the largest differences to docs/checkpoints.md.
+"""Hold every family and head against transformers and write the largest differences to docs/results/checkpoints.md.
 
 python benchmarks/checkpoints.py
 """
@@ -19,7 +19,7 @@ from maskwright.hub.family import family_named
 from maskwright.hub.folders import load_model, save_model
 
 REPOSITORY = Path(__file__).parents[1]
-PAGE = REPOSITORY / "docs" / "checkpoints.md"
+PAGE = REPOSITORY / "docs" / "results" / "checkpoints.md"
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from parity.checkpoints import HEADS, SETTINGS, checkpoint, labels_for, padded_rows, their_class  # noqa: E402
@@ -48,7 +48,7 @@ queries and keys, soft-maxes and takes the loss of words in float32; for this ta
 what follows from them.
 
 What is supported, rejected and ignored of the settings in `config.json`: [settings of
-checkpoints](checkpoint-settings.md).
+checkpoints](../reference/checkpoint-settings.md).
 """
 
 

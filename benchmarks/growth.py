@@ -7,7 +7,7 @@ far longer.
 
     python benchmarks/growth.py -o growth-run
     python benchmarks/growth.py -o growth-run --curves length,corpus --full
-    python benchmarks/growth.py -o growth-run --page docs/growth.md     # the page, and its picture in images/
+    python benchmarks/growth.py -o growth-run --page docs/results/growth.md     # the page, and its picture in images/
 
 Writes OUTPUT/growth.json and OUTPUT/growth.md (or the page) with growth.svg beside it. A curve that is in
 growth.json is not measured again; delete the file to begin anew.

@@ -1,4 +1,4 @@
-"""From raw text to a measured model on real data: the figures of docs/results.md.
+"""From raw text to a measured model on real data: the figures of docs/results/quality.md.
 
     MASKWRIGHT_DATA=path python recipes/first_path.py -o runs/first-path
 

@@ -1,4 +1,4 @@
-"""Count what the promises of reliability are worth, and write docs/reliability.md.
+"""Count what the promises of reliability are worth, and write docs/results/reliability.md.
 
 python benchmarks/reliability/run.py [--quick | --share 0.1]      (what `make reliability` runs)
 
@@ -35,7 +35,7 @@ from maskwright.core.storage import write_json, write_text  # noqa: E402
 PROMISES = HERE / "promises.toml"
 RESULTS = HERE / "results.json"
 HARNESS = REPOSITORY / "tests" / "reliability" / "crash_harness.py"
-PAGE = REPOSITORY / "docs" / "reliability.md"
+PAGE = REPOSITORY / "docs" / "results" / "reliability.md"
 KILLED = ("pretrain", "finetune", "distill", "translation", "lstm", "bilm", "search")
 KILLS, REPEATS, QUICK = 200, 20, 0.02
 HEAD = """# Reliability, measured

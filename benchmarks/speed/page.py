@@ -1,4 +1,4 @@
-"""The speed part of docs/benchmarks.md and its pictures, of what run.py has measured."""
+"""The speed part of docs/results/speed.md and its pictures, of what run.py has measured."""
 
 from __future__ import annotations
 

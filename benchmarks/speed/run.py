@@ -1,4 +1,4 @@
-"""Speed beside every peer, in one run: what `make bench` runs. It writes the speed part of docs/benchmarks.md.
+"""Speed beside every peer, in one run: what `make bench` runs. It writes the speed part of docs/results/speed.md.
 
     python benchmarks/speed/run.py -o runs/speed
     python benchmarks/speed/run.py -o runs/tiny --parts natural --count 200 --rounds 2 --page tiny.md
@@ -95,7 +95,7 @@ def arguments() -> argparse.Namespace:
     """Flags; the defaults are the sizes of the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/speed"))
-    parser.add_argument("--page", type=Path, default=HERE.parents[1] / "docs" / "benchmarks.md")
+    parser.add_argument("--page", type=Path, default=HERE.parents[1] / "docs" / "results" / "speed.md")
     parser.add_argument("--models", default="minilm", help="minilm, base, mini, or model folders, separated by commas")
     parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING, PROFILE)))
     parser.add_argument("--only", help="only these contenders of inference, and of training, separated by commas")

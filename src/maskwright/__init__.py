@@ -23,12 +23,12 @@ _WHERE = {
     "load": "api",
     "build": "api",
     "preset": "api",
-    "pretrain": "api",
-    "finetune": "api",
-    "distill": "api",
+    "pretrain": "training",
+    "finetune": "training",
+    "distill": "training",
     "AnomalyDetector": "estimators",
     "inspect": "inspect",
-    "layer_lab": "api",
+    "layer_lab": "training",
     "similarity": "api",
     "search": "api",
     "cluster": "api",
@@ -80,7 +80,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import inspect
-    from .api import build, cluster, distill, finetune, layer_lab, load, preset, pretrain, search, similarity, zero_shot
+    from .api import build, cluster, load, preset, search, similarity, zero_shot
     from .core.errors import MaskwrightError
     from .data.batch import Batch
     from .estimators import (
@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from .train.finetuning.config import FinetuneConfig
     from .train.finetuning.multi_task.config import MultiTaskConfig
     from .train.pretraining.config import PretrainConfig
+    from .training import distill, finetune, layer_lab, pretrain
 
 
 def __getattr__(name: str) -> Any:

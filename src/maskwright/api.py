@@ -1,11 +1,11 @@
-"""Floor 6: loading, building and training a model in one call, and opening one for each kind of use."""
+"""Loading and building models, and opening one for each kind of use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 from .core.errors import ConfigError
 from .hub.download import find_folder
@@ -36,24 +36,9 @@ from .tasks.rows.long_texts import LongTexts
 from .text.readers.corpus import Source
 from .text.readers.inputs import Text
 
-if TYPE_CHECKING:
-    from .experiments.layers.config import LayerLabConfig
-    from .experiments.layers.run import LayerLabResult
-    from .train.distillation.config import DistillConfig
-    from .train.distillation.distill import DistillResult
-    from .train.finetuning.config import FinetuneConfig
-    from .train.finetuning.finetune import FinetuneResult
-    from .train.finetuning.multi_task.config import MultiTaskConfig
-    from .train.finetuning.multi_task.train import MultiTaskResult
-    from .train.pretraining.config import PretrainConfig
-    from .train.pretraining.pretrain import PretrainResult
-
 __all__ = [
     "build",
     "cluster",
-    "distill",
-    "finetune",
-    "layer_lab",
     "load",
     "open_answerer",
     "open_checkpoint",
@@ -69,7 +54,6 @@ __all__ = [
     "open_zero_shot",
     "predictor_of",
     "preset",
-    "pretrain",
     "search",
     "similarity",
     "zero_shot",
@@ -85,60 +69,30 @@ WORDY = (*MASKED, "rtd", "clm", "bilm")  # heads that are scored on text
 def load(
     name: str | Path, head: str | None = STORED, *, labels: Sequence[str] | int | None = None, seed: int = 0
 ) -> Model:
-    """A model from a folder, or from the hub by name: evaluation mode, float32, on the CPU, with `.tokenizer`.
+    """Loads a model: evaluation mode, float32, on the CPU, with its `.tokenizer` and `.config`.
 
-    head: "stored" for the one in the folder, a head's name to put that one on the encoder (new weights from `seed`),
-    None for the bare encoder; labels: of a new classification head. Weights that the folder lacks, or has beyond the
-    model's, are named on standard error. Raises MissingFileError, ModelFolderError or CorruptFileError.
+    Weights that the folder lacks, or that the model does not have, are listed on standard error.
+
+    Args:
+        name: Model folder, or Hugging Face Hub model ID.
+        head: "stored" for the head of the folder, the name of another head (new weights from `seed`), or None for the
+            encoder only.
+        labels: Labels of a new classification head, or their number.
+        seed: Random seed of new weights.
+
+    Raises:
+        MissingFileError: If there is no such folder or model.
+        ModelFolderError: If the folder is not a supported model.
+        CorruptFileError: If a file is truncated or differs from the manifest.
+
+    Example:
+        >>> model = mw.load("minilm", head=None)
+        >>> model.config.hidden_size
+        384
     """
     model, report = load_model(name, head, labels=labels, seed=seed)
     report.log_weight_mismatch(name, new_is_wanted=head != STORED)
     return model
-
-
-def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
-    """Pre-trains, or resumes the run in `config.output`, as the command does. Returns the paths of the results."""
-    from .train.pretraining.pretrain import pretrain as run
-
-    return run(config, restart=restart)
-
-
-@overload
-def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
-    """One task."""
-
-
-@overload
-def finetune(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResult:
-    """Several tasks."""
-
-
-def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False) -> FinetuneResult | MultiTaskResult:
-    """Fine-tunes for one task or several, or resumes the run in `config.output`, as the command does.
-
-    Returns where the results are.
-    """
-    from .train.finetuning.finetune import finetune as run
-    from .train.finetuning.multi_task.config import MultiTaskConfig
-    from .train.finetuning.multi_task.train import finetune_tasks
-
-    if isinstance(config, MultiTaskConfig):
-        return finetune_tasks(config, restart=restart)
-    return run(config, restart=restart)
-
-
-def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
-    """Distills a teacher into a student, or resumes the run in `config.output`, as the command does."""
-    from .train.distillation.distill import distill as run
-
-    return run(config, restart=restart)
-
-
-def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResult:
-    """Compares the layers of a frozen encoder as features, or resumes that run, as the command does."""
-    from .experiments.layers.run import layer_lab as run
-
-    return run(config, restart=restart)
 
 
 def open_predictor(
@@ -298,9 +252,21 @@ def similarity(
     device: str = "auto",
     precision: str = "auto",
 ) -> Similarities:
-    """Returns the cosine similarities of texts, or of one `word` in them (`.matrix`), and their rows (`.places`).
+    """Returns the cosine similarities of texts, or of one word in them.
 
-    Raises RowErrors for texts without the word.
+    Args:
+        name: Model folder, or Hugging Face Hub model ID.
+        texts: Texts to compare.
+        word: Compare the contextual embeddings of this word instead of the texts.
+        layers: "embeddings", "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4", or layer numbers.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Returns:
+        `.matrix`, float64 [places, places], and `.places`, the text of each row.
+
+    Raises:
+        RowErrors: If a text does not contain the word.
     """
     own = single_texts(texts, "Texts to compare")
     pooling = None if word is None else "none"
@@ -318,9 +284,19 @@ def search(
     device: str = "auto",
     precision: str = "auto",
 ) -> list[list[Hit]]:
-    """The passages of files that are the nearest to each query in meaning, best first; what the command does.
+    """Searches the passages of files semantically, as the command does.
 
-    source: a folder, files or a pattern; index: a folder that keeps the vectors.
+    Args:
+        name: Model folder, or Hugging Face Hub model ID.
+        source: A folder, files, or a pattern.
+        queries: Texts to search for.
+        top_k: Number of passages per query.
+        index: Folder that stores the embeddings for later searches.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Returns:
+        For each query, the most similar passages, best first.
     """
     encoder = open_embedder(name, normalize=True, device=device, precision=precision)
     return Searcher(encoder).search(source, single_texts(queries, "Queries"), top_k, index)
@@ -335,7 +311,19 @@ def cluster(
     device: str = "auto",
     precision: str = "auto",
 ) -> Clustering:
-    """Groups of texts that are near in meaning; what the command does. num_clusters: None decides by silhouette."""
+    """Clusters texts by their embeddings, as the command does.
+
+    Args:
+        name: Model folder, or Hugging Face Hub model ID.
+        texts: Texts, or pairs of texts, which are joined.
+        num_clusters: Number of clusters; None selects it by silhouette.
+        seed: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Returns:
+        `.groups`, the cluster of each text, int64 [texts], and `.clusters`, their texts and typical words.
+    """
     own = [text if isinstance(text, str) else " ".join(text) for text in as_texts(texts)]
     vectors = open_embedder(name, normalize=True, device=device, precision=precision).vectors(own)
     return cluster_vectors(vectors, own, num_clusters, seed=seed)

@@ -41,7 +41,7 @@ def test_the_core_stays_at_eight():
 
 @pytest.mark.parametrize("extra", ["core", *EXTRAS])
 def test_every_requirement_has_a_lower_bound_and_a_reason(extra: str):
-    page = normal((REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8"))
+    page = normal((REPOSITORY / "docs" / "explanation" / "dependencies.md").read_text(encoding="utf-8"))
     for requirement in PROJECT["dependencies"] if extra == "core" else EXTRAS[extra]:
         name = package(requirement)
         if name != "maskwright":

@@ -40,6 +40,28 @@ def test_links_of_the_site_stay_inside_it():
                 assert (page.parent / target).resolve().is_relative_to(REPOSITORY / "docs"), f"{page.name}: {target}"
 
 
+LONGEST_PAGE = 1200  # words
+GENERATED = "<!-- Written by tools/reference.py"
+TASKS = ("answer", "choose", "classify", "pretrain", "regress", "tag", "translate")
+
+
+@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_pages_are_short_and_name_the_next_ones(page: Path):
+    text, folder = page.read_text(encoding="utf-8"), page.relative_to(REPOSITORY / "docs").parts[0]
+    if folder != "results" and not text.startswith(GENERATED):
+        words = len(re.findall(r"\S*\w\S*", text))
+        assert words <= LONGEST_PAGE, f"{page.name} has {words} words"
+    if folder != "results" and page.parent.name != "decisions":
+        assert re.search(r"^Next: \[", text, flags=re.MULTILINE), f"{page.name} does not name the next pages"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_pages_of_tasks_train_evaluate_and_use(task: str):
+    text = (REPOSITORY / "docs" / "how-to" / f"{task}.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (Train|Evaluate|Use)$", text, flags=re.MULTILINE) == ["Train", "Evaluate", "Use"]
+    assert "](../reference/cli/" in text
+
+
 def shown_commands(text: str) -> list[list[str]]:
     """The `maskwright ...` lines of code blocks, as words."""
     blocks = re.findall(r"```(?:sh|console|bash|text)?\n(.*?)```", text, flags=re.DOTALL)

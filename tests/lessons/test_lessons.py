@@ -162,9 +162,9 @@ def test_what_breaks_functions_changes_what_they_give():
 
 
 def test_the_page_of_the_documentation_names_every_lesson_and_no_other():
-    page = (REPOSITORY / "docs" / "lessons.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "tutorials" / "lectures.md").read_text(encoding="utf-8")
     table = page.partition("| part | lessons |")[2].partition("## ")[0]
     assert re.findall(r"`([^`]+)`", table) == NAMES
-    guide = (REPOSITORY / "docs" / "guide.md").read_text(encoding="utf-8")
+    guide = (REPOSITORY / "docs" / "explanation" / "background.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", guide))
     assert named & set(NAMES) == named - {"gpt2-xl"}, "the guide names a lesson that is not there"

@@ -70,7 +70,7 @@ FURTHER: dict[str, dict[str, Any]] = {
     },
     "marian": {"normalize_before": True, "add_final_layer_norm": True, "normalize_embedding": True},
 }
-# What they load and we reject with a sentence (docs/checkpoints.md).
+# What they load and we reject with a sentence (docs/results/checkpoints.md).
 HEADS_OF_SIDES = {"encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"}  # differ
 REFUSED: dict[tuple[str, str], set[str]] = {
     ("bert", "mlm"): {"is_decoder"},

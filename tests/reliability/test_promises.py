@@ -75,7 +75,7 @@ def test_a_broken_promise_is_counted(run):
 
 def test_the_page_has_the_rows_of_today(run):
     results = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
-    text = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "results" / "reliability.md").read_text(encoding="utf-8")
     assert text == run.page(PROMISES, results), "run benchmarks/reliability/run.py --page"
 
 

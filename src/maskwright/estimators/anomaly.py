@@ -25,11 +25,40 @@ from .whole_text import WholeText
 class AnomalyDetector(OutlierMixin, WholeText):
     """Detects anomalous texts by the reconstruction error of an autoencoder on frozen embeddings.
 
-    Parameters of WholeText except freeze_encoder, and contamination: fraction of the texts of `fit` above the
-    threshold. Of a text in windows the error is the mean, or the largest, of that of its windows.
-    `fit` takes only normal texts; y is not used. As in scikit-learn `score_samples` is higher for normal texts (the
-    negative error), `decision_function` is below 0 for outliers, `predict` gives 1 for normal texts and -1 for others.
-    After fit: offset_, model_, task_.
+    `fit` takes only normal texts and ignores `y`. As in scikit-learn, `score_samples` is higher for normal texts (the
+    negative error), `decision_function` is below 0 for outliers, and `predict` returns 1 for normal texts and -1 for
+    others.
+
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        long: "cut" truncates longer texts; "windows" reads them in overlapping windows.
+        stride: Overlap of neighboring windows in tokens; None for a third of `max_length`, at most 128.
+        pool: Error of a text in windows: the "mean" or "max" of its windows.
+        max_windows: Maximum number of windows of one text in training.
+        columns: Columns of a data frame (names) or matrix (positions): the text, or both texts of a pair. None for
+            `text` and `text_pair`.
+        contamination: Fraction of the texts of `fit` above the threshold.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        offset_: Threshold of `score_samples`.
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
+
+    Example:
+        >>> detector = AnomalyDetector("minilm").fit(normal_texts)
+        >>> detector.predict(texts)  # 1 normal, -1 not
     """
 
     _heads = ("anomaly",)

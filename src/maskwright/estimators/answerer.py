@@ -21,11 +21,34 @@ from .fine_tuned import FineTuned, check_lengths
 
 
 class QuestionAnswerer(FineTuned):
-    """A piece of a context for each question.
+    """Extracts the answer span of a question from its context with a fine-tuned encoder.
 
-    X: (question, context) pairs, or a frame with the columns question and context. y: for each the right answer, a text
-    that is in the context; a list of several; or "" or [] where the context has none: then the model learns to give no
-    answer. Parameters as of the other estimators.
+    `X` has (question, context) pairs, or is a data frame with the columns `question` and `context`. `y` has the answer
+    of each: a text from the context, a list of such texts, or "" or [] if the context has no answer.
+
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        freeze_encoder: Train only the pooler and the head.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
+
+    Example:
+        >>> answerer = QuestionAnswerer("minilm").fit([("Who sleeps?", "The old man sleeps.")], ["The old man"])
+        >>> answerer.answer([("Who sleeps?", "The old man sleeps.")], top_k=3)
     """
 
     _heads = ("qa",)

@@ -23,11 +23,39 @@ ROLES = ("context", "question", "choices")  # the columns of a frame
 
 
 class MultipleChoice(WholeText):
-    """A fine-tuned encoder that chooses, for each row, one of its texts. Parameters as those of WholeText.
+    """Predicts which of several choices fits a context, with a fine-tuned encoder.
 
-    X: rows (context, [choices]) or (context, question, [choices]), or a frame with columns of these names (or
-    `columns`, in that order); context or question may be "", and all rows have as many choices. y: for each the number
-    of the right choice, from 0. After fit: model_, task_.
+    `X` has rows (context, [choices]) or (context, question, [choices]), or is a data frame with columns of these names.
+    Context or question may be ""; all rows have the same number of choices. `y` has the index of each right choice,
+    from 0.
+
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        long: "cut" truncates longer texts; "windows" reads them in overlapping windows.
+        stride: Overlap of neighboring windows in tokens; None for a third of `max_length`, at most 128.
+        pool: How the logits of the windows are pooled: "mean" or "max".
+        max_windows: Maximum number of windows of one text in training.
+        columns: Columns of context, question and choices, in this order; None for these names.
+        freeze_encoder: Train only the pooler and the head.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
+
+    Example:
+        >>> chooser = MultipleChoice("minilm").fit([("Tom was hungry. He", ["ate.", "slept."])], [0])
     """
 
     _heads = ("choice",)

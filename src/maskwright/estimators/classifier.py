@@ -23,13 +23,44 @@ from .whole_text import WholeText
 
 
 class TextClassifier(ClassifierMixin, WholeText):
-    """A fine-tuned encoder that gives each text, or pair of texts, its class.
+    """Classifies texts, or pairs of texts, with a fine-tuned encoder.
 
-    Parameters as those of WholeText, and class_weight: None, "balanced", or a dict from class to weight; focal: gamma
-    of the focal loss, None for cross-entropy; resample: None, or draw rows of rare classes more often, "balanced" or
-    "sqrt".
+    `y` has one class per text, or is a 0/1 matrix [texts, labels] for multi-label classification.
 
-    y is one class for each text, or a 0/1 matrix [texts, labels] for several. After fit: classes_, model_, task_.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        long: "cut" truncates longer texts; "windows" reads them in overlapping windows.
+        stride: Overlap of neighboring windows in tokens; None for a third of `max_length`, at most 128.
+        pool: How the logits of the windows are pooled: "mean" or "max".
+        max_windows: Maximum number of windows of one text in training.
+        columns: Columns of a data frame (names) or matrix (positions): the text, or both texts of a pair. None for
+            `text` and `text_pair`.
+        class_weight: None, "balanced" (inverse class frequency), or a dict from class to weight.
+        focal: Gamma of the focal loss; None for cross-entropy.
+        resample: Sample rows of rare classes more often: "balanced", "sqrt", or None.
+        freeze_encoder: Train only the pooler and the head.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        classes_: Array [classes], in the order of `predict_proba`.
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
+
+    Example:
+        >>> classifier = TextClassifier("minilm", epochs=3).fit(texts, labels)
+        >>> classifier.predict(["the invoice lists two seats too many"])
+        array(['Billing'], dtype='<U8')
     """
 
     _heads = ("classification",)

@@ -21,14 +21,29 @@ from .fine_tuned import ModelSource
 
 
 class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Texts to vectors, with any model; nothing is trained, so `transform` works without `fit` (but in int8).
+    """Encodes texts as embeddings with any model. `transform` works without `fit`, except in int8.
 
-    model: a short name, a folder, a Hub model ID, or a Model with a tokenizer, which is copied; layers: "embeddings",
-    "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4" or numbers; pooling: "cls", "mean", "max", or
-    "none" for a matrix of token vectors for each text; normalize: vectors of length 1; max_length: tokens; long: "cut",
-    or "windows" for longer texts, which share `stride` tokens and are averaged by their tokens; columns: of a frame or
-    matrix, the text, or the text and the second text, None for the names `text` and `text_pair`. What is None is as the
-    folder declares it (modules.json, maskwright.json), else mean, not normalized, all that the model takes, cut.
+    A parameter that is None is as the model folder declares it (`modules.json`, `maskwright.json`). Without a
+    declaration, the pooling is mean, embeddings are not normalized, and texts are truncated at the model's maximum
+    length.
+
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        layers: "embeddings", "last", "second-to-last", "sum-all", "sum-last-4", "concat-last-4", or layer numbers.
+        pooling: "cls", "mean", "max", "state" (recurrent models), or "none" for a matrix of token embeddings per
+            text.
+        normalize: Scale embeddings to unit length.
+        max_length: Maximum sequence length in tokens.
+        long: "cut" truncates longer texts; "windows" averages the embeddings of overlapping windows.
+        stride: Overlap of neighboring windows in tokens.
+        columns: Columns of a data frame (names) or matrix (positions): the text, or both texts of a pair. None for
+            `text` and `text_pair`.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16", "fp16", or "int8", which `fit` calibrates on its texts.
+
+    Example:
+        >>> Embedder("minilm").transform(["a text", "another"]).shape
+        (2, 384)
     """
 
     def __init__(

@@ -19,9 +19,16 @@ from .fine_tuned import ModelSource, check_lengths
 
 
 class FillMask(BaseEstimator):
-    """Masked words, with a pre-trained model; nothing is trained, so every method works without `fit`.
+    """Predicts masked tokens with a pre-trained model. All methods work without `fit`.
 
-    model: a short name, a folder, a Hub model ID, or a Model with a tokenizer; top_k: how many candidates `fill` gives.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer.
+        top_k: Number of candidates that `fill` returns for each mask.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Example:
+        >>> FillMask("runs/mini/model").fill("the [MASK] of the river")[0].masks[0].candidates
     """
 
     def __init__(

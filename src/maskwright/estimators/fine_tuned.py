@@ -41,14 +41,27 @@ DEFAULT_LENGTH = 128  # as `maskwright finetune`
 class FineTuned(BaseEstimator):
     """Base class of the fine-tuned estimators.
 
-    model: a short name, a folder, a Hub model ID, or a Model with a tokenizer, which is copied; epochs, lr, batch_size,
-    max_length (tokens; None for 128, or as many as the model takes where that is fewer), warmup (fraction of the
-    steps), weight_decay, schedule ("linear", "cosine", "constant", "inverse_sqrt"), accumulation (gradient accumulation
-    steps): of the training; learning_rate: the same setting as lr, under its usual name, and used where it is given;
-    freeze_encoder: train the pooler and the head only; adapter: "lora" to train a LoRA adapter and the head, or a dict
-    of its settings (rank, alpha, targets, dropout), which needs a model by name and a higher lr, such as 5e-4;
-    `save` then writes an adapter folder; random_state: the random seed; device, precision: as on the
-    command line.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        freeze_encoder: Train only the pooler and the head.
+        adapter: "lora" to train a LoRA adapter and the head, or a dict of its settings (rank, alpha, targets,
+            dropout). It needs a model by name and a higher lr, such as 5e-4; `save` writes an adapter folder.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
     """
 
     _heads: tuple[str, ...] = ("classification", "regression")

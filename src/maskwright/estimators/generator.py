@@ -20,9 +20,25 @@ from .fine_tuned import ModelSource
 class Generator(BaseEstimator):
     """Generates continuations with a causal language model. All methods work without `fit`.
 
-    model: a model folder, a Hub model ID, or a Model with a tokenizer. max_new_tokens, greedy, temperature, top_k,
-    top_p, repetition_penalty, num_results, beams, length_penalty, stop: as in `maskwright generate`;
-    max_length: context length in tokens, None as in training; random_state: random seed.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer.
+        max_new_tokens: Maximum length of a continuation in tokens.
+        greedy: Select the most probable token instead of sampling.
+        temperature: Divides the logits; below 1 sharpens the distribution.
+        top_k: Sample from this many most probable tokens; None for all.
+        top_p: Sample from the most probable tokens with this total probability; None for all.
+        repetition_penalty: Above 1 lowers the probability of earlier tokens.
+        num_results: Number of continuations per prompt.
+        beams: Beam size; 1 disables beam search.
+        length_penalty: Length penalty of beam search; above 0 favors longer texts.
+        stop: Texts before which a continuation ends.
+        max_length: Context length in tokens; None as in training.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Example:
+        >>> Generator("runs/g/model", top_k=40, random_state=1).predict(["Once upon a time"])
     """
 
     def __init__(

@@ -15,9 +15,36 @@ from .whole_text import WholeText
 
 
 class TextRegressor(RegressorMixin, WholeText):
-    """A fine-tuned encoder that gives each text, or pair of texts, a number.
+    """Predicts a number for each text, or pair of texts, with a fine-tuned encoder. `score` is R squared.
 
-    Parameters as those of WholeText. `score` is R squared, as everywhere in scikit-learn. After fit: model_, task_.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        long: "cut" truncates longer texts; "windows" reads them in overlapping windows.
+        stride: Overlap of neighboring windows in tokens; None for a third of `max_length`, at most 128.
+        pool: How the logits of the windows are pooled: "mean" or "max".
+        max_windows: Maximum number of windows of one text in training.
+        columns: Columns of a data frame (names) or matrix (positions): the text, or both texts of a pair. None for
+            `text` and `text_pair`.
+        freeze_encoder: Train only the pooler and the head.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
+
+    Example:
+        >>> regressor = TextRegressor("minilm").fit([("A man sleeps.", "A man is asleep.")], [4.8])
     """
 
     _heads = ("regression",)

@@ -20,12 +20,36 @@ from .fine_tuned import AdapterSettings, FineTuned, ModelSource, check_lengths
 
 
 class TokenTagger(FineTuned):
-    """A fine-tuned encoder that gives each word of a sentence its tag.
+    """Predicts a tag for each word of a sentence with a fine-tuned encoder.
 
-    Parameters as those of FineTuned, and crf: whether to decode with a linear-chain CRF.
+    `X` is a list of sentences, each a list of words; `predict` and `entities` also take plain texts, which are split
+    into words. `y` has a list of tags for each sentence.
 
-    X is a list of sentences, each a list of words; to `predict` and `entities` also plain texts, which are split into
-    words. y is as many lists of tags. After fit: classes_ (the tags), model_, task_.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        crf: Add a linear-chain conditional random field, which scores whole tag sequences.
+        freeze_encoder: Train only the pooler and the head.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        classes_: The tags.
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
+
+    Example:
+        >>> tagger = TokenTagger("minilm", crf=True).fit([["Anna", "left"]], [["B-PER", "O"]])
+        >>> tagger.entities(["Anna left."])
     """
 
     _heads = ("tagging", "tagging-crf")

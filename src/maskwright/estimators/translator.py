@@ -18,11 +18,22 @@ from .fine_tuned import check_lengths as check_pairs
 
 
 class Translator(BaseEstimator):
-    """Translates texts with an encoder-decoder; nothing is trained, so every method works without `fit`.
+    """Translates texts with an encoder-decoder. All methods work without `fit`.
 
-    model: a model folder, a Hub model ID, or a Model with a tokenizer. beams, num_results, length_penalty,
-    max_new_tokens, to, brackets: as `maskwright translate` has them; max_length: tokens of a source, None as in
-    training.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer.
+        beams: Beam size; 1 for greedy decoding.
+        num_results: Number of translations per text.
+        length_penalty: Above 0 favors longer translations.
+        max_new_tokens: Maximum length of a translation in tokens; None for 50 more than its source.
+        max_length: Maximum source length in tokens; None as in training.
+        to: Target language of a multilingual model.
+        brackets: Results are bracket strings: "flag" prefers well-formed ones, "enforce" allows nothing else.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Example:
+        >>> Translator("runs/t/model", beams=5).predict(["Ein Hund läuft."])
     """
 
     def __init__(

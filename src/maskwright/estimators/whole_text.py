@@ -25,12 +25,33 @@ from .fine_tuned import AdapterSettings, FineTuned, ModelSource
 
 
 class WholeText(FineTuned):
-    """An estimator that gives each text, pair of texts, or row of choices, one answer.
+    """Base class of the estimators with one prediction per text, pair of texts, or row of choices.
 
-    Parameters as those of FineTuned, and long: "cut", or "windows" for texts of more than max_length tokens; stride:
-    tokens that neighboring windows share (None: a third of max_length, at most 128); pool: "mean" or "max" of the
-    windows' logits; max_windows: of one text in training; columns: of a frame (by name) or matrix (by position), the
-    text, or the text and the second text of a pair, None for the names `text` and `text_pair`.
+    Args:
+        model: Short name, model folder, Hugging Face Hub model ID, or a Model with a tokenizer, which is copied.
+        epochs: Number of epochs.
+        lr: Peak learning rate.
+        learning_rate: Another name for `lr`; used if it is given.
+        batch_size: Batch size in examples.
+        max_length: Maximum sequence length in tokens; None for 128, or the model's maximum if that is smaller.
+        long: "cut" truncates longer texts; "windows" reads them in overlapping windows.
+        stride: Overlap of neighboring windows in tokens; None for a third of `max_length`, at most 128.
+        pool: How the logits of the windows are pooled: "mean" or "max".
+        max_windows: Maximum number of windows of one text in training.
+        columns: Columns of a data frame (names) or matrix (positions): the text, or both texts of a pair. None for
+            `text` and `text_pair`.
+        freeze_encoder: Train only the pooler and the head.
+        warmup: Warmup as a fraction of the steps.
+        weight_decay: AdamW weight decay.
+        schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".
+        accumulation: Gradient accumulation steps.
+        random_state: Random seed.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "fp32", "bf16" or "fp16"; auto is bf16 where the hardware has it.
+
+    Attributes:
+        model_: The trained model.
+        task_: Its task: labels, settings of predictions.
     """
 
     _roles: tuple[str, ...] = PAIR_COLUMNS  # what `columns` names

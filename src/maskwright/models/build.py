@@ -35,10 +35,14 @@ def build(
     """Returns a model with random weights, initialized as published; the same seed gives the same weights.
 
     Args:
-        head: One of HEAD_NAMES, or None for the bare encoder with its pooler.
-        labels: Names or number of the outputs of a classification head.
+        config: Sizes and settings.
+        head: Name of a head, such as "mlm", "pretraining" or "classification"; None for the encoder with its pooler.
+        labels: Labels of a classification head, or their number.
+        problem_type: As in transformers; None for one class per text.
+        seed: Random seed.
 
-    Raises ConfigError for an unknown head.
+    Raises:
+        ConfigError: If the head is unknown.
     """
     model = make_model(config, head, labels=labels, problem_type=problem_type)
     initialize(model, config.initializer_range, seed)

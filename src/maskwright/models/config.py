@@ -1,6 +1,7 @@
 """Model configuration. Every instance is valid.
 
-Each family of published checkpoints is a combination of these settings; see the table in docs/architecture.md.
+Each family of published checkpoints is a combination of these settings; see the table in
+docs/explanation/encoder.md.
 """
 
 from __future__ import annotations

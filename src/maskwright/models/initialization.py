@@ -6,7 +6,7 @@ BERT uses a normal distribution with standard deviation `initializer_range`, tru
 
 The linear layers of a new classification head on a trained encoder are initialized by fan-in instead, with deviation
 1 / sqrt(inputs) (LeCun et al. 1998, section 4.6), so that outputs have the scale of the inputs for every hidden size
-(docs/decisions/new-heads-by-width.md). Recurrent layers use `nn.recurrent.fill_recurrent`.
+(docs/explanation/decisions/new-heads-by-width.md). Recurrent layers use `nn.recurrent.fill_recurrent`.
 """
 
 from __future__ import annotations

@@ -244,10 +244,16 @@ PRESETS: dict[str, ModelConfig] = {
 
 
 def preset(name: str, **overrides: Any) -> ModelConfig:
-    """Returns the preset `name` with some fields replaced: preset("bert-base", vocab_size=30522).
+    """Returns a named model configuration with some fields replaced: preset("bert-base", vocab_size=30522).
 
-    A published padding id outside a smaller vocabulary becomes None, unless it is set too. Raises ConfigError for an
-    unknown name or field, with the closest known one, and for a value out of range.
+    A published padding id outside a smaller vocabulary becomes None, unless it is set too.
+
+    Args:
+        name: Name of the preset.
+        overrides: Fields of ModelConfig.
+
+    Raises:
+        ConfigError: If the name or a field is unknown (with the closest known one), or a value is out of range.
     """
     if name not in PRESETS:
         raise ConfigError(unknown_name("preset", name, PRESETS))

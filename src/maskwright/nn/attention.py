@@ -153,7 +153,7 @@ def _is_long(qkv: Tensor, run: Run, num_heads: int) -> bool:
 def _fused_is_faster(qkv: Tensor, length: int, dropout_probability: float) -> bool:
     """Whether the fused kernel is faster than the explicit product for sequences of `length` tokens.
 
-    See docs/decisions/packed-batches.md for the measurements of the two thresholds.
+    See docs/explanation/decisions/packed-batches.md for the measurements of the two thresholds.
     """
     if qkv.device.type != "cpu":
         return True

@@ -2,8 +2,8 @@
 
 torch's own CPU kernel draws one random number per element. Here 64 random bits serve four elements, and dropping an
 element clears all its bits: integer operations that vectorize, unlike booleans mixed with bfloat16. Timings are in
-docs/decisions/packed-batches.md. 15 bits round the probability to 1/32,768 (0.1 becomes 0.100006); the scale uses the
-rounded value, so the expectation is exact.
+docs/explanation/decisions/packed-batches.md. 15 bits round the probability to 1/32,768 (0.1 becomes 0.100006); the
+scale uses the rounded value, so the expectation is exact.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from .function import Function
 from .runs import Run
 
 # Cost of the kernels of one run, forward and backward, in equivalent elements of a score matrix
-# (measured in docs/decisions/packed-batches.md).
+# (measured in docs/explanation/decisions/packed-batches.md).
 RUN_COST = 50_000
 
 

@@ -3,7 +3,7 @@
 Four implementations return the same result; the sequence length selects the fastest. Three compute product, softmax and
 product over all sequences and heads at once: the row softmax of torch is slow for short rows, and in bfloat16 for
 lengths that are not a multiple of the vector width. The fourth is torch's fused kernel.
-docs/decisions/inference-engine.md has the measurements.
+docs/explanation/decisions/inference-engine.md has the measurements.
 """
 
 from __future__ import annotations

@@ -179,8 +179,8 @@ def _answers(record: LessonRecorder) -> None:
     record.show(Curves([Chart("Answers seen, millions, at 16 texts of 128 tokens a step", lines)], title=""))
     record.answer(
         f"Because of the answers: a left-to-right model gets {ratio:.1f} times as many from the same text. With whole "
-        "runs at equal tokens (docs/ablations.md, three seeds) it is ahead at every checkpoint up to 3,000 steps, "
-        "and the masked model, which sees both sides, from 3,500 on."
+        "runs at equal tokens (docs/results/ablations.md, three seeds) it is ahead at every checkpoint up to 3,000 "
+        "steps, and the masked model, which sees both sides, from 3,500 on."
     )
 
 

@@ -75,8 +75,8 @@ def _rate(record: LessonRecorder) -> None:
     )
     record.answer(
         f"Not for everyone: this reader, which looks at two neighbors, gets {right[1]:.0%} right with 15 % and "
-        f"{right[2]:.0%} with 40 %. Networks were measured with whole runs at equal tokens (docs/ablations.md, three "
-        "seeds): 5 % had hardly learned anything, 15 % gave 71.9 points, 40 % 72.9."
+        f"{right[2]:.0%} with 40 %. Networks were measured with whole runs at equal tokens (docs/results/ablations.md, "
+        "three seeds): 5 % had hardly learned anything, 15 % gave 71.9 points, 40 % 72.9."
     )
 
 

@@ -64,8 +64,8 @@ def _tired(record: LessonRecorder) -> None:
     record.answer(
         "No: 'tired' comes after 'it', so a network that reads from the left has the same rows for both (they differ "
         f"by {float(left.distances.max()):.0f}). These weights are drawn and say nothing of English: head {best.head} "
-        f"of layer {best.layer} moves most, by {best.distance:.3f}. In a trained one it is telling: docs/inspect.md "
-        "shows a head of MiniLM that gives 'animal' 64 % with tired and 27 % with wide."
+        f"of layer {best.layer} moves most, by {best.distance:.3f}. In a trained one it is telling: "
+        "docs/how-to/inspect.md shows a head of MiniLM that gives 'animal' 64 % with tired and 27 % with wide."
     )
 
 

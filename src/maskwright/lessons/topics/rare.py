@@ -97,7 +97,7 @@ def _reconstruction(record: LessonRecorder) -> None:
     record.answer(
         f"It needs none: it learns from the common class alone, and what it gives back badly ({errors[1]:.1f} against "
         f"{errors[0]:.1f} here) is called rare. On real rows it is compared with weighted fine-tuning in "
-        "docs/rare-classes.md; maskwright finetune anomaly trains it."
+        "docs/how-to/imbalance.md; maskwright finetune anomaly trains it."
     )
 
 

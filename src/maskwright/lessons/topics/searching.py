@@ -73,7 +73,7 @@ def _medicine(record: LessonRecorder) -> None:
     record.answer(
         f"No: the passage that answers shares {len(shared[answer])} words with the question. Here, with drawn weights, "
         f"its place is {place} of {len(hits)}; what brings it to the first is what a network has learned. With MiniLM "
-        "it has 0.581, and the two that share words with the question 0.420 and 0.388 (docs/meaning.md)."
+        "it has 0.581, and the two that share words with the question 0.420 and 0.388 (docs/how-to/search.md)."
     )
 
 

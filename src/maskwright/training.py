@@ -1,0 +1,106 @@
+"""Training in one call: pre-training, fine-tuning, distillation, comparison of layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from .experiments.layers.config import LayerLabConfig
+    from .experiments.layers.run import LayerLabResult
+    from .train.distillation.config import DistillConfig
+    from .train.distillation.distill import DistillResult
+    from .train.finetuning.config import FinetuneConfig
+    from .train.finetuning.finetune import FinetuneResult
+    from .train.finetuning.multi_task.config import MultiTaskConfig
+    from .train.finetuning.multi_task.train import MultiTaskResult
+    from .train.pretraining.config import PretrainConfig
+    from .train.pretraining.pretrain import PretrainResult
+
+__all__ = ["distill", "finetune", "layer_lab", "pretrain"]
+
+
+def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult:
+    """Pre-trains a model, or resumes the run in `config.output`, as the command does.
+
+    Args:
+        config: Settings of the run.
+        restart: Discard the run folder and restart from scratch.
+
+    Returns:
+        The paths and scores of the run.
+
+    Raises:
+        RunError: If the run folder is in use, or has a run with other settings.
+    """
+    from .train.pretraining.pretrain import pretrain as run
+
+    return run(config, restart=restart)
+
+
+@overload
+def finetune(config: FinetuneConfig, *, restart: bool = False) -> FinetuneResult:
+    """One task."""
+
+
+@overload
+def finetune(config: MultiTaskConfig, *, restart: bool = False) -> MultiTaskResult:
+    """Several tasks."""
+
+
+def finetune(config: FinetuneConfig | MultiTaskConfig, *, restart: bool = False) -> FinetuneResult | MultiTaskResult:
+    """Fine-tunes for one task or several, or resumes the run in `config.output`, as the command does.
+
+    Args:
+        config: Settings of the run; a MultiTaskConfig for several tasks.
+        restart: Discard the run folder and restart from scratch.
+
+    Returns:
+        The paths and scores of the run.
+
+    Raises:
+        RowErrors: If the data has invalid rows; all are listed.
+        RunError: If the run folder is in use, or has a run with other settings.
+    """
+    from .train.finetuning.finetune import finetune as run
+    from .train.finetuning.multi_task.config import MultiTaskConfig
+    from .train.finetuning.multi_task.train import finetune_tasks
+
+    if isinstance(config, MultiTaskConfig):
+        return finetune_tasks(config, restart=restart)
+    return run(config, restart=restart)
+
+
+def distill(config: DistillConfig, *, restart: bool = False) -> DistillResult:
+    """Distills a teacher into a student, or resumes the run in `config.output`, as the command does.
+
+    Args:
+        config: Settings of the run.
+        restart: Discard the run folder and restart from scratch.
+
+    Returns:
+        The paths and scores of the run.
+
+    Raises:
+        RunError: If the run folder is in use, or has a run with other settings.
+    """
+    from .train.distillation.distill import distill as run
+
+    return run(config, restart=restart)
+
+
+def layer_lab(config: LayerLabConfig, *, restart: bool = False) -> LayerLabResult:
+    """Compares the layers of a frozen encoder as features, or resumes the run in `config.output`, as the command does.
+
+    Args:
+        config: Settings of the run.
+        restart: Discard the run folder and restart from scratch.
+
+    Returns:
+        The paths and scores of the run.
+
+    Raises:
+        RunError: If the run folder is in use, or has a run with other settings.
+    """
+    from .experiments.layers.run import layer_lab as run
+
+    return run(config, restart=restart)

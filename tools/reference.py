@@ -1,0 +1,416 @@
+"""Write docs/reference/{cli,config,api}/*.md and docs/reference/presets.md from the code.
+
+python tools/reference.py            write the pages (what `make reference` runs)
+python tools/reference.py --check    list the pages that are stale, and exit with 1 if there are any
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "src"))
+
+import typer.main  # noqa: E402
+
+import maskwright as mw  # noqa: E402
+from maskwright.cli.app import COMMANDS, app  # noqa: E402
+from maskwright.core.options import (  # noqa: E402
+    MISSING,
+    PANELS,
+    Setting,
+    default_of,
+    default_text,
+    flag_of,
+    kind_of,
+    settings_of,
+)
+from maskwright.core.storage import write_text  # noqa: E402
+from maskwright.experiments.benchmark.config import BenchmarkConfig  # noqa: E402
+from maskwright.experiments.ladder.config import LadderConfig  # noqa: E402
+from maskwright.experiments.rare.config import RareLabConfig  # noqa: E402
+from maskwright.models.describe import parameter_count  # noqa: E402
+from maskwright.models.presets import PRESETS  # noqa: E402
+from maskwright.speed.plan_config import PlanConfig  # noqa: E402
+
+FOLDER = REPOSITORY / "docs" / "reference"
+HEAD = "<!-- Written by tools/reference.py (make reference); do not edit. -->\n\n"
+
+# Configurations by page; those of one command are in its order.
+CONFIGS: dict[str, tuple[type, str]] = {
+    "pretrain": (mw.PretrainConfig, "Pre-training"),
+    "finetune": (mw.FinetuneConfig, "Fine-tuning"),
+    "multi-task": (mw.MultiTaskConfig, "Multi-task fine-tuning"),
+    "distill": (mw.DistillConfig, "Distillation"),
+    "experiment-layers": (mw.LayerLabConfig, "Comparison of layers"),
+    "experiment-rare": (RareLabConfig, "Comparison of methods for class imbalance"),
+    "experiment-ladder": (LadderConfig, "Comparison of model sizes"),
+    "experiment-benchmark": (BenchmarkConfig, "Benchmark tasks"),
+    "plan": (PlanConfig, "Cost estimates"),
+}
+
+# Public names by page of the API reference.
+API: dict[str, tuple[str, tuple[str, ...]]] = {
+    "models": ("Models", ("load", "build", "preset", "ModelConfig", "Batch")),
+    "tokenizer": ("Tokenizer", ("Tokenizer",)),
+    "estimators": (
+        "Estimators",
+        (
+            "TextClassifier",
+            "TextRegressor",
+            "TokenTagger",
+            "QuestionAnswerer",
+            "MultipleChoice",
+            "AnomalyDetector",
+            "Embedder",
+            "FillMask",
+            "Generator",
+            "Translator",
+        ),
+    ),
+    "embeddings": ("Semantic similarity", ("similarity", "search", "cluster")),
+    "training": (
+        "Training",
+        (
+            "pretrain",
+            "PretrainConfig",
+            "finetune",
+            "FinetuneConfig",
+            "MultiTaskConfig",
+            "distill",
+            "DistillConfig",
+            "layer_lab",
+            "LayerLabConfig",
+        ),
+    ),
+    "inspection": ("Inspection", ("inspect",)),
+    "errors": ("Errors", ("MaskwrightError",)),
+}
+
+
+def pages() -> dict[str, str]:
+    """Returns the generated pages: text by path below docs/reference."""
+    root = typer.main.get_command(app)
+    found = {"cli/index.md": cli_index(root), "config/index.md": config_index(), "config/model.md": model_page()}
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        found[f"cli/{name}.md"] = command_page(name, command)
+    found |= {f"config/{page}.md": config_page(cls, title) for page, (cls, title) in CONFIGS.items()}
+    found |= {f"api/{page}.md": api_page(title, names) for page, (title, names) in API.items()}
+    return found | {"api/index.md": api_index(), "presets.md": presets_page()}
+
+
+def main() -> None:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
+    check, expected = parser.parse_args().check, pages()
+    stale = stale_pages(expected)
+    for name in stale:
+        print((FOLDER / name).relative_to(REPOSITORY))
+        if not check and name in expected:
+            write_text(FOLDER / name, expected[name])
+        elif not check:
+            (FOLDER / name).unlink()
+    sys.exit(1 if check and stale else 0)
+
+
+def stale_pages(expected: dict[str, str]) -> list[str]:
+    """Returns the generated pages that differ from the code, are missing, or have no source any more."""
+    present = {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.md")}
+    changed = [name for name, text in expected.items() if present.get(name) != text]
+    return changed + [name for name, text in present.items() if text.startswith(HEAD) and name not in expected]
+
+
+def next_line(*links: tuple[str, str]) -> str:
+    """Returns the last line of a page."""
+    return "\nNext: " + ", ".join(f"[{text}]({target})" for text, target in links) + ".\n"
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a Markdown table; vertical bars of the cells are escaped."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+# The command line.
+
+
+def cli_index(root: Any) -> str:
+    """The list of all commands, by panel of --help."""
+    parts = [f"{HEAD}# Command line\n\n{root.help}\n"]
+    for panel, commands in COMMANDS.items():
+        rows = []
+        for name in commands:
+            first = (root.commands[name].help or "").partition("\n")[0]
+            rows.append((f"[`maskwright {name}`]({name}.md)", first))
+        parts.append(f"\n## {panel}\n\n{table(('command', 'purpose'), rows)}")
+    common = (
+        "\n## Conventions\n\n"
+        "Exit codes: 0 success, 1 internal error, 2 invalid input or usage, 130 interrupted. Results are written to "
+        "standard output, progress and logs to standard error. `maskwright --version` prints the version.\n"
+    )
+    return "".join(parts) + common + next_line(("quickstart", "../../quickstart.md"), ("presets", "../presets.md"))
+
+
+def command_page(name: str, command: Any) -> str:
+    """The page of a command, or of a group with a section for each of its commands."""
+    children = getattr(command, "commands", None)
+    links = [(config_title(page), f"../config/{page}.md") for page in config_pages(name)]
+    links += [("all commands", "index.md")]
+    if not children:
+        return f"{HEAD}# maskwright {name}\n\n{command_body(name, command, 2)}{next_line(*links)}"
+    parts = [f"{HEAD}# maskwright {name}\n\n{described(command)[0]}\n"]
+    if command.invoke_without_command:
+        parts.append(f"\n## maskwright {name}\n\n{command_body(name, command, 3)}")
+    for child, one in children.items():
+        path = f"{name} {child}"
+        parts.append(f"\n## maskwright {path}\n\n{command_body(path, one, 3)}")
+    return "".join(parts) + next_line(*links)
+
+
+def config_pages(command: str) -> list[str]:
+    """The configuration pages of a command, or of the commands of a group."""
+    return [page for page, (cls, _) in CONFIGS.items() if cls.COMMAND.split()[0] == command]  # type: ignore[attr-defined]
+
+
+def config_title(page: str) -> str:
+    """The text of a link to a configuration page."""
+    return f"configuration of {page.replace('-', ' ', 1) if page.startswith('experiment') else page}"
+
+
+def command_body(path: str, command: Any, level: int) -> str:
+    """Description, usage, examples and all options of a command. level: of its headings."""
+    about, examples = described(command)
+    hints = typing.get_type_hints(inspect.unwrap(command.callback), include_extras=True)
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    usage = " ".join(["maskwright", path, *map(typed_argument, arguments), "[OPTIONS]"])
+    parts = [f"{about}\n\n```sh\n{examples}\n```\n\nUsage: `{usage}`\n"]
+    panels: dict[str, list[Any]] = {}
+    for param in command.params:
+        if not getattr(param, "hidden", False) and param.name != "help":
+            panels.setdefault(getattr(param, "rich_help_panel", None) or "", []).append(param)
+    known = sorted(panels, key=lambda panel: PANELS.index(panel) if panel in PANELS else len(PANELS))
+    for panel in known:
+        parts.append(f"\n{'#' * level} {panel or 'Options'}\n")
+        parts += [option_entry(path, one, hints.get(one.name), level + 1) for one in panels[panel]]
+    return "".join(parts)
+
+
+def described(command: Any) -> tuple[str, str]:
+    """The description of a command, and its examples, one per line."""
+    about, _, examples = inspect.cleandoc(command.help or "").partition("Examples:")
+    return about.strip(), "\n".join(filter(None, map(str.strip, examples.splitlines())))
+
+
+def typed_argument(param: Any) -> str:
+    """A positional argument as in the usage line."""
+    name = param.name.upper() + ("..." if param.nargs == -1 else "")
+    return name if param.required else f"[{name}]"
+
+
+def option_entry(path: str, param: Any, hint: Any, level: int) -> str:
+    """One option: its names and type, its meaning, its default, and the setting behind it."""
+    kind = kind_of(typing.get_args(hint)[0]) if hint is not None else str
+    choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+    text = (param.help or "").replace("\\[", "[")
+    found = re.fullmatch(r"(.*?)\s*\[(?:default: (.*)|required)\]", text, flags=re.DOTALL)
+    about = found[1] if found else text
+    default = found[2] if found else shown_default(param)
+    if choices and f"({', '.join(choices)})" not in about:
+        about = f"{about} One of: {', '.join(f'`{one}`' for one in choices)}."
+    facts = ["Required." if default is None else f"Default: {default}."]
+    for cls, name, setting in settings_behind(path, param.name):
+        facts.append(f"Config: `{name}`.")
+        facts += [f"Tasks: {', '.join(setting.tasks)}."] if setting.tasks else []
+        facts += [f"Not for: {', '.join(setting.not_tasks)}."] if setting.not_tasks else []
+        facts += [f"Python: `{cls.__name__}.{name}`."] if cls.__name__ in mw.__all__ else []
+        break
+    return f"\n{'#' * level} {names_of(param, kind)}\n\n{escaped(about)}\n\n{escaped(' '.join(facts))}\n"
+
+
+def escaped(text: str) -> str:
+    """Text in which < of a word such as <s> is not taken as HTML."""
+    return text if "`" in text else text.replace("<", "\\<")
+
+
+def shown_default(param: Any) -> str | None:
+    """The default of an option whose help text does not have one; None if the option is required."""
+    if param.required:
+        return None
+    if param.default is None or param.default == ():
+        return "none"
+    if isinstance(param.default, bool):
+        return "on" if param.default else "off"
+    return f"`{param.default}`"
+
+
+def names_of(param: Any, kind: Any) -> str:
+    """The heading of an option: "-o, --output PATH"."""
+    if param.param_type_name == "argument":
+        return f"`{typed_argument(param)}`"
+    long = [one for one in param.opts if one.startswith("--")][:1]
+    short = [one for one in param.opts if not one.startswith("--")]
+    off = [f" / {one}" for one in param.secondary_opts if one.startswith("--")]
+    value = "" if kind is bool else f" {param.metavar or type_text(kind)}"
+    return f"`{', '.join([*short, *long])}{''.join(off)}{value}`"
+
+
+def settings_behind(path: str, name: str) -> Iterator[tuple[type, str, Setting]]:
+    """Yields the configurations of a command that have a setting."""
+    for cls, _ in CONFIGS.values():
+        own = settings_of(cls)
+        if cls.COMMAND in (path, path.removeprefix("bench ")) and name in own:  # type: ignore[attr-defined]
+            yield cls, name, own[name]
+
+
+def type_text(kind: Any) -> str:
+    """A type as shown after an option: PATH, INTEGER, ..."""
+    origin, items = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return "NAME"
+    if origin in (list, tuple):
+        if origin is tuple and Ellipsis not in items:
+            return " ".join(map(type_text, items))
+        return type_text(items[0])
+    if origin is dict:
+        return "NAME=VALUE"
+    return {int: "INTEGER", float: "FLOAT", str: "TEXT", Path: "PATH"}.get(kind, "VALUE")
+
+
+# Configuration.
+
+
+def config_index() -> str:
+    """How recipe files work, and the list of configurations."""
+    rows = []
+    for page, (cls, title) in CONFIGS.items():
+        python = f"`mw.{cls.__name__}`" if cls.__name__ in mw.__all__ else ""
+        rows.append((f"[{title}]({page}.md)", f"`maskwright {cls.COMMAND}`", python))  # type: ignore[attr-defined]
+    return (
+        f"{HEAD}# Configuration\n\n"
+        "A setting has one name, which is the key of a TOML recipe, the field of a dataclass, and, with hyphens, the "
+        "option of the command. `--config run.toml` reads a recipe; options override it; `--print-config` prints the "
+        "resolved recipe and stops. An unknown key is an error that shows the closest known one.\n\n"
+        f"{table(('configuration', 'command', 'Python'), rows)}\n"
+        "The architecture of a model has [its own settings](model.md), which `--set NAME=VALUE` changes.\n"
+        + next_line(("command line", "../cli/index.md"), ("run directory", "../run-directory.md"))
+    )
+
+
+def config_page(cls: Any, title: str) -> str:
+    """The keys of one configuration as a table."""
+    hints = typing.get_type_hints(cls)
+    rows = []
+    for one in dataclasses.fields(cls):
+        setting = one.metadata["setting"]
+        default = default_text(setting, default_of(one)) or "required"
+        flag = one.name.upper() if setting.is_argument else flag_of(one.name, setting)
+        about = setting.help
+        if typing.get_origin(kind_of(hints[one.name])) is typing.Literal:
+            about = f"{about} One of: {', '.join(typing.get_args(kind_of(hints[one.name])))}."
+        rows.append(
+            (f"`{one.name}`", toml_type(kind_of(hints[one.name])), escaped(default), f"`{flag}`", escaped(about))
+        )
+    command = cls.COMMAND
+    page = "plan" if command == "plan" else command.split()[0]
+    public = f" In Python: `mw.{cls.__name__}`." if cls.__name__ in mw.__all__ else ""
+    return (
+        f"{HEAD}# {title}\n\nKeys of a recipe for `maskwright {command}`.{public}\n\n"
+        + table(("key", "type", "default", "option", "meaning"), rows)
+        + next_line((f"maskwright {page}", f"../cli/{page}.md"), ("configuration", "index.md"))
+    )
+
+
+def toml_type(kind: Any) -> str:
+    """The TOML type of a setting."""
+    origin, items = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (list, tuple):
+        inner = toml_type(items[0])
+        count = "" if Ellipsis in items or origin is list else f"{len(items)} "
+        return f"array of {count}{inner}s"
+    if origin is dict:
+        return "table"
+    return {bool: "boolean", int: "integer", float: "float"}.get(kind, "string")
+
+
+def model_page() -> str:
+    """The settings of a model's architecture."""
+    hints = typing.get_type_hints(mw.ModelConfig)
+    rows = []
+    for one in dataclasses.fields(mw.ModelConfig):
+        default = default_of(one)
+        value = str(default).lower() if isinstance(default, bool) else str(default)
+        shown = "required" if default is MISSING else "none" if default is None else f"`{value}`"
+        rows.append((f"`{one.name}`", toml_type(kind_of(hints[one.name])), shown))
+    return (
+        f"{HEAD}# Model architecture\n\nFields of `mw.ModelConfig`; the defaults are BERT-Base. A command changes them "
+        "with `--set NAME=VALUE`, and a recipe in its table `[network]`. "
+        "[ModelConfig](../api/models.md#maskwright.ModelConfig) explains each.\n\n"
+        + table(("field", "type", "default"), rows)
+        + next_line(("presets", "../presets.md"), ("configuration", "index.md"))
+    )
+
+
+def presets_page() -> str:
+    """The sizes of all presets."""
+    rows = []
+    for name, config in PRESETS.items():
+        layers = str(config.num_hidden_layers)
+        if config.num_decoder_layers:
+            layers += f" + {config.num_decoder_layers}"
+        has_heads = config.recurrent is None and config.num_hidden_layers
+        sizes = (config.num_attention_heads, config.intermediate_size) if has_heads else ("", "")
+        numbers = (layers, config.hidden_size, *sizes, config.max_position_embeddings, config.vocab_size)
+        shown = [f"{one:,}" if isinstance(one, int) else one for one in (*numbers, parameter_count(config))]
+        rows.append((f"`{name}`", config.family, *shown))
+    header = ("preset", "family", "layers", "hidden", "heads", "feed-forward", "max length", "vocabulary", "parameters")
+    return (
+        f"{HEAD}# Presets\n\nModel configurations by name, for `--preset` and `mw.preset`. Sizes and parameter counts "
+        "are those of the published vocabulary. Layers of an encoder-decoder are shown as encoder + decoder.\n\n"
+        + table(header, rows)
+        + "\n`bag-small` has static word embeddings. In `bilstm-small` and `elmo-small`, the hidden size is that of "
+        "both directions together. [RNN, LSTM and ELMo](../explanation/rnn-lstm-elmo.md) describes the recurrent "
+        "presets, [Encoder-decoder models](../explanation/encoder-decoder.md) those with a decoder.\n"
+        + next_line(("maskwright presets", "cli/presets.md"), ("model architecture", "config/model.md"))
+    )
+
+
+# The API.
+
+
+def api_index() -> str:
+    """The list of all public names."""
+    parts = [f"{HEAD}# Python API\n\n`import maskwright as mw`\n"]
+    for page, (title, names) in API.items():
+        rows = [(f"[`mw.{name}`]({page}.md#maskwright.{name})", summary(name)) for name in names]
+        parts.append(f"\n## {title}\n\n{table(('name', 'purpose'), rows)}")
+    return "".join(parts) + next_line(("quickstart", "../../quickstart.md"), ("command line", "../cli/index.md"))
+
+
+def api_page(title: str, names: tuple[str, ...]) -> str:
+    """Entries that the site fills from the docstrings."""
+    parts = [f"{HEAD}# {title}\n", *(f"\n::: maskwright.{name}\n" for name in names)]
+    if "MaskwrightError" in names:
+        tree = (import_module("maskwright.core.errors").__doc__ or "").split("\n\n")[1]
+        parts.append(f"\n## All errors\n\n```text\n{inspect.cleandoc(tree)}\n```\n")
+    return "".join(parts) + next_line(("all names", "index.md"), ("command line", "../cli/index.md"))
+
+
+def summary(name: str) -> str:
+    """The first sentence of the docstring of a public name."""
+    text = inspect.getdoc(getattr(mw, name)) or ""
+    return escaped(re.split(r"(?<=[.])\s", text.split("\n\n")[0].replace("\n", " "))[0])
+
+
+if __name__ == "__main__":
+    main()
