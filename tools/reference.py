@@ -232,7 +232,6 @@ def option_entry(path: str, param: Any, hint: Any, level: int) -> str:
     for cls, name, setting in settings_behind(path, param.name):
         facts.append(f"Config: `{name}`.")
         facts += [f"Tasks: {', '.join(setting.tasks)}."] if setting.tasks else []
-        facts += [f"Not for: {', '.join(setting.not_tasks)}."] if setting.not_tasks else []
         facts += [f"Python: `{cls.__name__}.{name}`."] if cls.__name__ in mw.__all__ else []
         break
     return f"\n{'#' * level} {names_of(param, kind)}\n\n{escaped(about)}\n\n{escaped(' '.join(facts))}\n"
