@@ -77,7 +77,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "Translator",
         ),
     ),
-    "embeddings": ("Semantic similarity", ("similarity", "search", "cluster")),
+    "embeddings": ("Semantic similarity", ("similarity", "search", "cluster", "zero_shot")),
     "training": (
         "Training",
         (
@@ -226,15 +226,17 @@ def option_entry(path: str, param: Any, hint: Any, level: int) -> str:
     found = re.fullmatch(r"(.*?)\s*\[(?:default: (.*)|required)\]", text, flags=re.DOTALL)
     about = found[1] if found else text
     default = found[2] if found else shown_default(param)
-    if choices and f"({', '.join(choices)})" not in about:
-        about = f"{about} One of: {', '.join(f'`{one}`' for one in choices)}."
+    if choices:
+        about = about.replace(f" ({', '.join(choices)})", "") + f" One of: {', '.join(f'`{one}`' for one in choices)}."
     facts = ["Required." if default is None else f"Default: {default}."]
     for cls, name, setting in settings_behind(path, param.name):
         facts.append(f"Config: `{name}`.")
         facts += [f"Tasks: {', '.join(setting.tasks)}."] if setting.tasks else []
         facts += [f"Python: `{cls.__name__}.{name}`."] if cls.__name__ in mw.__all__ else []
         break
-    return f"\n{'#' * level} {names_of(param, kind)}\n\n{escaped(about)}\n\n{escaped(' '.join(facts))}\n"
+    return (
+        f"\n{'#' * level} {names_of(param, kind, default == 'off')}\n\n{escaped(about)}\n\n{escaped(' '.join(facts))}\n"
+    )
 
 
 def escaped(text: str) -> str:
@@ -253,13 +255,13 @@ def shown_default(param: Any) -> str | None:
     return f"`{param.default}`"
 
 
-def names_of(param: Any, kind: Any) -> str:
-    """The heading of an option: "-o, --output PATH"."""
+def names_of(param: Any, kind: Any, is_off: bool) -> str:
+    """The heading of an option: "-o, --output PATH"; the --no-flag is shown only if the option is on by default."""
     if param.param_type_name == "argument":
         return f"`{typed_argument(param)}`"
     long = [one for one in param.opts if one.startswith("--")][:1]
     short = [one for one in param.opts if not one.startswith("--")]
-    off = [f" / {one}" for one in param.secondary_opts if one.startswith("--")]
+    off = [f" / {one}" for one in param.secondary_opts if one.startswith("--") and not is_off]
     value = "" if kind is bool else f" {param.metavar or type_text(kind)}"
     return f"`{', '.join([*short, *long])}{''.join(off)}{value}`"
 

@@ -238,7 +238,20 @@ def open_zero_shot(
 
 
 def zero_shot(name: str | Path, texts: Sequence[str], labels: Sequence[str], **options: Any) -> list[dict[str, Any]]:
-    """Classifies texts by untrained labels: one {"label", "score", ...} per text. options: as in `open_zero_shot`."""
+    """Classifies texts by class names that were never trained.
+
+    Args:
+        name: An entailment classifier, or any encoder for sentence embeddings.
+        texts: Texts.
+        labels: Two or more class names.
+        options: `template`, `max_length`, `device`, `precision` and `calibrate_on` of `open_zero_shot`.
+
+    Returns:
+        One {"label", "score", "similarities" or "probabilities"} per text.
+
+    Raises:
+        InputError: wrong labels, or a classifier without the label `entailment`.
+    """
     own = single_texts(texts, "Texts to classify")
     return open_zero_shot(name, labels, **options).predict(own)
 

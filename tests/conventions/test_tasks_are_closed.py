@@ -23,11 +23,13 @@ PACKAGES = {
 # Number of places in other modules: at most these.
 PLACES = {
     "__init__": (2, "the function similarity of the API"),
-    "api": (11, f"{HEAD}; the function similarity of the API"),
+    "api": (12, f"{HEAD}; the function similarity of the API"),
     "cli.app": (1, "the command similarity"),
     "cli.doctor": (6, "choices of an option"),
     "cli.evaluate": (2, "--risk and --rare-class are options of classifiers"),
-    "cli.predict": (5, "keys of predictions"),
+    "cli.predict": (6, "keys of predictions, and the option --choice"),
+    "cli.pretrain": (2, "the tasks that suit a bidirectional language model and an encoder-decoder, as next commands"),
+    "cli.similarity": (1, "the command similarity"),
     "cli.translate": (1, "a key of predictions"),
     "experiments.benchmark.parts": (8, "published benchmarks and their tasks, as data"),
     "experiments.ladder.run": (1, "the experiment compares classifiers"),

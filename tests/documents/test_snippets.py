@@ -45,6 +45,7 @@ PAGES = [
     "how-to/tag",
     "how-to/tokenizer",
     "how-to/translate",
+    "tutorials/pretrain-on-your-text",
 ]
 # Options added to commands, so that they end within seconds; the last value of an option counts.
 SMALLER = {
@@ -54,7 +55,7 @@ SMALLER = {
     "tokenizer train": "--vocab-size 300",
     "generate": "--max-new-tokens 3",
 }
-SLOW = {"how-to/translate": pytest.mark.slow}  # above 5 seconds
+SLOW = {"how-to/translate": pytest.mark.slow, "tutorials/pretrain-on-your-text": pytest.mark.slow}  # above 5 seconds
 WITH_SHELL = re.compile(r"[<>|;(]")
 
 

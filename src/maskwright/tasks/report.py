@@ -56,8 +56,8 @@ class TaskReport(Generic[AnyTask]):
     def windows(self, examples: Examples) -> LongExamples | None:
         """Returns the windows of long texts; None if the examples are truncated."""
         long = getattr(self.task, "long", None)
-        is_split = isinstance(examples, LongExamples) and long is not None and not long.both_orders
-        return examples if is_split else None  # type: ignore[return-value]
+        is_split = long is not None and not long.both_orders
+        return examples if is_split and isinstance(examples, LongExamples) else None
 
     def threshold_facts(self, name: str, value: float) -> dict[str, Any]:
         """Returns the decision threshold that was tuned on the dev examples, and how they are scored."""

@@ -60,9 +60,7 @@ class FinetuneConfig:
     train_target: Path | None = option(
         None, "Line-aligned translations of --train, if that is a text file.", panel=TASK
     )
-    dev_target: Path | None = option(
-        None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK
-    )
+    dev_target: Path | None = option(None, "Line-aligned translations of --dev, if that is a text file.", panel=TASK)
     target_tokenizer: Path | None = option(
         None,
         "Folder of a saved tokenizer of the translations, for a model trained from scratch.",
