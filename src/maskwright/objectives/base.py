@@ -153,7 +153,7 @@ class Objective(ABC):
             raise InputError("The corpus contains no document: provide a text file with at least one line.")
 
     def for_documents(self, num_documents: int) -> Objective:
-        """Returns the objective that can be scored on so many documents: itself, or its part without pairs."""
+        """Returns the objective that can be scored on `num_documents` documents: itself, or its part without pairs."""
         return self
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:

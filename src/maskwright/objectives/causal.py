@@ -53,7 +53,7 @@ class NextTokenPrediction(Objective):
     def trained_networks(
         cls, config: ModelConfig, mask_rate: float, generator_share: float
     ) -> tuple[TrainedNetwork, ...]:
-        """Returns the network, whose language modeling head sees all tokens."""
+        """Returns the network, with predictions for all tokens."""
         return (TrainedNetwork(config, words=1.0),)
 
     @classmethod

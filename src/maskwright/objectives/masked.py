@@ -42,7 +42,7 @@ class MaskedLanguageModeling(Objective):
     def trained_networks(
         cls, config: ModelConfig, mask_rate: float, generator_share: float
     ) -> tuple[TrainedNetwork, ...]:
-        """Returns the network, whose language modeling head sees the masked tokens."""
+        """Returns the network, with predictions for the masked tokens."""
         return (TrainedNetwork(config, words=mask_rate),)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:

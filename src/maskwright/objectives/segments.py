@@ -1,7 +1,7 @@
 """From documents to training examples: which span of which document becomes segment A, and which segment B.
 
 Examples are consecutive text of exactly the wanted length, as far as the document goes: a sentence that does not fit is
-cut there and goes on in the next example. So nearly all sequences of a batch have the same length, which is what
+cut there and continues in the next example. So nearly all sequences of a batch have the same length, which is what
 attention over runs is fast on, no position is wasted, and every token of an epoch is seen once. For next sentence
 prediction (Devlin et al. 2019, section 3.1, task 2) A ends where a sentence ends, and a coin decides whether B is the
 text that follows or text of another document; in the second case what followed A is used by the next example. For
@@ -25,7 +25,7 @@ from .partners import PairSpan, random_partners
 class Example(NamedTuple):
     """Token spans inside documents. B is empty (start == stop) for a single segment.
 
-    is_random: B is from another document; is_swapped: B stands before A in the text.
+    is_random: B is from another document; is_swapped: B is before A in the text.
     """
 
     a_document: int
@@ -39,7 +39,7 @@ class Example(NamedTuple):
 
 
 def sentence_bounds(sentence_lengths: np.ndarray) -> list[int]:
-    """Token offsets of the sentences of a document, [0, ..., tokens]; empty sentences are left out."""
+    """Token offsets of the sentences of a document, [0, ..., tokens]; empty sentences are skipped."""
     return [0, *np.cumsum(sentence_lengths[sentence_lengths > 0]).tolist()]
 
 
