@@ -127,8 +127,9 @@ def trained_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_trained_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load what `trained_state` returned, tensors of any shape [...]. Raises RuntimeError, as torch does, for tensors of
-    another model.
+    """Load what `trained_state` returned, tensors of any shape [...].
+
+    Raises RuntimeError, as torch does, for tensors of another model.
     """
     is_whole = getattr(model, "adapter", None) is None
     found = model.load_state_dict(state, strict=is_whole)
