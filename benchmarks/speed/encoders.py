@@ -176,7 +176,7 @@ CONTENDERS: dict[str, tuple[Callable[[Settings], Vectors], Settings, str]] = {
     "transformers": (
         transformers_model,
         {"precision": "fp32", "in_order": True},
-        "transformers fp32, batches of 32 in the order of arrival (what people run)",
+        "transformers fp32, batches of 32 in the order of arrival (baseline)",
     ),
     "transformers-sorted": (transformers_model, {"precision": "fp32"}, "transformers fp32, sorted"),
     "transformers-bf16": (transformers_model, {"precision": "bf16"}, "transformers bf16, sorted"),

@@ -33,7 +33,7 @@ OUTSIDE = "no operator: Python, tokenizer, waiting"
 KINDS = {
     "matrix products": ("linear_pointwise", "::mm", "::addmm", "::linear"),
     "attention's products, soft-max": ("::bmm", "::baddbmm", "scaled_dot_product", "::softmax", "::_softmax"),
-    "vocabulary loss, beside its products": ("_VocabularyLoss", "::argmax", "::amax", "::scatter"),
+    "vocabulary loss without its products": ("_VocabularyLoss", "::argmax", "::amax", "::scatter"),
     "layer norm": ("layer_norm",),
     "activation": ("gelu", "tanh"),
     "dropout": ("Dropout", "::random_", "bitwise"),

@@ -38,8 +38,8 @@ PRETRAINERS = {
 }
 FINETUNERS = {
     "transformers Trainer fp32": "trainer-fp32",
-    "transformers Trainer bf16, rows of like length": "trainer-bf16",
-    "plain loop bf16, rows of like length, fused AdamW": "loop",
+    "transformers Trainer bf16, rows of similar length": "trainer-bf16",
+    "plain loop bf16, rows of similar length, fused AdamW": "loop",
     "the same, math attention": "loop-math",
     "the same, compiled": "loop-compiled",
     "maskwright.TextClassifier.fit": "maskwright",
