@@ -93,13 +93,7 @@ def first_view(page: Page, address: str) -> float:
 
 def typing(page: Page, name: str, text: str, num_keys: int) -> list[float]:
     """Seconds from each key to its result."""
-    label = (
-        "Sentences, one a line"
-        if name == "meaning"
-        else "Text that may hold the answer"
-        if name == "answer"
-        else "Text"
-    )
+    label = "Sentences, one per line" if name == "meaning" else "Context" if name == "answer" else "Text"
     area = page.get_by_label(label, exact=True)
     area.fill(text)
     page.wait_for_timeout(500)

@@ -1,9 +1,9 @@
-"""The whole path in a few minutes: text -> tokenizer -> BERT -> filled masks -> a classifier, beside two baselines.
+"""The demo: text -> tokenizer -> BERT -> masked-token predictions -> a classifier, compared with two baselines.
 
     make demo                                  on the documentation that this Python carries, and our own tickets
     make demo CORPUS=texts/ LABELS=rows.csv    on your files
 
-Everything is read from this machine; nothing is downloaded. The page at the end says which system won.
+Nothing is downloaded. The report names the best system.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ HERE = Path(__file__).parent
 TICKETS = HERE / "support_tickets.csv"
 SEEDS = 3
 TEST_SHARE = 0.2
-# Sized for two processor cores and a few minutes: steps and epochs were cut for time after a first run, not for score.
+# Sized for two CPU cores and a few minutes: steps and epochs were reduced for time after a first run, not for score.
 PRETRAINING = {
     "preset": "bert-tiny",
     "vocab_size": 2500,
@@ -88,7 +88,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Contender:
+class SystemScore:
     """A classifier and its test scores, one for each seed, with the last seed's answers."""
 
     name: str
@@ -99,7 +99,7 @@ class Contender:
 
 
 def main() -> None:
-    """Run the demo and say where the page lies."""
+    """Run the demo and print the path of the report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", help="your text: a file, a folder or a glob")
     parser.add_argument("--labels", type=Path, help="your labeled rows, with a text and a label column")
@@ -116,13 +116,13 @@ def main() -> None:
     filled = fill(pretrained.model, options.corpus is None)
 
     note("2/3  Three classifiers: TF-IDF, the network without pre-training, the pre-trained network")
-    contenders = [tf_idf(rows), *networks(pretrained.model, rows, output)]
+    systems = [tf_idf(rows), *networks(pretrained.model, rows, output)]
 
     note("3/3  Writing the page")
     page = output / "report.html"
     minutes = (time.monotonic() - began) / 60
-    write_report(page, make_report(pretrained, filled, rows, contenders, facts, options, minutes))
-    print_summary(pretrained, filled, contenders, page, minutes)
+    write_report(page, make_report(pretrained, filled, rows, systems, facts, options, minutes))
+    print_summary(pretrained, filled, systems, page, minutes)
 
 
 def write_python_text(output: Path) -> tuple[Path, dict[str, str | int]]:
@@ -151,12 +151,12 @@ def read_rows(path: Path) -> Rows:
     (train_texts, train_labels), (test_texts, test_labels) = (
         ([row.text for row in part], [str(row.label) for row in part]) for part in parts
     )
-    note(f"Labeled rows: {len(train_texts)} to learn from, {len(test_texts)} set aside as the test.")
+    note(f"Labeled rows: {len(train_texts)} for training, {len(test_texts)} held out for the test.")
     return Rows(train_texts, train_labels, test_texts, test_labels)
 
 
 def fill(model: Path, about_python: bool) -> list[MaskExample]:
-    """Guesses for the masked words of some sentences about Python."""
+    """Predict the masked words of some sentences about Python."""
     if not about_python:
         return []
     examples = []
@@ -167,13 +167,13 @@ def fill(model: Path, about_python: bool) -> list[MaskExample]:
     return examples
 
 
-def networks(model: Path, rows: Rows, output: Path) -> list[Contender]:
+def networks(model: Path, rows: Rows, output: Path) -> list[SystemScore]:
     """The same network fine-tuned from random and from pre-trained weights, three seeds each."""
     pretrained = mw.load(model)
     scratch = mw.build(pretrained.config, seed=1)
     scratch.tokenizer = pretrained.tokenizer
     return [
-        contend(
+        score_system(
             name,
             [mw.TextClassifier(start, random_state=seed, **FINETUNING) for seed in range(SEEDS)],
             rows,
@@ -183,14 +183,14 @@ def networks(model: Path, rows: Rows, output: Path) -> list[Contender]:
     ]
 
 
-def tf_idf(rows: Rows) -> Contender:
+def tf_idf(rows: Rows) -> SystemScore:
     """Word and word-pair counts with logistic regression, its strength chosen by cross-validation."""
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(max_iter=1000))
     search = GridSearchCV(pipeline, {"logisticregression__C": [0.3, 1, 3, 10, 30]}, cv=5)
-    return contend("TF-IDF and logistic regression", [search], rows)
+    return score_system("TF-IDF and logistic regression", [search], rows)
 
 
-def contend(name: str, classifiers: list[BaseEstimator], rows: Rows, folder: Path | None = None) -> Contender:
+def score_system(name: str, classifiers: list[BaseEstimator], rows: Rows, folder: Path | None = None) -> SystemScore:
     """Fit each classifier on the training rows and score it on the test; keep the last one's model in `folder`."""
     began = time.monotonic()
     accuracy, macro_f1, predicted = [], [], np.array([])
@@ -203,20 +203,20 @@ def contend(name: str, classifiers: list[BaseEstimator], rows: Rows, folder: Pat
         classifiers[-1].save(folder)
     seconds = time.monotonic() - began
     note(f"     {name}: test accuracy {np.mean(accuracy):.3f}")
-    return Contender(name, accuracy, macro_f1, predicted.tolist(), seconds)
+    return SystemScore(name, accuracy, macro_f1, predicted.tolist(), seconds)
 
 
 def make_report(
     pretrained: PretrainResult,
     filled: list[MaskExample],
     rows: Rows,
-    contenders: list[Contender],
+    systems: list[SystemScore],
     facts: dict[str, str | int],
     options: argparse.Namespace,
     minutes: float,
 ) -> Report:
     """The page: who won, by how much, the figures, the filled masks, the mistakes, and what to do next."""
-    own = contenders[-1]
+    own = systems[-1]
     labels = sorted(set(rows.train_labels) | set(rows.test_labels))
     counts = confusion_matrix(rows.test_labels, own.predicted, labels=labels)
     mistakes = [
@@ -233,14 +233,14 @@ def make_report(
             note=f"{contender.seconds:.0f} s",
             source="baseline" if contender is not own else "own",
         )
-        for contender in reversed(contenders)
+        for contender in reversed(systems)
     ]
     blocks = [
         KeyFigures(
             [
                 Figure("Test accuracy, pre-trained", f"{np.mean(own.accuracy):.3f}", note=f"mean of {SEEDS} seeds"),
-                Figure("Test accuracy, not pre-trained", f"{np.mean(contenders[1].accuracy):.3f}"),
-                Figure("Test accuracy, TF-IDF", f"{np.mean(contenders[0].accuracy):.3f}"),
+                Figure("Test accuracy, not pre-trained", f"{np.mean(systems[1].accuracy):.3f}"),
+                Figure("Test accuracy, TF-IDF", f"{np.mean(systems[0].accuracy):.3f}"),
                 Figure("Masked tokens right", f"{100 * scores['mlm_accuracy']:.1f} %", note=_baseline(pretrained)),
                 Figure("Minutes in all", f"{minutes:.1f}"),
             ]
@@ -251,7 +251,7 @@ def make_report(
         WorstErrors(mistakes, title="Its mistakes on the test rows"),
         Facts({**facts, "training rows": len(rows.train_texts), "test rows": len(rows.test_texts)}, title="The data"),
         RunMetadata("make demo", {**PRETRAINING, **{f"fine-tuning {key}": value for key, value in FINETUNING.items()}}),
-        Paragraph(f"The pre-training run has a page of its own: {pretrained.report}"),
+        Paragraph(f"The pre-training run has a separate report: {pretrained.report}"),
         NextSteps(
             [
                 Command(
@@ -261,12 +261,12 @@ def make_report(
             ]
         ),
     ]
-    return Report("Maskwright demo", headline(contenders), _health(contenders), blocks)
+    return Report("Maskwright demo", headline(systems), _health(systems), blocks)
 
 
-def headline(contenders: list[Contender]) -> str:
+def headline(systems: list[SystemScore]) -> str:
     """Who won, in one sentence; a tie within two deviations is called one."""
-    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
+    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in systems)
     gain = f"pre-training moves the network from {scratch:.3f} to {own:.3f}"
     if tf_idf_score > own:
         return f"TF-IDF wins on these test rows ({tf_idf_score:.3f} accuracy); {gain}."
@@ -275,8 +275,8 @@ def headline(contenders: list[Contender]) -> str:
     return f"The pre-trained network wins with {own:.3f} accuracy, TF-IDF gets {tf_idf_score:.3f}; {gain}."
 
 
-def _health(contenders: list[Contender]) -> Health:
-    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in contenders)
+def _health(systems: list[SystemScore]) -> Health:
+    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in systems)
     if own <= scratch:
         level, word, advice = "bad", "Pre-training did not help here", "More text, or nearer text, may change that."
     elif own <= tf_idf_score:
@@ -299,26 +299,23 @@ def _score(values: list[float]) -> Score:
 
 
 def _baseline(pretrained: PretrainResult) -> str:
-    return f"always the commonest token: {100 * pretrained.baseline.mlm_accuracy:.1f} %"
+    return f"most common token: {100 * pretrained.baseline.mlm_accuracy:.1f}%"
 
 
 def print_summary(
-    pretrained: PretrainResult, filled: list[MaskExample], contenders: list[Contender], page: Path, minutes: float
+    pretrained: PretrainResult, filled: list[MaskExample], systems: list[SystemScore], page: Path, minutes: float
 ) -> None:
     """The results on the terminal."""
-    print(f"\n{headline(contenders)}\n")
-    print(
-        "masked tokens guessed right on held-out text: "
-        f"{pretrained.scores['mlm_accuracy']:.1%} ({_baseline(pretrained)})"
-    )
+    print(f"\n{headline(systems)}\n")
+    print(f"masked-token accuracy on held-out text:  {pretrained.scores['mlm_accuracy']:.1%} ({_baseline(pretrained)})")
     for example in filled:
         words = ", ".join(f"{word} {share:.0%}" for word, share in example.guesses[:3])
         print(f"  {example.before}[MASK]{example.after}\n      {words}")
     print("\ntest accuracy and macro F1")
-    for contender in contenders:
+    for contender in systems:
         seeds = f"mean of {len(contender.accuracy)} seeds" if len(contender.accuracy) > 1 else ""
         print(f"  {contender.name:<34} {np.mean(contender.accuracy):.3f}  {np.mean(contender.macro_f1):.3f}  {seeds}")
-    results = {contender.name: contender.accuracy for contender in contenders}
+    results = {contender.name: contender.accuracy for contender in systems}
     write_text(page.with_name("results.json"), json.dumps(results, indent=2) + "\n")
     print(f"\n{minutes:.1f} minutes. The report: {page.resolve()}")
 

@@ -421,7 +421,7 @@ def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
     [
         ([["a", "b"]], [["O"]], "2 words and 1 tags"),
         ([["a", ""]], [["O", "O"]], "where a word is needed"),
-        (["a b"], ["O O"], "is no list of tags"),
+        (["a b"], ["O O"], "is not a list of tags"),
         ([3], [["O"]], "neither a list of words nor a text"),
         ("a b", [["O"]], "list of lists of words"),
         ([["a"]], "O", "a list of tags for each sentence"),

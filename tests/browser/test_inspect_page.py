@@ -28,7 +28,7 @@ from maskwright.inspect import (
 from maskwright.inspect.compare import ModelComparison
 
 SVG = "{http://www.w3.org/2000/svg}"
-VIEWS = ("overview", "lines", "matrix", "neurons", "steps", "heads", "flow", "layers", "guesses", "reasons")
+VIEWS = ("overview", "lines", "matrix", "neurons", "steps", "heads", "flow", "layers", "predictions", "attributions")
 HOSTILE = "</script><script>document.title='taken'</script> <img src=x onerror=document.title='taken'> \u2028 & \" '"
 LABELS = ["no", HOSTILE]
 
@@ -191,7 +191,7 @@ def test_the_vocabulary_is_searched_as_a_person_types(open_look: Any):
     opened = open_look("masked")
     found = pages()["masked"][0][0].predictions
     assert found is not None
-    view(opened, "guesses")
+    view(opened, "predictions")
     tokens = "[...document.querySelectorAll('.found tbody th')].map((cell) => cell.textContent)"
     assert opened.ask(tokens)[:5] == [one.token for one in found.top(0, 5)]
     opened.page.fill("input[type=search]", "ca")
@@ -227,7 +227,7 @@ def test_hostile_text_stays_text_in_every_view(open_look: Any, width: int):
     map = replace(judge.maps[0].map, queries=side, keys=side)
     shown = replace(judge, maps=(replace(judge.maps[0], map=map),), states=replace(judge.states, tokens=side))
     opened = open_look(([shown], None, None), width)
-    for name in (*VIEWS[:8], "reasons"):
+    for name in (*VIEWS[:8], "attributions"):
         view(opened, name)
         assert opened.ask("document.scripts.length") == 2 and opened.ask("document.images.length") == 0, name
         assert opened.ask("document.documentElement.scrollWidth") == width, name
@@ -314,7 +314,7 @@ def test_a_picture_of_strips_has_every_strip_line_and_colour(open_look: Any):
 def test_a_table_holds_no_formula(open_page: Any):
     opened = open_page(render(*pages()["masked"]).replace('"cat"', '"=cat"'))
     opened.page.wait_for_selector("main")
-    view(opened, "guesses")
+    view(opened, "predictions")
     with opened.page.expect_download() as download:
         opened.page.locator("main button", has_text="Save CSV").first.click()
     rows = download.value.path().read_text(encoding="utf-8").splitlines()
@@ -323,8 +323,14 @@ def test_a_table_holds_no_formula(open_page: Any):
 
 def test_what_is_searched_and_chosen_in_a_view_is_in_its_address(open_look: Any):
     for which, name, act, part, again in (
-        ("masked", "guesses", lambda page: page.fill("[data-key=search]", "ca"), "part=ca", "[data-key=search]"),
-        ("pair", "reasons", lambda page: page.select_option("[data-key=answer]", "1"), "answer=1", "[data-key=answer]"),
+        ("masked", "predictions", lambda page: page.fill("[data-key=search]", "ca"), "part=ca", "[data-key=search]"),
+        (
+            "pair",
+            "attributions",
+            lambda page: page.select_option("[data-key=answer]", "1"),
+            "answer=1",
+            "[data-key=answer]",
+        ),
         ("masked", "heads", lambda page: page.select_option("[data-key=to]", "4"), "key=4", "[data-key=to]"),
         (
             "translation",

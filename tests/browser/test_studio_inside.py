@@ -23,7 +23,7 @@ def served(tmp_path_factory):
 def test_a_word_across_sentences(served, visit):
     opened = visit(served, "/meaning")
     page = opened.page
-    page.get_by_label("Sentences, one a line").fill("\n".join(SENTENCES))
+    page.get_by_label("Sentences, one per line").fill("\n".join(SENTENCES))
     settled(page)
     expected = similarity(minilm_folder(), SENTENCES, word="bank", **HERE)
     names = [place.name for place in expected.places]
@@ -40,7 +40,7 @@ def test_a_word_across_sentences(served, visit):
 def test_whole_sentences_and_another_layer(served, visit):
     opened = visit(served, "/meaning#word=")
     page = opened.page
-    page.get_by_label("Sentences, one a line").fill("\n".join(SENTENCES))
+    page.get_by_label("Sentences, one per line").fill("\n".join(SENTENCES))
     settled(page)
     expected = similarity(minilm_folder(), SENTENCES, **HERE)
     assert float(cells(page, "Every pair")[0][2]) == pytest.approx(expected.matrix[0, 1], abs=1e-4)

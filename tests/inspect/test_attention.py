@@ -156,7 +156,7 @@ def test_json_is_plain_and_holds_what_the_arrays_hold():
     (found,) = json.loads(json.dumps(seen.to_json()))["maps"]
     np.testing.assert_allclose(found["weights"], seen.main.weights, atol=1e-6)
     tokens = found["keys"]["tokens"]
-    assert [one["token"] for one in tokens] == list(seen.main.keys.pieces)
+    assert [one["token"] for one in tokens] == list(seen.main.keys.subwords)
     for one in tokens:
         if one["text"] is not None:
             side = (TEXT, "dogs chase cats")[one["text"]]
@@ -166,9 +166,9 @@ def test_json_is_plain_and_holds_what_the_arrays_hold():
 def test_words_are_found_with_all_their_pieces_and_special_tokens_by_name():
     tokens = attention(tiny(), "unbelievably dogs and dogs").main.keys
     first, second = tokens.find("dogs")
-    assert "".join(tokens.pieces[index].removeprefix("##") for index in first) == "dogs" and second > first
+    assert "".join(tokens.subwords[index].removeprefix("##") for index in first) == "dogs" and second > first
     pieces = tokens.find("unbelievably")[0]
-    assert "".join(tokens.pieces[index].removeprefix("##") for index in pieces) == "unbelievably"
+    assert "".join(tokens.subwords[index].removeprefix("##") for index in pieces) == "unbelievably"
     assert tokens.find("[CLS]") == [[0]]
     with pytest.raises(InputError, match="'tree' is not in"):
         tokens.find("tree")

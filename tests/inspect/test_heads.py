@@ -49,9 +49,9 @@ def planted(pattern: str, map: AttentionMap) -> np.ndarray:
                 "same token": i != j and t.ids[i] == t.ids[j],
                 "same word": i != j and own == other and None not in own,
                 "first token": j == 0 and i > 0,
-                "separator": t.pieces[j] == "[SEP]",
+                "separator": t.subwords[j] == "[SEP]",
                 "itself": i == j,
-                "punctuation": t.pieces[j] in ",.!",
+                "punctuation": t.subwords[j] in ",.!",
                 "other text": t.texts[j] is not None and t.texts[i] is not None and t.texts[i] != t.texts[j],
             }[pattern] and t.texts[i] is not None
     return looks

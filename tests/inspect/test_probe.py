@@ -188,7 +188,7 @@ def test_what_cannot_be_probed_is_refused_in_a_sentence(rows, words):
 
 def test_parts_that_do_not_belong_together_are_refused_in_a_sentence():
     texts = [Row("the cat", None, "x", 1, "f"), Row("rain", None, "y", 2, "f")]
-    with pytest.raises(InputError, match="labels of texts, the dev rows of words"):
+    with pytest.raises(InputError, match="labels of texts, the dev examples of words"):
         probe(tiny(), texts, sentences(2, 1))
     with pytest.raises(InputError, match="such as 'X', is one of the training texts, such as 'x'"):
         probe(tiny(), texts, [Row("the cat", None, "X", 1, "f")])

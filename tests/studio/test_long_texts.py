@@ -41,7 +41,7 @@ def test_what_is_left_out_is_said_every_time(served, path):
     asked = [served.post(path, {"model": name, **asking(text)}).json()["note"] for text in ("the cat", LONG, LONG)]
     shelved = served.studio.models[name]
     assert asked[0] == "" and asked[1] == asked[2], "a second question is not answered with the sum of both"
-    assert asked[1].endswith(f"left out: the model reads at most {ROOM} at once.")
+    assert asked[1].endswith(f"truncated: the maximum length is {ROOM}.")
     if path == "/api/complete":
         tokenizer = open_model(shelved.source, None, "cpu", "fp32").tokenizer
         left_out = len(tokenizer.encode_plain([LONG])[0]) + len(tokenizer.opening_ids) - ROOM

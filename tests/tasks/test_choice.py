@@ -234,8 +234,8 @@ def test_cross_validation_runs():
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        (["a b"], [0], "Item 0 is no row"),
-        ([("a", "b")], [0], "Item 0 is no row"),
+        (["a b"], [0], "Item 0 is not a row"),
+        ([("a", "b")], [0], "Item 0 is not a row"),
         ("ab", [0], "list of"),
         (X, [0], "as many"),
         (X, "0120", "list of numbers"),

@@ -56,7 +56,7 @@ PAGES = (
         "fill-mask",
         "Fill mask",
         "Answers",
-        "What a masked language model expects where a word is missing. Make a gap of any word.",
+        "Predictions of a masked language model. Click any word to mask it.",
         MASKED,
     ),
     Page("classify", "Classify", "Answers", "The predicted class or value of a text, with all probabilities.", TEXTS),
