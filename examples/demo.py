@@ -225,15 +225,15 @@ def make_report(
         if gold != guess
     ]
     scores = pretrained.scores
-    systems = [
+    rows_shown = [
         System(
-            contender.name,
-            {"accuracy": _score(contender.accuracy), "macro F1": _score(contender.macro_f1)},
-            seeds=len(contender.accuracy),
-            note=f"{contender.seconds:.0f} s",
-            source="baseline" if contender is not own else "own",
+            system.name,
+            {"accuracy": _score(system.accuracy), "macro F1": _score(system.macro_f1)},
+            seeds=len(system.accuracy),
+            note=f"{system.seconds:.0f} s",
+            source="baseline" if system is not own else "own",
         )
-        for contender in reversed(systems)
+        for system in reversed(systems)
     ]
     blocks = [
         KeyFigures(
@@ -245,7 +245,7 @@ def make_report(
                 Figure("Minutes in all", f"{minutes:.1f}"),
             ]
         ),
-        Comparison(systems, title="Classifiers on the test rows", note=_caution(rows)),
+        Comparison(rows_shown, title="Classifiers on the test rows", note=_caution(rows)),
         MaskExamples(filled, title="Masks in sentences about Python"),
         Confusion(labels, counts.tolist(), note="The pre-trained network, last seed, on the test rows."),
         WorstErrors(mistakes, title="Its mistakes on the test rows"),
@@ -266,7 +266,7 @@ def make_report(
 
 def headline(systems: list[SystemScore]) -> str:
     """Who won, in one sentence; a tie within two deviations is called one."""
-    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in systems)
+    tf_idf_score, scratch, own = (float(np.mean(system.accuracy)) for system in systems)
     gain = f"pre-training moves the network from {scratch:.3f} to {own:.3f}"
     if tf_idf_score > own:
         return f"TF-IDF wins on these test rows ({tf_idf_score:.3f} accuracy); {gain}."
@@ -276,7 +276,7 @@ def headline(systems: list[SystemScore]) -> str:
 
 
 def _health(systems: list[SystemScore]) -> Health:
-    tf_idf_score, scratch, own = (float(np.mean(contender.accuracy)) for contender in systems)
+    tf_idf_score, scratch, own = (float(np.mean(system.accuracy)) for system in systems)
     if own <= scratch:
         level, word, advice = "bad", "Pre-training did not help here", "More text, or nearer text, may change that."
     elif own <= tf_idf_score:
@@ -312,10 +312,10 @@ def print_summary(
         words = ", ".join(f"{word} {share:.0%}" for word, share in example.guesses[:3])
         print(f"  {example.before}[MASK]{example.after}\n      {words}")
     print("\ntest accuracy and macro F1")
-    for contender in systems:
-        seeds = f"mean of {len(contender.accuracy)} seeds" if len(contender.accuracy) > 1 else ""
-        print(f"  {contender.name:<34} {np.mean(contender.accuracy):.3f}  {np.mean(contender.macro_f1):.3f}  {seeds}")
-    results = {contender.name: contender.accuracy for contender in systems}
+    for system in systems:
+        seeds = f"mean of {len(system.accuracy)} seeds" if len(system.accuracy) > 1 else ""
+        print(f"  {system.name:<34} {np.mean(system.accuracy):.3f}  {np.mean(system.macro_f1):.3f}  {seeds}")
+    results = {system.name: system.accuracy for system in systems}
     write_text(page.with_name("results.json"), json.dumps(results, indent=2) + "\n")
     print(f"\n{minutes:.1f} minutes. The report: {page.resolve()}")
 

@@ -38,7 +38,7 @@ LARGEST_BYTES = 150_000
 
 @dataclass(frozen=True)
 class Shot:
-    """page: of the studio; state: the part of its address after the #; parts: selectors of the elements in the picture."""
+    """page: of the studio; state: its address after the #; parts: selectors of the elements in the picture."""
 
     page: str
     state: dict[str, str]
