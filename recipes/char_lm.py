@@ -97,7 +97,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--steps", type=int)
     options.add_argument("--hidden", type=int, default=256)
     options.add_argument("--layers", type=int, default=2)
-    options.add_argument("--lanes", type=int, default=32, help="number of parallel streams")
+    options.add_argument("--streams", type=int, default=32, help="number of parallel streams")
     options.add_argument("--stretch", type=int, default=100, help="bytes that a gradient goes back")
     options.add_argument("--lr", type=float, default=2e-3)
     options.add_argument("--device", default="auto")
@@ -134,7 +134,7 @@ def recipe_of(chosen: argparse.Namespace, output: Path, steps: int, seed: int) -
         tokenizer=chosen.output / "tokenizer",
         model={"hidden_size": chosen.hidden, "num_hidden_layers": chosen.layers},
         steps=steps,
-        batch_tokens=chosen.lanes * chosen.stretch,
+        batch_tokens=chosen.streams * chosen.stretch,
         max_length=chosen.stretch,
         lr=chosen.lr,
         warmup=0.02,
@@ -151,7 +151,7 @@ def steps_of(chosen: argparse.Namespace) -> int:
     if chosen.steps is not None:
         return int(chosen.steps)
     plan = chosen.output / "plan.json"
-    sizes = ("text", "minutes", "hidden", "layers", "lanes", "stretch")
+    sizes = ("text", "minutes", "hidden", "layers", "streams", "stretch")
     wanted = {name: getattr(chosen, name) for name in sizes}
     known = storage.read_json(plan) if plan.exists() else {}
     if wanted.items() <= known.items():

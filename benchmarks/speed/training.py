@@ -1,7 +1,7 @@
 """The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py, and
 the profiles of profiles.py.
 
-Each measurement is a process of its own; contenders come in turn, round after round.
+Each measurement runs in a separate process; the backends alternate, in rounds.
 """
 
 from __future__ import annotations

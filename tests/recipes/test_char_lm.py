@@ -28,7 +28,20 @@ def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path
     data.mkdir(parents=True)
     (data / "tinyshakespeare_train.txt").write_text(play(300, 1), encoding="utf-8")
     (data / "tinyshakespeare_dev.txt").write_text(play(40, 2), encoding="utf-8")
-    how = ["--minutes", 0.01, "--hidden", 16, "--lanes", 4, "--stretch", 20, "-o", tmp_path / "out", "--device", "cpu"]
+    how = [
+        "--minutes",
+        0.01,
+        "--hidden",
+        16,
+        "--streams",
+        4,
+        "--stretch",
+        20,
+        "-o",
+        tmp_path / "out",
+        "--device",
+        "cpu",
+    ]
     tables = []
     for _ in range(2):  # the second time it is all there
         found = run("char_lm.py", *how, MASKWRIGHT_DATA=str(tmp_path / "shared"))

@@ -36,7 +36,7 @@ def served(tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", ASKED)
-def test_what_is_left_out_is_said_every_time(served, path):
+def test_truncation_is_always_reported(served, path):
     name, asking = ASKED[path]
     asked = [served.post(path, {"model": name, **asking(text)}).json()["note"] for text in ("the cat", LONG, LONG)]
     shelved = served.studio.models[name]
@@ -44,10 +44,10 @@ def test_what_is_left_out_is_said_every_time(served, path):
     assert asked[1].endswith(f"truncated: the maximum length is {ROOM}.")
     if path == "/api/complete":
         tokenizer = open_model(shelved.source, None, "cpu", "fp32").tokenizer
-        left_out = len(tokenizer.encode_plain([LONG])[0]) + len(tokenizer.opening_ids) - ROOM
-        assert asked[1].startswith(f"{left_out} tokens were left out")
+        truncated = len(tokenizer.encode_plain([LONG])[0]) + len(tokenizer.opening_ids) - ROOM
+        assert asked[1].startswith(f"{truncated} tokens were truncated")
     if path == "/api/classify":
-        assert asked[1].startswith(f"{len(shelved.tokenizer(LONG)) - ROOM} tokens were left out")
+        assert asked[1].startswith(f"{len(shelved.tokenizer(LONG)) - ROOM} tokens were truncated")
 
 
 def test_a_tagger_reads_all_of_a_long_text(served):
