@@ -143,7 +143,7 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     print(f"threads: {chosen.threads}; torch {torch.__version__}; {LAYERS} layers, segments of {STRETCH} bytes")
     print(
-        "| mode | hidden | streams or texts | ours, ms | theirs, ms | ours, tokens/s | theirs, tokens/s | ratio | apart |"
+        "| mode | hidden | streams or texts | ours, ms | theirs, ms | ours, tokens/s | theirs, tokens/s | ratio | apart |"  # noqa: E501
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for hidden in chosen.hidden:

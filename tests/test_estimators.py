@@ -287,7 +287,7 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
         (["a", None], ["p", "q"], "NoneType"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused_in_words(folder, x, y, words):
+def test_unusable_training_data_is_rejected_with_an_error(folder, x, y, words):
     with pytest.raises(InputError, match=words):
         mw.TextClassifier(folder, **QUICK).fit(x, y)
 

@@ -291,7 +291,7 @@ def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
             assert opened.complaints == []
 
 
-def test_a_picture_of_strips_has_every_strip_line_and_colour(open_look: Any):
+def test_a_picture_of_strips_has_every_strip_line_and_color(open_look: Any):
     opened = open_look("masked")
     for name, part in (("steps", ".way"), ("neurons", ".neurons")):
         view(opened, name)

@@ -104,7 +104,7 @@ def test_of_very_many_spans_the_first_are_marked(served, models, visit):
     assert opened.complaints == [] and opened.requests == []
 
 
-def test_what_is_left_out_of_a_long_text_is_told(served, visit):
+def test_truncation_of_a_long_text_is_reported(served, visit):
     opened = visit(served, "/classify")
     page = opened.page
     page.get_by_label("Text", exact=True).fill("the cat " * 100)

@@ -112,7 +112,7 @@ def test_a_text_beyond_the_picture_is_said_to_be_cut(served, visit):
     assert f"The first {most} tokens are shown." in page.locator("main").inner_text()
 
 
-def test_a_studio_that_ended_or_began_anew_is_told_in_a_sentence(visit, tmp_path):
+def test_a_studio_that_ended_or_restarted_is_reported(visit, tmp_path):
     with serving(tmp_path / "runs", write_classifier(tmp_path / "classes")) as ended:
         page = visit(ended, "/classify").page
         settled(page)

@@ -52,7 +52,7 @@ def test_generate_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: P
     assert out.startswith(parts)
 
 
-def test_prompts_of_a_file_with_a_bad_row_go_on_without_it_where_that_is_asked_for(folder: Path, maskwright, tmp_path):
+def test_bad_prompts_of_a_file_are_skipped_on_request(folder: Path, maskwright, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"the old\nth\xffe\n")
     words = ["generate", folder / "run/model", "--input", tmp_path / "in.txt", "--greedy", "--max-new-tokens", 2]
     code, out, err = maskwright(*words)

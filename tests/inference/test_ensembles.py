@@ -162,7 +162,7 @@ def test_tags_are_the_mean_of_word_probabilities_and_fit_together(folder: Path):
         start += len(sentence)
 
 
-def test_neighbours_that_do_not_fit_are_repaired_and_keep_their_probability():
+def test_neighbors_that_do_not_fit_are_repaired_and_keep_their_probability():
     task = Tagging(TAGS)
     rows = [Sentence.of_words(["the", "cat"], ["O", "O"], 1, "rows")]
     examples = task.examples(rows, tokenizer(), 16)

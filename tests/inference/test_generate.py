@@ -180,7 +180,7 @@ def test_other_models_are_refused_in_words():
 # -- perplexity --------------------------------------------------------------------------------------------------------
 
 
-def test_windows_guess_every_token_once_with_as_much_before_it_as_they_can():
+def test_windows_predict_every_token_once_with_maximum_context():
     for tokens in range(2, 30):
         for length in range(2, 8):
             for stride in range(1, length + 1):

@@ -179,7 +179,7 @@ def test_byte_level_pieces_are_shown_as_text():
     assert any(label.startswith("·") for label in labels) and not any("Ġ" in label or "Ã" in label for label in labels)
 
 
-def test_long_texts_are_cut_and_that_is_told(capsys: pytest.CaptureFixture[str]):
+def test_long_texts_are_truncated_and_reported(capsys: pytest.CaptureFixture[str]):
     seen = attention(tiny(), " ".join(["cat"] * 100))
     assert len(seen.main.keys) == 48 and "truncated to 48 tokens (54 tokens removed)" in capsys.readouterr().err
 

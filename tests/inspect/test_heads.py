@@ -68,7 +68,7 @@ def test_from_word_to_word_counts_all_pieces_of_both():
     assert found.to_json(2)["heads"][0]["score"] == found.heads[0].score
 
 
-def test_a_left_to_right_model_is_not_asked_for_what_it_cannot_see():
+def test_a_causal_model_has_no_attention_to_later_tokens():
     map = attention(network("GPT-2"), TEXT).main
     names = [found.pattern for found in patterns_of(map)]
     assert "previous token" in names and "next token" not in names

@@ -57,7 +57,7 @@ def test_a_planted_property_is_found_in_its_layer_and_not_elsewhere(layer: int):
         assert one.selectivity == one.accuracy - one.control
 
 
-def test_what_is_learnt_by_heart_is_no_selectivity():
+def test_memorization_is_not_selectivity():
     """A layer that holds nothing but the type: labels by type and random labels are read alike."""
     draws = np.random.default_rng(5)
 
@@ -118,7 +118,7 @@ def test_a_translator_is_probed_at_its_encoder():
     assert len(found.layers) == 3 and found.layers[0].accuracy > 0.9
 
 
-def test_the_probe_is_the_minimum_that_another_optimiser_finds():
+def test_the_probe_is_the_minimum_of_another_optimizer():
     train, dev = planted(1, 300, 3), planted(1, 300, 4)
     numbers = {label: number for number, label in enumerate(sorted(set(train.labels)))}
     x, held = (StandardScaler().fit(train.vectors[0]).transform(one.vectors[0]) for one in (train, dev))

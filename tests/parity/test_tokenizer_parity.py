@@ -105,7 +105,7 @@ def test_any_text_gives_equal_fields(both, text, pair):
     side=st.sampled_from(["right", "left"]),
     padding=st.sampled_from([False, "max_length"]),
 )
-def test_cutting_overflow_and_padding_give_equal_fields(
+def test_truncation_overflow_and_padding_give_equal_fields(
     both, text, pair, max_length, truncation, stride, side, padding
 ):
     ours, theirs = both

@@ -15,7 +15,7 @@ WORDS = {"ein": "a", "hund": "dog", "mann": "man", "frau": "woman", "sieht": "se
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
-def test_one_sentence_is_learnt_by_heart(cell: str):
+def test_one_sentence_is_memorized(cell: str):
     found = run("one_sentence.py", "--cell", cell)
     assert found.returncode == 0, found.stderr
     assert found.stdout.count("This is deep learning") == 2  # by characters, and by words

@@ -131,7 +131,7 @@ def test_every_contender_has_a_format_and_a_title(page):
     assert encoders.REFERENCE in encoders.CONTENDERS and page.FIRST in encoders.CONTENDERS
 
 
-def test_goals_are_told_as_met_or_missed_from_the_rates_of_one_run(page, tmp_path: Path):
+def test_goals_are_reported_as_met_or_missed_from_the_rates_of_one_run(page, tmp_path: Path):
     rates = {"transformers": [100.0], "openvino": [250.0], "openvino-bf16": [600.0], "maskwright-fp32": [280.0]}
     text = written(page, tmp_path, [bulk({**rates, "maskwright-bf16": [500.0]})])
     assert "| minilm, in bulk, fp32: x baseline | 2.80 | at least 2.7 | met |" in text

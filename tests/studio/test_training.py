@@ -257,7 +257,7 @@ def test_a_training_stops_saves_and_goes_on_to_the_same_end(served, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_the_process_refuses_is_told(served, tmp_path):
+def test_errors_of_the_process_are_reported(served, tmp_path):
     """A name that is free when asked and holds something else when the process comes to it."""
     file = upload(served, GOOD)
     begin(served, "late", file, epochs=1)

@@ -50,7 +50,7 @@ def test_a_long_text_is_cut_for_the_picture_alone(served):
     np.testing.assert_allclose(np.sum(found["weights"], axis=1), 1, rtol=1e-6)
 
 
-def test_who_has_no_attention_is_told_so(served):
+def test_a_model_without_attention_is_reported(served):
     answers = {
         name: served.post("/api/translate", {"model": name, "texts": ["the cat"]}).json()["unaligned"]
         for name in ("transformer", "recurrent", "vector")

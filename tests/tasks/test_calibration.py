@@ -111,7 +111,7 @@ def test_the_order_of_rows_changes_no_error(order):
         assert error(gold[list(order)], shares[list(order)]) == pytest.approx(error(gold, shares))
 
 
-def test_rows_that_fitted_the_temperature_are_judged_by_that_of_the_other_half():
+def test_rows_that_fitted_the_temperature_are_scored_by_that_of_the_other_half():
     decisions = overconfident(num=60)
     own = fit_temperature(decisions)
     crossed = out_of_fold_probabilities(decisions, own)

@@ -246,7 +246,7 @@ def test_cross_validation_runs():
         ([], [], "empty"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused_in_words(x, y, words):
+def test_unusable_training_data_is_rejected_with_an_error(x, y, words):
     with pytest.raises(InputError, match=words):
         mw.MultipleChoice(tiny("mlm"), **QUICK).fit(x, y)
 

@@ -186,7 +186,7 @@ class Listening(nn.Module):
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
-def test_the_loudest_window_is_the_one_with_the_words_that_count(pool):
+def test_the_top_scoring_window_is_the_one_with_the_decisive_words(pool):
     text = "the cat sat on the mat . " * 30 + "she bought milk " + "rain fell " * 40
     judge = task(pool, stride=4)
     model = Listening({"milk": 2})
@@ -202,7 +202,7 @@ def test_the_loudest_window_is_the_one_with_the_words_that_count(pool):
     assert json.loads(json.dumps(answers)) == answers
 
 
-def test_with_several_labels_each_has_its_own_loudest_window():
+def test_with_several_labels_each_has_its_own_top_scoring_window():
     text = "milk " + "rain fell " * 60 + "cat"
     judge = task("max", multi_label=True, stride=0)
     model = Listening({"milk": 0, "cat": 2})

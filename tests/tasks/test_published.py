@@ -47,7 +47,7 @@ def test_tables_are_whole(table: PublishedTable):
 
 
 @pytest.mark.parametrize("benchmark", benchmarks())
-def test_the_tables_of_a_benchmark_are_told_apart_by_their_labels(benchmark: str):
+def test_the_tables_of_a_benchmark_are_distinguished_by_their_labels(benchmark: str):
     tables = published(benchmark)
     assert len({table.label for table in tables}) == len(tables)
     assert all(published_table(benchmark, table.label) == table for table in tables)

@@ -111,7 +111,7 @@ def write(folder: Path, name: str, lines: Sequence[str | None], end: str = "\n")
 
 @pytest.mark.parametrize("name", LABELLED)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_labelled_files_are_read_in_their_original_columns(tmp_path, name, end):
+def test_labeled_files_are_read_in_their_original_columns(tmp_path, name, end):
     task, header, line, expected = LABELLED[name]
     part = read_glue(write(tmp_path, name, [header, line, line], end), task)
     assert [(row.text, row.text_pair, row.label) for row in part.rows] == [expected, expected]

@@ -234,7 +234,7 @@ def test_wordpiece_takes_the_longest_match_and_knows_every_word_of_its_alphabet(
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "wordpiece-score", "byte-bpe", "bpe", "word", "char"])
-def test_the_vocabulary_has_exactly_the_size_that_was_asked(kind):
+def test_the_vocabulary_has_exactly_the_requested_size(kind):
     size = {"char": 30, "byte-bpe": 300, "word": 40, "bpe": 130, "wordpiece": 200, "wordpiece-score": 200}[kind]
     tokenizer = Tokenizer.train_from_iterator(CORPUS * 3, kind, size)
     assert tokenizer.vocab_size == len(set(tokenizer.tokens)) == size

@@ -34,7 +34,7 @@ def test_nothing_is_made_ahead_on_a_processor():
     assert made == [0]
 
 
-def test_an_error_is_raised_when_its_step_is_asked_for():
+def test_an_error_is_raised_when_its_step_is_requested():
     def make(step: int) -> int:
         if step == 1:
             raise ValueError("step 1")

@@ -19,7 +19,7 @@ def test_refused_input_leaves_no_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("part", [".", "seed-0", "finetuned/lstm/seed-1"])
-def test_what_was_learnt_stays_when_something_fails_afterwards(tmp_path: Path, part: str):
+def test_trained_weights_stay_when_something_fails_afterwards(tmp_path: Path, part: str):
     with pytest.raises(ValueError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         (run.path / part).mkdir(parents=True, exist_ok=True)
         RunFolder(run.path / part, {}).log({"step": 1})

@@ -81,7 +81,7 @@ def recipe(folder: Path, tokenizer: Path, turned: bool = False, **changes: objec
 @pytest.mark.parametrize(
     ("turned", "norm"), [(False, "post"), (True, "pre")], ids=["copying, norms behind", "reversing, norms before"]
 )
-def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turned: bool, norm: str):
+def test_a_toy_language_is_learned_exactly(tmp_path: Path, tokenizer: Path, turned: bool, norm: str):
     config = recipe(tmp_path, tokenizer, turned, epochs=15, lr=2e-3, warmup=100, schedule="linear")
     config = replace(config, network=config.network | {"norm": norm})
     train = write(tmp_path, "train", sentences(3000, 1), turned)

@@ -42,7 +42,7 @@ def whole(frames: bool = True) -> list[int]:
 
 
 @given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 3))
-def test_an_epoch_is_the_text_cut_into_lanes_each_read_in_its_order(length: int, num_streams: int, seed: int):
+def test_an_epoch_is_the_text_in_streams_each_in_order(length: int, num_streams: int, seed: int):
     source, text = streams(length, num_streams, seed), whole()
     parts = [source.take() for _ in range(source.num_segments)]
     assert source.place.epoch == 1 and source.place.stretch == 0
@@ -75,7 +75,7 @@ def test_a_place_comes_back_exactly():
         assert np.array_equal(rows, others) and begins == also
 
 
-def test_a_text_too_short_for_so_many_lanes_has_fewer_and_one_token_has_none():
+def test_a_short_text_has_fewer_streams_and_one_token_has_none():
     assert streams(7, 1000).stream_tokens >= 14
 
     class One(Shards):
@@ -86,7 +86,7 @@ def test_a_text_too_short_for_so_many_lanes_has_fewer_and_one_token_has_none():
         ContiguousStreams(One(), np.arange(1), recipe(frames=False), 1, 0)
 
 
-def test_each_token_but_the_beginning_of_a_text_is_guessed_at_the_one_before_it():
+def test_each_token_but_the_beginning_of_a_text_is_predicted_at_the_one_before_it():
     batches = StreamBatches(streams(), accumulation=2)
     for step in range(5):
         parts = [batches.batch(step, number) for number in range(2)]
@@ -118,7 +118,7 @@ def test_the_loss_of_stretches_is_that_of_the_text_read_whole():
     assert total(objective, carrier, stretches) == pytest.approx(total(objective, carrier, [once]), rel=1e-5)
 
 
-def test_a_memory_that_is_carried_gives_another_loss_than_one_that_is_not():
+def test_a_stateful_loss_differs_from_a_stateless_one():
     objective, carrier = carried()
     source = streams(7, 2, None)
     stretches = [StreamBatches(source).batch(0, 0) for _ in range(3)]
@@ -142,7 +142,7 @@ def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_trainin
     objective.outcome(carrier, second).losses["clm"].backward()  # the graph of the first stretch is not needed
 
 
-def test_micro_batches_remember_their_own_lanes():
+def test_micro_batches_keep_the_state_of_their_streams():
     objective, _ = carried()
     found = []
     for accumulation in (1, 3):

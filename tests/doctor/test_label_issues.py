@@ -61,7 +61,7 @@ def test_rows_come_with_lines_labels_and_texts():
     assert [one["margin"] for one in found] == sorted((one["margin"] for one in found), reverse=True)
 
 
-def test_what_cannot_be_judged():
+def test_what_cannot_be_scored():
     with pytest.raises(InputError, match="at least two"):
         out_of_fold(np.zeros((3, 2)), np.zeros(3, dtype=int))
     with pytest.raises(InputError, match="no label"):
