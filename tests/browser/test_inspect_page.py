@@ -279,7 +279,7 @@ def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
     for which in ("masked", "pair", "two texts", "two models"):
         count = open_look(which).page.locator("[role=tab]").count()
         for number in range(count):
-            opened = open_look(which)  # anew: Chromium holds up the eleventh file of a page, and every tenth after it
+            opened = open_look(which)  # a new page: Chromium blocks the eleventh download of a page
             opened.page.locator("[role=tab]").nth(number).click()
             tables = opened.page.locator("main table").count()
             buttons = opened.page.locator("main button", has_text="Save")

@@ -214,7 +214,7 @@ def test_translations_of_each_line_with_runners_up(served, models, visit):
 
 
 def aligned(models, name: str, text: str, rank: int) -> tuple[str, list[str], list[str], list[list[float]]]:
-    """What Python gives of the translation of that rank: its text, words read, words written, weights."""
+    """Return the translation of that rank in Python: text, source words, target words, weights."""
     translator = open_translator(models[name], **HERE)
     chosen = translator.translate([text], TranslationSettings(beams=4, num_results=3))[0][rank]
     (found,) = alignments(translator.model, translator.task, [(text, chosen.text)], translator.max_length)
@@ -242,7 +242,7 @@ def test_what_each_written_word_looked_at(served, models, visit, name, source):
         assert [row[-1] for row in rows] == ["1.00"] * len(written)
         drawn = page.locator("figure svg")
         assert drawn.locator("rect.cell").count() == len(read) * len(written)
-        assert drawn.get_attribute("aria-label") == f"What each word of “{translation}” looked at"
+        assert drawn.get_attribute("aria-label") == f"Attention of each word of “{translation}”"
     assert source in page.locator(".note").last.text_content()
     assert "looks=2.3" in page.evaluate("location.href")
     assert opened.complaints == [] and opened.requests == []

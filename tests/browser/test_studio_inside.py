@@ -49,7 +49,7 @@ def test_whole_sentences_and_another_layer(served, visit):
     settled(page)
     lowest = similarity(minilm_folder(), SENTENCES, word="bank", layers="0", **HERE)
     assert float(cells(page, "Every pair")[0][2]) == pytest.approx(lowest.matrix[0, 1], abs=1e-4)
-    svg = saved(page, "Save the picture Cosines as SVG").decode()
+    svg = saved(page, "Save the picture Cosine similarities as SVG").decode()
     assert "<title>" in svg and "var(" not in svg
     assert opened.complaints == [] and opened.requests == []
 

@@ -233,7 +233,10 @@ def test_layers_turn_what_stands_in_the_text(open_studio, studio_models):
 def test_the_last_word_of_the_translation_looks_at_the_verb(open_studio, studio_models):
     source, target = next(iter(GERMAN.items()))
     seen = attention(open_model(studio_models["translator"], None, **HERE), source, target=target).main
-    writes_verb, verb = seen.queries.labels.index("Boot"), seen.keys.labels.index("sold")  # behind "Boot" it writes it
+    writes_verb, verb = (
+        seen.queries.labels.index("Boot"),
+        seen.keys.labels.index("sold"),
+    )  # after "Boot" it generates the verb
     layer, head = divmod(int(seen.weights[:, :, writes_verb, verb].argmax()), len(seen.heads))
     page = open_studio(f"/attention#model=translator&kind=cross&layer={layer + 1}&head={head + 1}")
     type_in(page, "Text", source)

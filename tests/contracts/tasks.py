@@ -1,4 +1,4 @@
-"""The contract of tasks: rows in, loss and answers out, the same after a folder, alone or beside others."""
+"""The contract of tasks: loss and predictions from rows, equal after saving and loading, in any batch."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def learns(name: str, folder: Path) -> None:
 
 
 def packs(name: str, folder: Path) -> None:
-    """A row alone is answered as beside others, and the sums of two halves are those of the whole."""
+    """A single row has the same prediction as in a batch, and the sums of two halves are those of the whole."""
     task, model, examples = make(name)
     together = task.logits(model, examples)
     place = 0

@@ -1,4 +1,4 @@
-"""Names of the hub: what looks like one, and what happens without the extra or without a network."""
+"""Hub model IDs: their syntax, and the errors without the extra or without a network."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def without_prefix(stored):
 
 
 def with_decoder_copies(stored):
-    """The tied decoder and its bias stored beside the originals."""
+    """The tied decoder and its bias stored in addition to the originals."""
     return stored | {
         "cls.predictions.decoder.weight": stored["bert.embeddings.word_embeddings.weight"].clone(),
         "cls.predictions.decoder.bias": stored["cls.predictions.bias"].clone(),

@@ -1,4 +1,4 @@
-"""Marian folders whose tokenizer is not as it is published: one sentence says what is wrong; weights of a .bin."""
+"""Marian folders with an invalid tokenizer: one error message; weights of a .bin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = {
 
 
 def marian(folder: Path, codes: tuple[str, ...] = ()) -> Path:
-    """A translator with the tokenizers of a Marian folder, saved."""
+    """Save a translation model with the tokenizers of a Marian folder."""
     marian_files(folder / "files", codes)
     tokenizer = Tokenizer.load(folder / "files")
     ids = {"decoder_start_token_id": tokenizer.pad_id, "eos_token_id": tokenizer.eos_id, "vocab_size": len(tokenizer)}

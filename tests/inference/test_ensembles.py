@@ -1,4 +1,4 @@
-"""Several models as one: an ensemble of one is that one, and the mean is the one computed by hand."""
+"""Ensembles: an ensemble of one model equals it, and the mean is the one computed by hand."""
 
 from __future__ import annotations
 

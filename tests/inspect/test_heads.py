@@ -99,7 +99,7 @@ def test_wrong_names_and_words_are_refused():
 
 
 def test_the_head_that_was_moved_moves_most_and_says_where():
-    """In the second text one head of `cat` looks at `mat` where it looked at `sat`."""
+    """In the second text one head of `cat` attends to `mat` instead of `sat`."""
     first = evenly(attention(tiny(), "the cat sat on the mat").main)
     second = evenly(attention(tiny(), "the cat sat in the mat").main)
     cat, sat, mat = (first.queries.find(word)[0][0] for word in ("cat", "sat", "mat"))

@@ -1,4 +1,4 @@
-"""Vectors of every layer, words near each other in context, maps, and what a model would put at a place."""
+"""Hidden states by layer, nearest neighbors in context, maps, and predictions at a position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Left-to-right networks: what a token sees, what heads judge, which folders they make."""
+"""Causal networks: attention, heads and folders."""
 
 from __future__ import annotations
 

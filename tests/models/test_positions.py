@@ -1,4 +1,4 @@
-"""Every kind of positions and every rule of attention trains under every head, and means what it says."""
+"""Every kind of positions and every attention rule trains with every head, and has its documented effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing one text for another: caches, beams, texts beside each other; on tiny vocabularies against all texts."""
+"""Translation decoding: caches, beam search, batches; on tiny vocabularies compared with all texts."""
 
 from __future__ import annotations
 

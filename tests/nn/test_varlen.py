@@ -40,7 +40,7 @@ def by_hand(
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch):
-    """Stands in for the GPU's; counts its calls."""
+    """Replaces the GPU kernel; counts its calls."""
     calls = []
 
     def counted(*inputs):

@@ -1,4 +1,4 @@
-"""Two language models in one: what each direction guesses, and that neither sees it."""
+"""Forward and backward language models: the targets of each direction, and that neither sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Left-to-right language modeling: which tokens are guessed, and what that costs."""
+"""Causal language modeling: the predicted tokens and the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in lanes: every token is guessed once an epoch, stretches go on from each other, and a place comes back."""
+"""Contiguous streams: every token is predicted once per epoch, segments are consecutive, positions are restored."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_epoch_is_the_text_in_streams_each_in_order(length: int, num_streams:
     rows = np.concatenate([rows[:, :-1] for rows, _ in parts] + [parts[-1][0][:, -1:]], axis=1)
     assert rows.shape == (source.num_streams, source.stream_tokens)
     for (before, _), (after, _) in zip(parts, parts[1:], strict=False):
-        assert np.array_equal(before[:, -1], after[:, 0])  # a stretch goes on where the one before it ended
+        assert np.array_equal(before[:, -1], after[:, 0])  # a segment starts at the end of the previous one
     joined = rows.flatten().tolist()
     twice = text + text
     assert any(twice[start : start + len(joined)] == joined for start in range(len(text)))
@@ -139,7 +139,7 @@ def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_trainin
     objective.outcome(carrier, second)
     assert torch.equal(carrier.memory, kept)
     carrier.train()
-    objective.outcome(carrier, second).losses["clm"].backward()  # the graph of the first stretch is not needed
+    objective.outcome(carrier, second).losses["clm"].backward()  # the graph of the first segment is not needed
 
 
 def test_micro_batches_keep_the_state_of_their_streams():

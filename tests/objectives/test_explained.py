@@ -1,4 +1,4 @@
-"""The two losses of one guess, and what masking does to one sentence."""
+"""The two losses of one prediction, and the masking of one sentence."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def both(request, tmp_path_factory) -> tuple[Tokenizer, Any]:
 
 
 def call_theirs(theirs: Any, text: str, pair: str | None, **options: Any) -> list[dict[str, list]] | None:
-    """Every window's fields, or None where transformers refuses."""
+    """Return every window's fields, or None if transformers raises an error."""
     theirs.truncation_side = options.pop("truncation_side", "right")
     try:
         # In lists: a single call takes an empty second text for none.

@@ -1,4 +1,4 @@
-"""The recipe of the character language model at a size of seconds: it goes on, and searches two networks."""
+"""The recipe of the character language model at a tiny size: it resumes, and searches two networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipes of recurrent writers at a size of seconds: one sentence by heart; a comparison that is fair and drawn."""
+"""The recipes of recurrent generators at a tiny size: one memorized sentence; a fair comparison with pictures."""
 
 from __future__ import annotations
 

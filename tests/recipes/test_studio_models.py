@@ -1,4 +1,4 @@
-"""What the small models learn from: answers stand where rows say, German agrees, and a finished model is kept."""
+"""Training data of the small models: answer offsets are correct, German agrees, and a finished model is kept."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_centered_cosine_similarities_detect_mixed_up_rows():
     lengths = np.linalg.norm(vectors, axis=1)
     assert (
         (vectors[::-1] * vectors).sum(1) / lengths / lengths[::-1]
-    ).min() > 0.9  # which cosines that are not centered do not see
+    ).min() > 0.9  # cosine similarities without centering do not detect this
 
 
 def test_percentiles():

@@ -1,4 +1,4 @@
-"""benchmarks/gpu.py, tried on the processor with a tiny network: figures that fit together, a page, reasons."""
+"""benchmarks/gpu.py on a CPU with a tiny network: consistent figures, a page, reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the studio says of a text that a model reads in part: how much is left out, on every page that cuts."""
+"""Truncation messages of the studio, on every page that truncates."""
 
 from __future__ import annotations
 

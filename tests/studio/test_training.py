@@ -1,5 +1,5 @@
-"""Runs and trainings of the studio: files are capped and read by the readers alone, nothing leads out of the folder,
-a training is a process that stops and goes on.
+"""Runs and trainings of the studio: files are capped and read by the readers alone, nothing leads out of the folder, a
+training run is a process that stops and resumes.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def test_the_command_says_its_address_and_leaves_by_a_signal(tmp_path):
     import sys
     from http.client import HTTPConnection
 
-    # A shell lets what it starts behind "&" ignore Ctrl-C, and children inherit that.
+    # A shell lets background processes ignore Ctrl-C, and children inherit that.
     window_logits = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     run = [sys.executable, "-c", window_logits + "runpy.run_module('maskwright', run_name='__main__', alter_sys=True)"]
     words = [*run, "studio", "--no-browser", "--port", "0", "--runs", tmp_path, "--json"]

@@ -1,4 +1,4 @@
-"""What the studio answers to the page Translate: the numbers of Python, and refusals in a sentence."""
+"""Responses for the page Translate: the numbers of Python, and errors in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labeled text: the same rows from every format, columns found by their names, refusals in words."""
+"""Labeled text: the same rows from every format, column detection, error messages."""
 
 from __future__ import annotations
 

@@ -366,5 +366,5 @@ def test_thirty_thousand_tokens_from_fifty_megabytes_in_two_minutes_and_two_giga
     size, kilobytes = map(int, result.stdout.split())
     assert size == 30_000
     assert kilobytes < 2_000_000
-    # On a machine that is busy with other work the processor time is what training takes.
+    # On a shared machine, the CPU time is the time of training.
     assert min(seconds, processor_seconds) < 120
