@@ -129,7 +129,7 @@ def test_a_chosen_token_shows_its_own_lines_and_keys_walk_through_tokens(open_lo
     opened.page.keyboard.press("Enter")
     assert opened.ask("document.activeElement.textContent") == "cat"
     assert opened.ask("document.querySelectorAll('[role=option][aria-selected=true]').length") == 1
-    assert "cat looks at" in opened.ask("document.querySelector('.content .note').textContent")
+    assert "cat attends to" in opened.ask("document.querySelector('.content .note').textContent")
     assert 0 < opened.ask("document.querySelectorAll('.links path').length") <= 9
     assert "token=2" in opened.ask("location.hash")
 

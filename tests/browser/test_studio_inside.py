@@ -32,7 +32,7 @@ def test_a_word_across_sentences(served, visit):
     own = {(names[i], names[j]): expected.matrix[i, j] for i in range(len(names)) for j in range(i + 1, len(names))}
     assert shown == pytest.approx(own, abs=1e-4)
     assert {float(row[3]) for row in rows} == {1.0}  # without context a word is one vector
-    assert "Nearest: " in page.locator("p.reading").first.text_content()
+    assert "Most similar: " in page.locator("p.reading").first.text_content()
     assert page.locator("figure svg circle").count() == len(names)
     assert opened.complaints == [] and opened.requests == []
 
@@ -80,4 +80,4 @@ def test_another_token_is_chosen_by_keyboard(served, visit):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelectorAll('.pieces button')[2].ariaPressed === 'true'")
-    assert "Cosine with bank" in page.locator("figure h3").first.text_content()
+    assert "Cosine similarity to bank" in page.locator("figure h3").first.text_content()

@@ -19,7 +19,7 @@ def test_lessons_are_listed_run_and_shown(visit, tmp_path, width, scheme):
         frame = page.frame_locator("iframe.lesson")
         assert page.locator(".lessons a").all_text_contents() == [one.title for one in known]
         frame.locator("h1", has_text=known[0].title).wait_for(timeout=30_000)
-        assert "hold, computed in" in page.locator("p.reading").text_content()
+        assert "checks pass, computed in" in page.locator("p.reading").text_content()
         page.locator(".lessons a").nth(1).click()
         frame.locator("h1", has_text=known[1].title).wait_for(timeout=30_000)
         settled(page)

@@ -53,7 +53,7 @@ def test_runs_are_listed_and_compared(served, visit):
     page.get_by_label("Compare quick").uncheck()
     page.get_by_label("Compare slow").uncheck()
     settled(page)
-    assert "Choose a run above" in page.locator("section").nth(1).inner_text()
+    assert "Select a run above" in page.locator("section").nth(1).inner_text()
     page.get_by_label("Compare quick").check()
     settled(page)
     assert page.locator("figure svg path.line").count() == 1

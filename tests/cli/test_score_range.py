@@ -1,4 +1,4 @@
-"""`--score-range`: what is told of scores that cannot be, in training and in scoring."""
+"""`--score-range`: messages about scores outside the range, in training and in evaluation."""
 
 from __future__ import annotations
 

@@ -356,7 +356,7 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
     assert len(lines) == len(np.load(tmp_path / "t.npy")) == len(tokens)
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- rejected input ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def test_transformers_refuses_our_own_format(tmp_path):
         transformers.AutoModel.from_pretrained(tmp_path / "m")
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------
+# -- rejected input ----------------------------------------------------------------------------------------------------
 
 REFUSED = [
     ("bert", {"model_type": "llama"}, "'llama'; supported: bert, roberta, xlm-roberta, distilbert, albert, electra"),

@@ -215,7 +215,7 @@ def test_perplexity_is_that_of_the_windows_by_hand(tmp_path):
         ids_loss(made, [1], 8, 4)
 
 
-# -- a masked language model beside it ---------------------------------------------------------------------------------
+# -- a masked language model -------------------------------------------------------------------------------------------
 
 
 def masked_model():

@@ -1,4 +1,4 @@
-"""Texts for texts: what a row becomes, what is learned of it, what is written, and the frames of other tasks."""
+"""Text-to-text: examples, targets, generated texts, and the special tokens of other tasks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tokenizer() -> Tokenizer:
 
 
 def gpt2_tokenizer(folder) -> Tokenizer:
-    """One that frames nothing, as GPT-2's: bytes, and one token between texts."""
+    """A tokenizer without special tokens, like GPT-2's: bytes, and one token between texts."""
     own = Tokenizer.train_from_iterator(["one two three", "red cat sees"] * 3, kind="byte-bpe", vocab_size=275)
     own.save(folder / "own")
     vocab = json.loads((folder / "own" / "vocab.json").read_text())

@@ -1,4 +1,4 @@
-"""Long texts in windows: nothing is lost, logits are pooled as by hand, and what fits is as if it were cut."""
+"""Long texts in windows: no token is lost, logits are pooled as by hand, and texts that fit are unchanged."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_both_versions_of_glue_are_kept_apart():
 
 @pytest.mark.parametrize("table", published("glue"), ids=lambda table: table.label)
 def test_the_averages_of_glue_are_means_of_nine_numbers(table: PublishedTable):
-    """Rounded to the table's one decimal. One row was averaged before its numbers were rounded, and says so."""
+    """Rounded to the table's one decimal. One row was averaged before its numbers were rounded, and notes it."""
     for row in table.rows:
         mean, printed = glue_average(row.values), row.values["Average"]
         if row.note is None:

@@ -1,4 +1,4 @@
-"""A threshold for a rare class beside temperatures, ensembles, windows and comparisons."""
+"""A threshold for a rare class combined with temperatures, ensembles, windows and comparisons."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_other_tokenizers_find_the_first_piece_too(kind):
     encoding = tok(" ".join(words))
     start = 0
     for word, place in zip(words, examples.places[0], strict=True):
-        assert encoding.offsets[place][0] in (start, start - 1), f"{word} is judged at another place"
+        assert encoding.offsets[place][0] in (start, start - 1), f"{word} is scored at another position"
         start += len(word) + 1
 
 

@@ -150,7 +150,7 @@ def test_the_seeds_of_a_part_are_an_ensemble(glue):
     assert scores == pytest.approx(result.results.numbers["SST-2"].summary.seeds)
 
 
-# -- going on, parts that are missing, bad rows ------------------------------------------------------------------------
+# -- resuming, missing parts, bad rows ---------------------------------------------------------------------------------
 
 
 def test_what_is_finished_is_skipped_after_an_interruption(tmp_path: Path, model: Path, monkeypatch):

@@ -87,7 +87,7 @@ def test_there_are_none_by_default(tmp_path: Path):
 
 
 def test_a_run_that_goes_on_repeats_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It is cut off two steps behind its last checkpoint: the log and the events of these are made again."""
+    """It is interrupted two steps after its last checkpoint: the log and the events of these are written again."""
     config = finetuning(tmp_path, epochs=3, tensorboard=True, log_every=1, checkpoint_every=4)
     seen = []
 

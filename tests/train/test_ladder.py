@@ -1,4 +1,4 @@
-"""A ladder: every rung on the same rows, what it costs, going on where it was cut off, and one table."""
+"""The model comparison: every model on the same rows, its cost, resuming, and one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches made ahead are those that would be made when asked for, and what they leave behind is told apart."""
+"""Batches prepared ahead equal those made on demand, and their leftovers are distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job whose batches are made ahead gives the same batches, and a checkpoint says where those that were used end."""
+"""A job with prefetching gives the same batches, and a checkpoint records the end of the used ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent translators and autoencoders from rows to texts: toy languages, bad input, alignments, sentence vectors."""
+"""Recurrent translation models and autoencoders: toy languages, bad input, alignments, sentence embeddings."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ function watching(form) {
     refill(
       buttons,
       run.state === "running" && button("Stop and save", "/api/train/stop"),
-      run.state === "unfinished" && run.exit !== 2 && button("Go on", "/api/train/resume", "main"),
+      run.state === "unfinished" && run.exit !== 2 && button("Resume", "/api/train/resume", "main"),
       run.has_report && make("a", { href: reportOf(run.name), target: "_blank", rel: "noopener", text: "Open the report" }),
       run.state === "finished" && run.has_model && button("Show the model in the studio", "/api/train/open"),
     );
