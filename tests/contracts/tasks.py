@@ -47,7 +47,7 @@ def tagged_rows(count: int = 12) -> list[Any]:
     return rows
 
 
-def asked_rows(count: int = 12) -> list[Any]:
+def requested_rows(count: int = 12) -> list[Any]:
     """Questions on contexts, each answered by a word of it; every fourth has no answer, one is longer than a window."""
     words = [word for text in TEXTS for word in text.split()]
     rows = []
@@ -81,7 +81,7 @@ def similar_rows(count: int = 12) -> list[Any]:
 
 ROWS_OF: dict[str, Callable[..., list[Any]]] = {
     "tagging": tagged_rows,
-    "qa": asked_rows,
+    "qa": requested_rows,
     "choice": chosen_rows,
     "similarity": similar_rows,
 }

@@ -39,7 +39,7 @@ def test_every_row_of_every_head_sums_to_one(name: str):
 
 @pytest.mark.parametrize("name", SWITCHES)
 @pytest.mark.parametrize("length", [8, 300])
-def test_looking_changes_no_output_of_the_explicit_the_fused_or_the_engine_path(
+def test_inspection_changes_no_output_of_the_explicit_the_fused_or_the_engine_path(
     monkeypatch: pytest.MonkeyPatch, name: str, length: int
 ):
     """300 tokens are above the length from which the fused kernel is taken; of 8 it is taken by force."""

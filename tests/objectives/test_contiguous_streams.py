@@ -100,7 +100,7 @@ def test_each_token_but_the_beginning_of_a_text_is_predicted_at_the_one_before_i
             assert bool(part.labels["goes_on"].all()) == (step > 0)
 
 
-def carried(seed: int = 0):
+def stateful(seed: int = 0):
     objective = StatefulCausalLM(recipe())
     return objective, StatefulLanguageModel(model(vocab_size=150, seed=seed)).eval()
 
@@ -111,7 +111,7 @@ def total(objective, carrier, batches) -> float:
 
 
 def test_the_loss_of_stretches_is_that_of_the_text_read_whole():
-    objective, carrier = carried()
+    objective, carrier = stateful()
     source = streams(7, 1, None)
     stretches = [StreamBatches(source).batch(0, 0) for _ in range(source.num_segments)]
     once = StreamBatches(streams(10_000, 1, None)).batch(0, 0)
@@ -119,7 +119,7 @@ def test_the_loss_of_stretches_is_that_of_the_text_read_whole():
 
 
 def test_a_stateful_loss_differs_from_a_stateless_one():
-    objective, carrier = carried()
+    objective, carrier = stateful()
     source = streams(7, 2, None)
     stretches = [StreamBatches(source).batch(0, 0) for _ in range(3)]
     forgotten = [one.with_labels(goes_on=torch.zeros(len(one), dtype=torch.bool)) for one in stretches]
@@ -127,7 +127,7 @@ def test_a_stateful_loss_differs_from_a_stateless_one():
 
 
 def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_training():
-    objective, carrier = carried()
+    objective, carrier = stateful()
     batches = StreamBatches(streams(7, 2))
     first, second = batches.batch(0, 0), batches.batch(1, 0)
     carrier.train()
@@ -143,7 +143,7 @@ def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_trainin
 
 
 def test_micro_batches_keep_the_state_of_their_streams():
-    objective, _ = carried()
+    objective, _ = stateful()
     found = []
     for accumulation in (1, 3):
         carrier = StatefulLanguageModel(model(vocab_size=150)).train()
@@ -159,7 +159,7 @@ def test_micro_batches_keep_the_state_of_their_streams():
 
 
 def test_the_memory_travels_with_the_weights():
-    objective, carrier = carried()
+    objective, carrier = stateful()
     carrier.train()
     objective.outcome(carrier, StreamBatches(streams(7, 2)).batch(0, 0))
     other = StatefulLanguageModel(model(vocab_size=150, seed=9))

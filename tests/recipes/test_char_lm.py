@@ -11,7 +11,7 @@ import pytest
 from recipe_runs import run
 
 
-def play(speeches: int, seed: int) -> str:
+def speech_text(speeches: int, seed: int) -> str:
     """Speeches of two speakers."""
     draws = random.Random(seed)
     names, words = ("KING", "Fool"), ("the", "crown", "is", "a", "heavy", "HAT", "sir")
@@ -26,8 +26,8 @@ def play(speeches: int, seed: int) -> str:
 def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path):
     data = tmp_path / "shared/char_lm"
     data.mkdir(parents=True)
-    (data / "tinyshakespeare_train.txt").write_text(play(300, 1), encoding="utf-8")
-    (data / "tinyshakespeare_dev.txt").write_text(play(40, 2), encoding="utf-8")
+    (data / "tinyshakespeare_train.txt").write_text(speech_text(300, 1), encoding="utf-8")
+    (data / "tinyshakespeare_dev.txt").write_text(speech_text(40, 2), encoding="utf-8")
     how = [
         "--minutes",
         0.01,
@@ -59,7 +59,7 @@ def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path
 def test_what_trains_nothing_is_refused(tmp_path: Path, given: list[object], said: str):
     data = tmp_path / "char_lm"
     data.mkdir()
-    (data / "tinyshakespeare_train.txt").write_text(play(20, 1), encoding="utf-8")
+    (data / "tinyshakespeare_train.txt").write_text(speech_text(20, 1), encoding="utf-8")
     found = run("char_lm.py", "-o", tmp_path / "out", *given, MASKWRIGHT_DATA=str(tmp_path))
     assert found.returncode == 2 and said in found.stderr and "Traceback" not in found.stderr
 

@@ -17,7 +17,7 @@ MAKERS = {
     "masked": write_masked,
 }
 LONG, ROOM = "the cat " * 100, 64
-ASKED = {
+REQUEST = {
     "/api/classify": ("classes", lambda text: {"text": text}),
     "/api/choose": ("choices", lambda text: {"text": text, "choices": ["sat", "rose"]}),
     "/api/complete": ("writer", lambda text: {"text": text}),
@@ -35,9 +35,9 @@ def served(tmp_path_factory):
         yield found
 
 
-@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("path", REQUEST)
 def test_truncation_is_always_reported(served, path):
-    name, asking = ASKED[path]
+    name, asking = REQUEST[path]
     asked = [served.post(path, {"model": name, **asking(text)}).json()["note"] for text in ("the cat", LONG, LONG)]
     shelved = served.studio.models[name]
     assert asked[0] == "" and asked[1] == asked[2], "a second question is not answered with the sum of both"

@@ -107,7 +107,7 @@ def test_the_longer_side_is_cut_and_rows_with_a_cut_choice_are_counted():
     assert max(found.sequence_lengths) == 12
     assert (found.num_truncated, counts.cut_texts, counts.texts) == (2, 3, 6)
     whole = tokenizer()("a", "cats").ids
-    assert found.input_ids[1].tolist()[-2:] == whole[-2:], "the short choice stays whole; the context is cut"
+    assert found.input_ids[1].tolist()[-2:] == whole[-2:], "the short choice stays whole; the context is truncated"
     assert "2 of 3 train rows" in Choice().notes(found, "train", 12)[0]
     assert not Choice().notes(examples(), "train", 48)
 

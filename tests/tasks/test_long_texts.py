@@ -231,13 +231,13 @@ def test_memory_of_answers_does_not_grow_with_the_length_of_a_row():
 
 # -- training ----------------------------------------------------------------------------------------------------------
 
-LABELLED = [row(LONG, "l0"), row("the cat", "l1"), row(LONG[30:160], "l2"), row("rain fell", "l0")]
+LABELED = [row(LONG, "l0"), row("the cat", "l1"), row(LONG[30:160], "l2"), row("rain fell", "l0")]
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
 def test_training_counts_rows_and_its_gradients_pass_through_every_window(pool):
     judge = task(pool, stride=2)
-    examples = judge.examples(LABELLED, tokenizer(), 16)
+    examples = judge.examples(LABELED, tokenizer(), 16)
     model = Listening({})
     nn.init.normal_(model.table, generator=torch.Generator().manual_seed(3))
     outcome = judge.outcome(model, examples.batch([2, 0, 3]))
@@ -258,7 +258,7 @@ def test_training_counts_rows_and_its_gradients_pass_through_every_window(pool):
 
 def test_training_reads_at_most_so_many_windows_spread_over_the_row_and_tells_it():
     judge = task(stride=2, max_windows=3)
-    whole = judge.examples(LABELLED, tokenizer(), 16)
+    whole = judge.examples(LABELED, tokenizer(), 16)
     thin = judge.for_training(whole)
     assert thin.num_windows.tolist() == [min(3, count) for count in whole.num_windows.tolist()]
     assert thin.spans[0].tolist() == whole.spans[0].tolist()
@@ -285,7 +285,7 @@ def test_windows_are_spread_evenly_and_never_twice(count, most):
 
 def test_a_step_over_long_rows_is_taken_in_portions_that_add_up():
     judge = task(max_windows=1000)
-    rows = [row(LONG * 6, f"l{n % 3}") for n in range(12)] + LABELLED
+    rows = [row(LONG * 6, f"l{n % 3}") for n in range(12)] + LABELED
     examples = judge.examples(rows, tokenizer(), 24)
     portions = examples.portions(np.arange(len(rows)))
     assert len(portions) > 1 and sorted(np.concatenate(portions).tolist()) == list(range(len(rows)))

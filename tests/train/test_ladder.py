@@ -34,7 +34,7 @@ def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_vectors(*others, **more):
-    raise MissingExtraError("Training word vectors", "vectors")
+    raise MissingExtraError("Training word embeddings", "vectors")
 
 
 def test_every_model_is_scored_on_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

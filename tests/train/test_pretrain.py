@@ -163,7 +163,7 @@ def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_pat
     config = pretraining(tmp_path, corpus=(str(single),), steps=2)
     with pytest.raises(InputError, match="at least two documents.*--objective mlm"):
         pretrain(config)
-    assert not (tmp_path / "run").exists(), "a refused input left something behind"
+    assert not (tmp_path / "run").exists(), "a rejected input left something"
     result = pretrain(replace(config, objective="mlm"))
     assert "nsp_accuracy" not in result.scores
 
