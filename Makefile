@@ -11,10 +11,10 @@ INPUTS := pyproject.toml constraints.txt
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-demo: $(VENV)/.core ## the whole path on built-in text in a few minutes: make demo [CORPUS=path LABELS=path]
+demo: $(VENV)/.core ## pre-train and fine-tune on built-in text in a few minutes: make demo [CORPUS=path LABELS=path]
 	@$(BIN)/python examples/demo.py $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(LABELS),--labels "$(LABELS)")
 
-pictures: $(VENV)/.test ## small models of all kinds in build/studio-models, and the pictures of README from them
+pictures: $(VENV)/.test ## train small models in build/studio-models and take the screenshots of the README
 	$(BIN)/python recipes/pictures.py $(ARGS)
 
 test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on 2 cores)
@@ -28,7 +28,7 @@ check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/benchmarks.md
+bench: $(VENV)/.bench ## speed compared with other backends (2 to 3 hours on 2 idle cores); writes docs/benchmarks.md
 	$(BIN)/python benchmarks/speed/run.py $(ARGS)
 
 reliability: $(VENV)/.test ## kills, damage, hostile input (hours; ARGS=--quick: minutes); writes docs/reliability.md
@@ -47,12 +47,12 @@ sbom: $(VENV)/.supply ## the CycloneDX bill of materials from the locks: sbom.cd
 audit: $(VENV)/.supply ## known vulnerabilities of the locked packages (asks the package index)
 	$(BIN)/python -m pip_audit --strict --disable-pip --progress-spinner off -r locks/test.txt -r locks/torch.txt
 
-docs: $(VENV)/.docs ## check the documentation's links, commands and flags, and build it as a site in site/
+docs: $(VENV)/.docs ## check links, commands and flags of the documentation, and build the site in site/
 	$(BIN)/python -m pytest -q tests/conventions/test_documents.py
 	$(BIN)/python -m mkdocs build --strict
 	@echo "The first page is site/index.html"
 
-clean: ## remove what the targets made
+clean: ## remove build outputs
 	rm -rf $(VENV) demo site build/studio-models .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:

@@ -45,7 +45,7 @@ page(({ root, models }) => {
   root.append(
     section(
       "Data", modelField(form, models),
-      make("div", { class: "fields top" }, form.choice("task", "Task", tasks()), chooser(form, "file", "Labeled file"), chooser(form, "dev", "Dev file (default: 10% of the labeled file)")),
+      make("div", { class: "fields top" }, form.choice("task", "Task", tasks()), chooser(form, "file", "Labeled file"), chooser(form, "dev", "Dev file (default: 10% held out)")),
       make("details", { open: Boolean(form.state.columns) || form.state.skip === "yes" }, make("summary", { text: "Columns and bad rows" }), make("div", { class: "fields few" }, form.line("columns", "Column mapping", { placeholder: "text=body,label=kind" })), form.check("skip", "Skip bad rows")),
       rows,
     ),
