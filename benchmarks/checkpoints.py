@@ -26,29 +26,29 @@ from parity.checkpoints import HEADS, SETTINGS, checkpoint, labels_for, padded_r
 from parity.comparing import compare  # noqa: E402
 from parity.exact import exact  # noqa: E402
 
-HEAD = """# Checkpoints, measured
+HEAD = """# Comparison with transformers
 
-Written by `python benchmarks/checkpoints.py`. For every family and head, transformers {transformers} makes small random
-checkpoints with settings that are not the defaults; every parameter, norms and biases too, has a spread of 0.25.
-Six rows with right padding, left padding, holes in the mask and one token go through both. A cell is the largest
-difference anywhere: logits, every hidden state and attention map, the loss, and the gradient of every parameter (in
-parts of its largest entry where that is above 1).
+Written by `python benchmarks/checkpoints.py`. For every family and head, transformers {transformers} creates small
+random checkpoints with non-default settings; every parameter, including norms and biases, has a standard deviation
+of 0.25. Both libraries process six rows: right padding, left padding, gaps in the mask, one token. A cell is the
+largest difference of logits, hidden states, attention maps, the loss, and the gradient of every parameter (relative
+to its largest entry if that is above 1).
 
-*Load*: a folder that transformers wrote, opened here. *Save*: the same weights written here, opened there. Float64
-leaves only what is computed differently.
+*Load*: a folder written by transformers, loaded here. *Save*: the same weights saved here, loaded there. In
+float64, only differences of the computation remain.
 
 | family | class | head | load, float32 | load, float64 | save, float32 |
 | --- | --- | --- | --- | --- | --- |
 """
 NOTES = """
-BigBird's rows are short, so transformers attends fully there, whatever the attention type;
-tests/parity/test_big_bird.py holds its sparse rows to the same bounds. ModernBERT in float64: transformers turns
-queries and keys, soft-maxes and takes the loss of words in float32; for this table it was made to do so in float64
-(tests/parity/exact.py). Losses of `rtd` in float64 are left out: transformers makes float32 of its labels there, and of
-what follows from them.
+BigBird's rows are short, so transformers uses full attention, whatever the attention type;
+tests/parity/test_big_bird.py compares its sparse rows with the same bounds. ModernBERT in float64: transformers
+computes rotary embeddings, the softmax and the cross-entropy in float32; for this table they are computed in
+float64 (tests/parity/exact.py). Losses of `rtd` in float64 are skipped: transformers converts its labels to float32
+there, and everything computed from them.
 
-What is supported, rejected and ignored of the settings in `config.json`: [settings of
-checkpoints](../reference/checkpoint-settings.md).
+[Checkpoint settings](../reference/checkpoint-settings.md) lists the supported, rejected and ignored settings of
+`config.json`.
 """
 
 

@@ -1,13 +1,12 @@
-"""Fine-tuning scores beside transformers' Trainer: same checkpoint, same rows, same tokens, same settings.
+"""Compare fine-tuning scores with transformers' Trainer: same checkpoint, rows, tokens and settings.
 
     MASKWRIGHT_DATA=path python benchmarks/finetuning.py -o runs/finetuning --seeds 3
 
-Fine-tunes MiniLM on every set of finetuning.toml, ours through the training loop of `maskwright finetune` (its default
-number format, bfloat16 where the processor has it), theirs through transformers' Trainer and its model classes with
-bf16=True, each seed in turn.
-Both take the token ids from our tokenizer (that it agrees with theirs is tested), and one scorer judges both. No side
-chooses anything on the dev rows: the last weights are scored. Every score is kept as it comes, so the same command goes
-on after an interruption; `--table` only prints what is there.
+Fine-tunes MiniLM on every set of finetuning.toml, ours with the training loop of `maskwright finetune` (default
+precision: bfloat16 if the CPU supports it), theirs with transformers' Trainer and model classes with bf16=True,
+alternating by seed. Both use the token IDs of our tokenizer (a test compares it with theirs) and the same metrics.
+Nothing is selected on the dev examples: the last weights are scored. Every score is saved, so rerun the same command to
+resume; `--table` only prints the saved scores.
 """
 
 from __future__ import annotations
@@ -227,7 +226,7 @@ def choices(batch: Batch, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def dev_logits(model: Any, data: Set, kind: str) -> Tensor:
-    """Their model over the dev rows: [rows, labels], [words, labels] or [tokens, 2], as `Task.logits` gives them."""
+    """Run their model on the dev examples: [rows, labels], [words, labels] or [tokens, 2], as `Task.logits`."""
     examples, size, total = data.dev, data.settings["batch_size"], len(data.dev)
     begins = np.concatenate([[0], np.cumsum(examples.lengths)])
     found: dict[int, Tensor] = {}

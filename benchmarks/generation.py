@@ -1,4 +1,4 @@
-"""Tokens a second of writing beside transformers' generate, with the same weights on both sides, in one run.
+"""Compare generation speed with transformers' generate, with the same weights on both sides, in one run.
 
 python benchmarks/generation.py                       GPT-2 and a small one, 1 and 16 texts; translation with 5 beams
 python benchmarks/generation.py --quick               small networks, few tokens

@@ -1,21 +1,21 @@
-"""One GPU, at most eight minutes: training and inference of BERT-base and -large beside transformers on the same GPU.
+"""Compare training and inference of BERT-base and -large with transformers on one GPU, in at most eight minutes.
 
-Masked-LM pre-training at 128 and 512 tokens, fine-tuning, inference in bulk and in small requests: tokens a second,
-and model FLOPs utilization (the operations that the network needs for the real tokens, beside the maker's peak and
-beside plain matrix products measured in the same run). Each side is a process of its own, asked in turn. What the time
-does not suffice for is cut, the last first, and said; so is what fails.
+Masked-LM pre-training at 128 and 512 tokens, fine-tuning, bulk inference and small requests: tokens per second, and
+model FLOPs utilization (the operations for the real tokens, relative to the manufacturer's peak and to plain matrix
+products measured in the same run). Each side runs in a separate process; they alternate. If the time is too short, the
+last parts are skipped; skipped and failed parts are reported.
 
-It runs from a checkout, with the torch that is there (2.5 or newer, built for CUDA) and nothing else of the project
-installed. In the folder of the checkout:
+It runs from a checkout with the installed torch (2.5 or newer, built for CUDA), without installing the project. In the
+folder of the checkout:
 
     python3 -c "import torch; print(torch.__version__, torch.cuda.get_device_name())"   # the torch that is used
     python3 -m pip install numpy tokenizers safetensors scikit-learn typer rich tomli-w  # what is missing of these
-    python3 -m pip install transformers                                                  # the peer; goes on without
-    python3 benchmarks/gpu.py --output gpu-run                                           # texts are made up
-    python3 benchmarks/gpu.py --output gpu-run --texts sentences.txt.xz                  # or a sentence a line
-    python3 benchmarks/gpu.py --output try --device cpu --sizes tiny --seconds 0.5       # whether it runs at all
+    python3 -m pip install transformers                                                  # optional, for the comparison
+    python3 benchmarks/gpu.py --output gpu-run                                           # synthetic texts
+    python3 benchmarks/gpu.py --output gpu-run --texts sentences.txt.xz                  # or one sentence per line
+    python3 benchmarks/gpu.py --output try --device cpu --sizes tiny --seconds 0.5       # a test run
 
-Results: OUTPUT/gpu.json and OUTPUT/gpu.md, written anew after every measurement. OUTPUT/work may be deleted.
+Results: OUTPUT/gpu.json and OUTPUT/gpu.md, rewritten after every measurement. OUTPUT/work may be deleted.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def plan(sizes: list[str]) -> list[Measurement]:
 
 
 class Contest:
-    """Asks the contenders; one that fails is begun anew for what follows."""
+    """Sends requests to the backends; one that fails is restarted for the next measurement."""
 
     def __init__(self, options: argparse.Namespace, precision: str, device: torch.device) -> None:
         self.options, self.precision, self.device = options, precision, device
         self.children: dict[str, BackendProcess] = {}
 
     def measure(self, one: Measurement, seconds: float, limit: float) -> dict[str, Any]:
-        """Figures of a measurement. A batch that does not fit is halved, and that is told. Raises BackendError."""
+        """Return the figures of a measurement. A batch that does not fit is halved with a note. Raises BackendError."""
         settings: dict[str, Any] = {
             "folder": str(self.options.output / "work"), "size": one.size, "seconds": seconds,
             "device": str(self.device), "precision": self.precision, "kind": one.kind,
@@ -202,7 +202,7 @@ def write(found: dict[str, Any], output: Path) -> None:
 def machine(options: argparse.Namespace, device: torch.device, precision: str, sizes: list[str]) -> dict[str, Any]:
     """Where and with what it was measured; peaks and ceilings in operations a second."""
     is_gpu = device.type == "cuda"
-    name = torch.cuda.get_device_name(device) if is_gpu else "no GPU: a processor"
+    name = torch.cuda.get_device_name(device) if is_gpu else "no GPU: CPU"
     known = gpu_from_driver_name(name) if is_gpu else None
     networks = {size: preset(SIZES[size]) for size in sizes}
     return {
@@ -232,7 +232,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--sizes", default="base,large", help=f"of {', '.join(SIZES)}; the first matters most")
     parser.add_argument("--only", default="", help="measurements whose name has this, such as 'pretrain 128'")
-    parser.add_argument("--texts", type=Path, help="a sentence a line, .xz too; without it, made-up ones")
+    parser.add_argument("--texts", type=Path, help="one sentence per line, optionally .xz; default: synthetic")
     parser.add_argument("--count", type=int, default=20_000, help="sentences")
     parser.add_argument("--tokens", type=int, help="of a pre-training step  [default: 32,768, large 16,384]")
     parser.add_argument("--minutes", type=float, default=8.0, help="for everything")

@@ -1,16 +1,15 @@
-"""How time and memory grow: with batch, length, corpus, vocabulary, threads; and where faster than the work.
+"""Measure how time and memory scale with batch size, length, corpus size, vocabulary size and threads.
 
-Every curve is a process of its own that goes through the sizes, smallest first. Work is what a size asks for
-(operations of the network, bytes of text), so attention's own square is work and no finding. A cost that rises above it
-is named, with the size where it begins. The small run is made to take five minutes on two quiet cores; --full takes
-far longer.
+Each curve runs in a separate process, from the smallest size up. Work is what a size requires (operations of the
+network, bytes of text), so the quadratic term of attention is work. The page lists costs that grow faster than the
+work, with the size where that begins. The small run takes five minutes on two idle cores; --full takes far longer.
 
     python benchmarks/growth.py -o growth-run
     python benchmarks/growth.py -o growth-run --curves length,corpus --full
     python benchmarks/growth.py -o growth-run --page docs/results/growth.md     # the page, and its picture in images/
 
-Writes OUTPUT/growth.json and OUTPUT/growth.md (or the page) with growth.svg beside it. A curve that is in
-growth.json is not measured again; delete the file to begin anew.
+Writes OUTPUT/growth.json, and OUTPUT/growth.md (or the page) with growth.svg. A curve in growth.json is not measured
+again; delete the file to restart.
 """
 
 from __future__ import annotations
@@ -109,10 +108,10 @@ def lines_of(found: dict[str, Any], picture_path: str) -> list[str]:
     """The page."""
     facts, grown = found["machine"], growths(found)
     lines = [
-        "# Growth",
+        "# Scaling of cost",
         "",
-        "Written by `benchmarks/growth.py`. Powers are those of the size over the larger half of the sizes; work is",
-        "what a size asks for. Drift: seconds for a unit of work at the largest size, beside the least of all sizes.",
+        "Written by `benchmarks/growth.py`. The columns time, work and memory are exponents of the size, fitted to the",
+        "larger half of the sizes. Drift: seconds per unit of work at the largest size, divided by the minimum.",
         "",
         f"{facts['processor']['usable_cores']} cores, Python {facts['python']}, torch {facts['versions']['torch']}.",
         "",
@@ -127,7 +126,7 @@ def lines_of(found: dict[str, Any], picture_path: str) -> list[str]:
             f"{first['seconds']:.3g} to {last['seconds']:.3g} | {own.time:.2f} | {own.work:.2f} | {own.drift:.2f} | "
             f"{first['memory'] / 1e6:,.0f} to {last['memory'] / 1e6:,.0f} | {_power(own.memory)} |"
         )
-    lines += ["", f"![Time beside work, a panel for each curve]({picture_path})", "", "## Faster than the work", ""]
+    lines += ["", f"![Time and work, a panel for each curve]({picture_path})", "", "## Costs above the work", ""]
     lines += named(grown) or ["Nothing."]
     failed = {name: own["failed"] for name, own in found["curves"].items() if own["failed"]}
     return [*lines, *(f"\nNot measured to the end: {name}: {why}" for name, why in failed.items())]
@@ -147,8 +146,8 @@ def named(grown: dict[str, Growth]) -> list[str]:
         if own.is_faster:
             where = f", most after {own.worst:,} {curve.unit}" if own.worst is not None else ""
             found.append(
-                f"- {curve.title}: at the largest size {own.drift:.2f} times the least time for the same work "
-                f"({curve.work}; {MARGIN:.2f} is taken for noise){where}."
+                f"- {curve.title}: at the largest size {own.drift:.2f} times the minimum time for the same work "
+                f"({curve.work}; up to {MARGIN:.2f} counts as noise){where}."
             )
         if own.takes_more:
             found.append(
@@ -172,7 +171,7 @@ def picture(found: dict[str, Any]) -> Markup:
         "svg", element("rect", width=width, height=height, fill="#ffffff"), panels,
         xmlns="http://www.w3.org/2000/svg", viewbox=f"0 0 {width} {height}", width=width,
         font_family="system-ui, sans-serif", font_size=10, role="img",
-        aria_label=f"Time beside work in {len(names)} panels",
+        aria_label=f"Time and work in {len(names)} panels",
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""Documents whose label is decided late: encyclopedic prose, and after 600 words of it a passage of one of two kinds.
+"""Create documents whose label depends on a late passage: 600 words of an encyclopedia, then a passage of one of two
+kinds.
 
-Each row is a document of its own and so is each passage; rows for training, for choosing the epoch and for the test
-share none. The corpora are text files (a blank line between documents, a sentence a line), packed or not.
+Each row, and each passage, is a separate document; train, dev and test rows share none. The corpora are text files (a
+blank line between documents, one sentence per line), compressed or not.
 
     python benchmarks/long_documents.py --filler wikipedia.txt.xz --kind novel=novels.txt.xz \\
         --kind news=reuters.txt.xz --rows 120 60 150 -o rows/

@@ -1,9 +1,9 @@
-"""What bfloat16 and int8 cost in score: fine-tuned MiniLM on SST-2, STS-B and CoNLL-2003, in every number format.
+"""Compare the scores of fine-tuned MiniLM on SST-2, STS-B and CoNLL-2003 by precision.
 
     MASKWRIGHT_DATA=path python benchmarks/precision.py -o runs/precision
 
-Fine-tunes once for each set, then evaluates the same weights on the dev rows in float32, bfloat16 and int8; int8 is
-calibrated on training rows. Runs that are there are not made again; the table is written to precision.md.
+Fine-tunes once for each data set, then evaluates the same weights on the dev examples in float32, bfloat16 and int8;
+int8 is calibrated on training rows. Existing runs are reused; the table is written to precision.md.
 """
 
 from __future__ import annotations

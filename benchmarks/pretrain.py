@@ -1,4 +1,4 @@
-"""Tokens per second of pre-training beside transformers' BertForMaskedLM under its Trainer, in one run.
+"""Compare tokens per second of pre-training with transformers' BertForMaskedLM and Trainer, in one run.
 
 Both train the same network from the same masked batches (full sequences of 128 tokens, 15 % masked) in the same
 precision with AdamW and dropout 0.1, each round in a fresh process, in turn: ours, theirs, ours, theirs, ...
@@ -186,7 +186,7 @@ def tokens_per_second(marks: list[float], options: argparse.Namespace) -> float:
     return steps * options.sequences * options.length / (marks[-1] - marks[options.warm_up])
 
 
-def tell(rate: float) -> None:
+def print_rate(rate: float) -> None:
     """Print the rate and the most memory that this process has had, in bytes."""
     from maskwright.core.memory import peak_memory
 
@@ -207,10 +207,10 @@ def main() -> None:
     parser.add_argument("--contender", choices=CONTENDERS)
     options = parser.parse_args()
     if options.contender == "maskwright":
-        tell(measure_maskwright(options))
+        print_rate(measure_maskwright(options))
         return
     if options.contender:
-        tell(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
+        print_rate(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
         return
     flags = [word for name in ("preset", "vocab_size", "precision", "length", "sequences", "steps", "warm_up")
              for word in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]  # fmt: skip

@@ -1,16 +1,16 @@
-"""LSTMs here beside plain torch.nn.LSTM code of the same sizes: a language model and a tagger, reading and training.
+"""Compare LSTMs with plain torch.nn.LSTM code of the same sizes: a language model and a tagger, inference and training.
 
-python benchmarks/recurrent.py                            2 layers of 256 and 512; 8 and 32 lanes of 100 bytes, or texts
-python benchmarks/recurrent.py --threads 1 --hidden 256 --lanes 32
+python benchmarks/recurrent.py                            2 layers of 256 and 512; 8 and 32 streams, or texts
+python benchmarks/recurrent.py --threads 1 --hidden 256 --streams 32
 python benchmarks/recurrent.py --quick                    a small network, two turns
 
-Both have the same weights and the same dropout, read the same random tokens, and take a step of the same AdamW behind
-clipped gradients. The language models remember from stretch to stretch; reading gives the losses of every next byte.
-The taggers read from both ends; their texts have 5 to 40 tokens, which the plain code packs (pack_padded_sequence).
+Both have the same weights and the same dropout, read the same random tokens, and take a step of the same AdamW with
+gradient clipping. The language models carry their state across segments; inference computes the loss of every next
+byte. The taggers are bidirectional; their texts have 5 to 40 tokens, which the plain code packs (pack_padded_sequence).
 
-They take turns, and the order changes with every turn. Times are medians; the ratio is the median of the turns' own,
-above 1 where we are faster. "apart" is how far the two mean losses are from each other in the first turn; training has
-draws of dropout, so there they differ.
+They alternate, and the order changes in every turn. Times are medians; the ratio is the median over turns, above 1 if
+we are faster. "apart" is the difference of the two mean losses in the first turn; in training they differ because of
+dropout.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PlainLanguageModel(nn.Module):
         self.load_state_dict(own)
 
     def forward(self, ids: Tensor, wanted: Tensor) -> Tensor:
-        """The mean loss of the next bytes. ids, wanted: int64 [lanes, stretch]."""
+        """Return the mean loss of the next bytes. ids, wanted: int64 [streams, segment]."""
         hidden, memory = self.lstm(self.dropout(self.embedding(ids)), self.memory)
         self.memory = (memory[0].detach(), memory[1].detach())
         hidden = self.norm(functional.gelu(self.dense(self.dropout(hidden))))
@@ -134,16 +134,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--quick", action="store_true", help="a small network, two turns")
     options.add_argument("--hidden", type=int, nargs="+", default=[256, 512])
-    options.add_argument("--lanes", type=int, nargs="+", default=[8, 32])
+    options.add_argument("--streams", type=int, nargs="+", default=[8, 32])
     options.add_argument("--turns", type=int, default=15)
     options.add_argument("--threads", type=int, default=torch.get_num_threads())
     chosen = options.parse_args()
     if chosen.quick:
         chosen.hidden, chosen.streams, chosen.turns = [32], [4], 2
     torch.set_num_threads(chosen.threads)
-    print(f"threads: {chosen.threads}; torch {torch.__version__}; {LAYERS} layers, stretches of {STRETCH} bytes")
+    print(f"threads: {chosen.threads}; torch {torch.__version__}; {LAYERS} layers, segments of {STRETCH} bytes")
     print(
-        "| work | hidden | lanes or texts | ours, ms | theirs, ms | ours, tokens/s | theirs, tokens/s | ratio | apart |"
+        "| mode | hidden | streams or texts | ours, ms | theirs, ms | ours, tokens/s | theirs, tokens/s | ratio | apart |"  # noqa: E501
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for hidden in chosen.hidden:
@@ -226,7 +226,7 @@ def works_of(*sides: tuple[nn.Module, Callable[[Batch], Tensor]]) -> dict[str, t
 
 
 def in_rows(batch: Batch) -> tuple[Tensor, Tensor]:
-    """What is read and what is guessed: int64 [lanes, stretch] each."""
+    """Return inputs and targets: int64 [streams, segment] each."""
     shape = (len(batch), -1)
     return batch.input_ids.view(shape), batch.labels["clm"].view(shape)
 

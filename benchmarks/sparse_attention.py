@@ -1,8 +1,8 @@
 """Time and memory of dense and sparse attention from 512 to 4,096 tokens, with the exponents of their growth.
 
-One sequence, forward and backward, without dropout. Each figure comes from a process of its own: the median CPU seconds
-of several rounds on one thread (a busy machine moves them least), and the growth of the peak memory of the process from
-just before. The exponent is the slope of a straight line through the logarithms: 2 is quadratic, 1 is linear.
+One sequence, forward and backward, without dropout. Each figure comes from a separate process: the median CPU seconds
+of several rounds on one thread (least affected by other load), and the growth of the peak memory of the process. The
+exponent is the slope of a straight line through the logarithms: 2 is quadratic, 1 is linear.
 
     python benchmarks/sparse_attention.py --plot sparse-attention.svg --patterns sparse-patterns.svg
 """
@@ -146,7 +146,7 @@ def panel(title: str, lengths: list[int], lines: dict[str, list[float]]) -> Mark
         ends.append((places[-1][1], f"n^{exponent(lengths, line):.2f}", color))
     lowest = 0.0
     for height, slope, color in sorted(ends):
-        lowest = max(height, lowest + 14)  # names of lines that end together stand below each other
+        lowest = max(height, lowest + 14)  # labels of lines with the same end are stacked
         parts.append(text(places[-1][0] + 8, lowest + 4, slope, anchor="start", color=color))
     return join(parts)
 
@@ -174,7 +174,7 @@ def svg(width: int, height: int, *parts: Markup) -> Markup:
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "middle", weight: str = "normal", color: str = "#333333"):
-    """Words at a place."""
+    """Text at a position."""
     return element("text", words, x=x, y=y, fill=color, text_anchor=anchor, font_weight=weight)
 
 

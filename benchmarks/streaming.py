@@ -1,10 +1,10 @@
-"""Whether memory stays what it is while `maskwright embed` reads a stream that does not end.
+"""Measure the memory of `maskwright embed` on an endless stream.
 
     python benchmarks/streaming.py -o runs/streaming --minutes 60
 
-Sentences go into the command's standard input as fast as it takes them; its resident memory is noted all the time. The
-first tenth of the time does not count: weights are packed then, and buffers grow to the longest texts. A line fitted
-to the rest says how much memory grows in an hour. The vectors are written as users write them, and deleted at the end.
+The script writes sentences to the command's standard input and samples its resident memory. The first tenth of the time
+is ignored, because weights are packed and buffers grow. A line fitted to the rest gives the growth per hour. The output
+file is deleted at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/streaming"))
     parser.add_argument("--model", help="a model folder; default: MiniLM of the installed package")
-    parser.add_argument("--texts", type=Path, help="a sentence a line; default: those that Python carries")
+    parser.add_argument("--texts", type=Path, help="one sentence per line; default: Python's documentation")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--threads", type=int)
@@ -96,7 +96,7 @@ def watch(model: str, sentences: list[str], options: argparse.Namespace) -> dict
 
 
 def feed(stream: IO[str], sentences: list[str], ended: threading.Event, counts: list[int]) -> None:
-    """Write texts of one to JOINED sentences, each text a line, until the time is over. counts: [texts so far]."""
+    """Write texts of one to JOINED sentences, one per line, until the time is over. counts: [number of texts]."""
     rng = generator(0, "streaming")
     while not ended.is_set():
         many = int(rng.integers(1, JOINED + 1)) if rng.random() < 0.2 else 1

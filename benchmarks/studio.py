@@ -73,7 +73,7 @@ def serving(model: str, runs: Path) -> Iterator[tuple[Studio, str, Keys]]:
 
 
 def text_of(studio: Studio, num_tokens: int) -> str:
-    """Words that the model reads as about so many tokens, with a mask where it has one."""
+    """Return words with about N tokens, including a mask if the model has one."""
     shelved = next(iter(studio.models.values()))
     mask = shelved.tokenizer.special_tokens.get("mask")
     words = ((f"the {mask} " if mask else "") + WORDS * num_tokens).split()
@@ -93,13 +93,7 @@ def first_view(page: Page, address: str) -> float:
 
 def typing(page: Page, name: str, text: str, num_keys: int) -> list[float]:
     """Seconds from each key to its result."""
-    label = (
-        "Sentences, one a line"
-        if name == "meaning"
-        else "Text that may hold the answer"
-        if name == "answer"
-        else "Text"
-    )
+    label = "Sentences, one per line" if name == "meaning" else "Context" if name == "answer" else "Text"
     area = page.get_by_label(label, exact=True)
     area.fill(text)
     page.wait_for_timeout(500)
@@ -112,7 +106,7 @@ def typing(page: Page, name: str, text: str, num_keys: int) -> list[float]:
 
 
 def main() -> int:
-    """Measure, print, and say whether the goals are met."""
+    """Measure, print, and report whether the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a model folder; default: MiniLM of the installed package")
     parser.add_argument("--keys", type=int, default=40)

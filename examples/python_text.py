@@ -1,7 +1,6 @@
-"""English text that every Python carries: the language reference's help topics and the docstrings of the library.
+"""English text included in Python: the help topics of the language reference and the docstrings of the library.
 
-Read from the interpreter that runs this, so nothing is copied into a repository. Docstrings differ between Python
-versions and vanish under -OO.
+The text is read from the running interpreter. Docstrings differ between Python versions and are missing with -OO.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def write_python_text(folder: Path) -> tuple[Path, dict[str, str | int]]:
 
 
 def sentences(text: str) -> list[str]:
-    """The prose sentences of a docstring or topic; code, tables and doctests are left out."""
+    """Return the prose sentences of a docstring or topic, without code, tables and doctests."""
     found = []
     for paragraph in re.split(r"\n\s*\n", text):
         lines = [line.strip() for line in paragraph.strip().split("\n")]

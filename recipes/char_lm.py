@@ -1,19 +1,19 @@
-"""What single cells of a character language model know: an LSTM on Shakespeare or War and Peace (Karpathy et al. 2015).
+"""Interpretable cells of a character language model: an LSTM on Shakespeare or War and Peace (Karpathy et al. 2015).
 
     MASKWRIGHT_DATA=path python recipes/char_lm.py -o runs/char                                30 minutes of training
     MASKWRIGHT_DATA=path python recipes/char_lm.py --text war_and_peace --hidden 512 --minutes 120 -o runs/peace
     MASKWRIGHT_DATA=path python recipes/char_lm.py --steps 20 --hidden 32 -o runs/try
 
-An LSTM guesses the next byte of a text. --minutes says how long a training may take: a few steps are measured, and as
-many fit; --steps says it otherwise. A part of the training text is held out for the curve of the report; the dev text
-decides nothing. It is scored once: perplexity and bits per byte, where the end of a speech or a paragraph counts as a
-byte, and one that comes twice counts once.
+An LSTM predicts the next byte of a text. --minutes limits the training time: the recipe times a few steps and computes
+the number that fits. --steps sets the number directly. Part of the training text is held out for the curve of the
+report; the dev text is not used for any choice. It is scored once: perplexity and bits per byte. The end of a speech or
+paragraph counts as a byte, repeated ends count once.
 
-Then every unit is searched for rules (quotation marks, place in the line, words in capitals, lines that end with a
-colon, which are the speakers of a play) on the first half of the dev text and confirmed on the second half. An LSTM of
-the same sizes with random weights is searched in the same way: what it has as well was not learned. Samples are
-printed, cells.html colors the text by the best unit of each rule, and table.json has the numbers. --seeds trains
-several networks. Rerun the same command to resume.
+Then the unit that correlates best with each rule (quotation marks, position in the line, words in capitals, lines that
+end with a colon) is searched on the first half of the dev text and confirmed on the second half. The same search in an
+LSTM with random weights shows which correlations were not learned. The recipe prints samples; cells.html colors the
+text by the best unit of each rule, and table.json has the numbers. --seeds trains several networks. Rerun the same
+command to resume.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--steps", type=int)
     options.add_argument("--hidden", type=int, default=256)
     options.add_argument("--layers", type=int, default=2)
-    options.add_argument("--lanes", type=int, default=32, help="stretches of the text that are read side by side")
+    options.add_argument("--streams", type=int, default=32, help="number of parallel streams")
     options.add_argument("--stretch", type=int, default=100, help="bytes that a gradient goes back")
     options.add_argument("--lr", type=float, default=2e-3)
     options.add_argument("--device", default="auto")
@@ -113,7 +113,7 @@ def _options() -> argparse.Namespace:
 
 
 def prepare(chosen: argparse.Namespace) -> None:
-    """A tokenizer whose pieces are bytes, made once."""
+    """Train a byte-level tokenizer once."""
     if not (chosen.output / "tokenizer").is_dir():
         trained = Tokenizer.train([str(text_of(chosen, "train"))], kind="byte-bpe", vocab_size=BYTES)
         trained.save(chosen.output / "tokenizer")
@@ -134,7 +134,7 @@ def recipe_of(chosen: argparse.Namespace, output: Path, steps: int, seed: int) -
         tokenizer=chosen.output / "tokenizer",
         model={"hidden_size": chosen.hidden, "num_hidden_layers": chosen.layers},
         steps=steps,
-        batch_tokens=chosen.lanes * chosen.stretch,
+        batch_tokens=chosen.streams * chosen.stretch,
         max_length=chosen.stretch,
         lr=chosen.lr,
         warmup=0.02,
@@ -147,11 +147,11 @@ def recipe_of(chosen: argparse.Namespace, output: Path, steps: int, seed: int) -
 
 
 def steps_of(chosen: argparse.Namespace) -> int:
-    """How many steps fit into the minutes: measured once, and the same when the run goes on."""
+    """Return the number of steps that fit into the time: measured once, and reused when the run resumes."""
     if chosen.steps is not None:
         return int(chosen.steps)
     plan = chosen.output / "plan.json"
-    sizes = ("text", "minutes", "hidden", "layers", "lanes", "stretch")
+    sizes = ("text", "minutes", "hidden", "layers", "streams", "stretch")
     wanted = {name: getattr(chosen, name) for name in sizes}
     known = storage.read_json(plan) if plan.exists() else {}
     if wanted.items() <= known.items():
@@ -170,7 +170,7 @@ def steps_of(chosen: argparse.Namespace) -> int:
 
 
 def score(chosen: argparse.Namespace, model: Model) -> dict[str, float]:
-    """How well it guesses the dev text, which decided nothing."""
+    """Score the dev text, which was not used for any choice."""
     perplexity = score_text(model, text_of(chosen, "dev")).metrics["perplexity"]
     return {"perplexity": perplexity, "bits_per_byte": math.log2(perplexity)}
 
@@ -190,7 +190,7 @@ def search(
 
 
 def show_samples(chosen: argparse.Namespace, model: Model) -> None:
-    """Print what the model writes behind the beginning of a text."""
+    """Print a continuation of a prompt."""
     start = TEXTS[chosen.text]["start"]
     for temperature in TEMPERATURES:
         how = Generation(SAMPLE_BYTES, Rules(temperature=temperature), num_results=SAMPLES)

@@ -1,4 +1,4 @@
-"""What the recipes share: commands as a user types them, where MiniLM lies, and which browser takes pictures."""
+"""Shared by the recipes: running commands as a user types them, the path of MiniLM, and the browser for screenshots."""
 
 from __future__ import annotations
 

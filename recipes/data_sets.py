@@ -1,4 +1,4 @@
-"""The files of the data sets that recipes read, and the folders that they make of them once."""
+"""The data set files of the recipes, and their conversion."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def made_once(folder: Path, sizes: Mapping[str, object], make: Callable[[Path], 
         return folder
     known = storage.read_json(folder / SIZES) if (folder / SIZES).is_file() else None
     if known is None:
-        raise InputError(f"{folder} does not say what it was made with ({SIZES}): give another -o.")
+        raise InputError(f"{folder} does not record its sizes ({SIZES}): pass another -o.")
     other = [f"--{name.replace('_', '-')}" for name, size in sizes.items() if known.get(name) != size]
     if other:
-        raise InputError(f"{folder} was made with another {' and another '.join(other)}: give another -o.")
+        raise InputError(f"{folder} was created with another {' and another '.join(other)}: pass another -o.")
     return folder

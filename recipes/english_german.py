@@ -1,8 +1,9 @@
-"""Pairs of our own for a small translator: English sentences and their German, whose verb stands at the end.
+"""Synthetic pairs for a small translation model: English sentences and their German translations with the verb at the
+end.
 
 "Yesterday the old fisher sold the red boat at the lake." is "Gestern hat der alte Fischer am See das rote Boot
-verkauft.": what happened waits for the last word, the place comes before the thing, and articles and adjectives tell
-who did it to whom. There are far more such sentences than are trained on, so a right translation is not one by heart.
+verkauft.": the verb is last, the place precedes the object, and articles and adjectives mark subject and object. There
+are far more such sentences than training pairs, so a correct translation is not memorized.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ WHAT = {
 HOW = {"old": "alt", "small": "klein", "big": "groß"}
 HOW_WHO = HOW | {"young": "jung", "hungry": "hungrig", "tired": "müde"}
 HOW_WHAT = HOW | {"new": "neu", "red": "rot", "green": "grün", "white": "weiß"}
-# English now and then; German participle and infinitive. Done to things, or to anyone.
+# English with adverb of time; German participle and infinitive. Done to things, or to anyone.
 DONE = {
     ("sell", "sold"): ("verkauft", "verkaufen"),
     ("buy", "bought"): ("gekauft", "kaufen"),

@@ -1,4 +1,4 @@
-"""Scores of an encoder of English on development parts, without tuning and, on request, tuned.
+"""Scores of an English encoder on dev splits, without fine-tuning and, on request, fine-tuned.
 
     MASKWRIGHT_DATA=path python recipes/english_scores.py runs/english/model --tuned runs/english/tuned
 

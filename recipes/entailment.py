@@ -1,10 +1,10 @@
-"""Premise and hypothesis: the lectures' examples classified by a model that was trained on other pairs.
+"""Natural language inference: classify the lectures' examples with a model trained on other pairs.
 
     MASKWRIGHT_DATA=path python recipes/entailment.py -o runs/entailment
 
 Fine-tunes MiniLM on SNLI (three epochs, about seven minutes of one core) and predicts the five pairs that the SNLI
-paper and lectures on it print. Every training row with one of their premises is excluded, so no answer was seen. Rerun
-the same command to resume.
+paper and lectures on it print. Every training row with one of their premises is excluded. Rerun the same command to
+resume.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How recipes write what several seeds gave, and what a run took."""
+"""Formatting of scores over seeds and of run times."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     MASKWRIGHT_DATA=path python recipes/first_path.py -o runs/first-path
 
-Pre-trains bert-mini (recipes/pretrain_mini.toml) on the texts there, then fine-tunes SST-2 and a small set (500 rows of
-AG News) three times each from it and from the same network without pre-training, and SST-2 from MiniLM where that
-package is installed. Every part is an ordinary command; interrupted, the script goes on where it was.
+Pre-trains bert-mini (recipes/pretrain_mini.toml) on the texts there. Then fine-tunes SST-2 and a small data set (500
+rows of AG News) with three seeds each, from it and from scratch, and SST-2 from MiniLM if that package is installed.
+Every part is a normal command; rerun the script to resume.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw finished layer labs beside each other as one SVG: the score of each row, and what the learned mix takes.
+"""Draw finished layer comparisons side by side as one SVG: the score of each row, and the weights of the scalar mix.
 
 python recipes/layer_lab_picture.py layers.svg runs/layers runs/lstm
 """
@@ -15,7 +15,7 @@ from maskwright.core.config import read_toml
 from maskwright.report.markup import Markup, element
 
 WIDTH, LEFT, ROOM, STEP = 780, 120, 250, 24
-COLOURS = ("#225ea8", "#d95f02", "#1b9e77")
+COLORS = ("#225ea8", "#d95f02", "#1b9e77")
 INK, GREY = "#333333", "#dddddd"
 
 
@@ -51,18 +51,18 @@ def scores(labs: Sequence[dict[str, Any]]) -> list[Markup]:
                 if row["name"] == name:
                     mean, spread = row["mean"][metric], row["deviation"][metric]
                     ends = {"x1": f"{place(mean - spread):.1f}", "x2": f"{place(mean + spread):.1f}"}
-                    parts.append(element("line", **ends, y1=y, y2=y, stroke=COLOURS[lab], stroke_width=2))
-                    parts.append(element("circle", cx=f"{place(mean):.1f}", cy=y, r=4.5, fill=COLOURS[lab]))
-                    # The first lab's figure stands above its dot, the next below, so that close ones can be read.
+                    parts.append(element("line", **ends, y1=y, y2=y, stroke=COLORS[lab], stroke_width=2))
+                    parts.append(element("circle", cx=f"{place(mean):.1f}", cy=y, r=4.5, fill=COLORS[lab]))
+                    # The first number is above its dot, the next one below, so that close ones are readable.
                     height = y - 7 if lab == 0 else y + 15
                     figure = f"{100 * mean:.1f}"
-                    parts.append(text(place(mean), height, figure, anchor="middle", color=COLOURS[lab]))
+                    parts.append(text(place(mean), height, figure, anchor="middle", color=COLORS[lab]))
     return parts
 
 
 def legend(labs: Sequence[dict[str, Any]], y: float) -> list[Markup]:
     """Which color is which lab."""
-    return [text(LEFT, y + 18 * number, lab["about"], color=COLOURS[number]) for number, lab in enumerate(labs)]
+    return [text(LEFT, y + 18 * number, lab["about"], color=COLORS[number]) for number, lab in enumerate(labs)]
 
 
 def mixes(labs: Sequence[dict[str, Any]]) -> list[Markup]:
@@ -78,8 +78,8 @@ def mixes(labs: Sequence[dict[str, Any]]) -> list[Markup]:
         )
         for number, found in enumerate(shares):
             top, width = y + 10 * number, room * found[layer] / longest
-            parts.append(element("rect", x=left, y=top, width=f"{width:.1f}", height=9, fill=COLOURS[number]))
-            parts.append(text(left + width + 4, top + 8, f"{100 * found[layer]:.1f}", color=COLOURS[number]))
+            parts.append(element("rect", x=left, y=top, width=f"{width:.1f}", height=9, fill=COLORS[number]))
+            parts.append(text(left + width + 4, top + 8, f"{100 * found[layer]:.1f}", color=COLORS[number]))
     return parts
 
 

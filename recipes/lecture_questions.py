@@ -1,10 +1,10 @@
-"""The questions of the lectures, asked of models that are trained here: which of them are answered, which not.
+"""Answer the questions of the lectures with models trained here.
 
     MASKWRIGHT_DATA=path python recipes/lecture_questions.py -o runs/questions
 
-Fine-tunes MiniLM for questions on SQuAD 1.1, SQuAD 2.0 and SQuADShifts, as much as is at hand, and for classes on the
-support tickets in examples/, then asks. The passages are our own words around the facts of the lectures' passages.
-Interrupted, the script goes on where it was.
+Fine-tunes MiniLM for question answering on the available files of SQuAD 1.1, SQuAD 2.0 and SQuADShifts, and for
+classification on the support tickets in examples/, then predicts. The passages contain the facts of the lectures'
+passages in our own words. Rerun the script to resume.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TICKETS = (
 )
 
 
-class Asked(NamedTuple):
+class LectureQuestion(NamedTuple):
     """A question on a passage, and what may be answered."""
 
     question: str
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
 
 
 QUESTIONS = (
-    Asked(
+    LectureQuestion(
         "What can we learn in NUS?",
         NUS,
         (
@@ -68,11 +68,13 @@ QUESTIONS = (
             "business, computing and music",
         ),
     ),
-    Asked("What does NUS mean?", NUS, ("National University of Singapore", "The National University of Singapore")),
-    Asked("What is the fashion capital of China?", SHANGHAI, ("Shanghai",)),
-    Asked("Which NFL team represented the AFC at Super Bowl 50?", SUPER_BOWL, ("Denver Broncos",)),
-    Asked("Which NFL team represented the NFC at Super Bowl 50?", SUPER_BOWL, ("Carolina Panthers",)),
-    Asked("How many parameters does BERT-large have?", BERT_LARGE, ("340M", "340M parameters")),
+    LectureQuestion(
+        "What does NUS mean?", NUS, ("National University of Singapore", "The National University of Singapore")
+    ),
+    LectureQuestion("What is the fashion capital of China?", SHANGHAI, ("Shanghai",)),
+    LectureQuestion("Which NFL team represented the AFC at Super Bowl 50?", SUPER_BOWL, ("Denver Broncos",)),
+    LectureQuestion("Which NFL team represented the NFC at Super Bowl 50?", SUPER_BOWL, ("Carolina Panthers",)),
+    LectureQuestion("How many parameters does BERT-large have?", BERT_LARGE, ("340M", "340M parameters")),
 )
 
 

@@ -1,4 +1,4 @@
-"""Names of people and places that do not exist, put together from syllables: there is always one that is new."""
+"""Synthetic names of people and places, composed of syllables."""
 
 from __future__ import annotations
 

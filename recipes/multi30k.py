@@ -1,15 +1,16 @@
-"""A translator of image captions: the original Transformer, small, on Multi30k (Elliott et al. 2016).
+"""Translation of image captions: a small version of the original Transformer on Multi30k (Elliott et al. 2016).
 
     MASKWRIGHT_DATA=path python recipes/multi30k.py --minutes 30 -o runs/multi30k      German to English
     MASKWRIGHT_DATA=path python recipes/multi30k.py --source fr --epochs 40 -o runs/fr
     MASKWRIGHT_DATA=path python recipes/multi30k.py --speed -o runs/multi30k           speeds alone
 
-A joint byte-level BPE of both languages, then `maskwright finetune translation`, then BLEU and chrF with beams on the
-official dev part. --minutes says how long that training may take: a few steps are measured, and as many epochs fit.
-Epochs, rates and all other choices are made on 1,000 pairs of train that are held back. Then a torch.nn.Transformer of
-the same size is trained on the same batches with the same schedule and scored with the same beams. --side trains one of
-them alone, so that two processes of --threads 1 do both at once. Interrupted, the same command goes on where it was.
---speed takes turns of some steps and of beams on the same batches, and prints tokens a second of both.
+Trains a joint byte-level BPE, runs `maskwright finetune translation`, and computes BLEU and chrF with beam search on
+the official dev split. --minutes limits the training time: the recipe times a few steps and computes the number of
+epochs that fits. Epoch, learning rate and all other choices use 1,000 held-out pairs of train. Then a
+torch.nn.Transformer of the same size is trained on the same batches with the same schedule, and decoded with the same
+beam search. --side trains only one of them, so that two processes with --threads 1 can run in parallel. Rerun the same
+command to resume. --speed alternates training steps and beam search on the same batches, and prints tokens per second
+of both.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path, epochs: int) -> FinetuneCo
 
 
 def epochs_of(chosen: argparse.Namespace, data: Path) -> int:
-    """How many epochs fit into the minutes: measured once, and the same when the run goes on."""
+    """Return the number of epochs that fit into the time: measured once, and reused when the run resumes."""
     if chosen.epochs:
         return int(chosen.epochs)
     plan = chosen.output / "plan.json"
@@ -174,7 +175,7 @@ def job_of(recipe: FinetuneConfig, folder: RunFolder) -> tuple[FinetuningSetup, 
 
 
 def one_side(model: Any, recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
-    """Scores and speeds of our model on the official dev part, which decided nothing."""
+    """Score our model on the official dev split, which was not used for any choice."""
     sources, wanted = official(data)
     task = Translation()
     examples = task.unlabeled(list(rows_of(sources)), model.tokenizer, 128, counts=TextCounts())
@@ -188,7 +189,7 @@ def one_side(model: Any, recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
 
 
 def other_side(recipe: FinetuneConfig, data: Path) -> dict[str, Any]:
-    """The same of torch.nn.Transformer, trained on the same batches; goes on where it was."""
+    """Train and score torch.nn.Transformer on the same batches; resumes."""
     device = resolve_device("cpu")
     resolved = recipe.resolved("cpu", resolve_precision(recipe.precision, device, training=True))
     folder = recipe.output.parent / "plain"
@@ -261,7 +262,7 @@ def plain_beams(
 
 
 def official(data: Path) -> tuple[list[str], list[str]]:
-    """Sources and translations of the official dev part."""
+    """Return sources and references of the official dev split."""
     source = next(path for path in data.glob("dev.*.txt") if path.name != "dev.en.txt")
     table = Translation.read((source, data / "dev.en.txt"))
     return [row.text for row in table.rows], [str(row.label) for row in table.rows]
@@ -287,7 +288,7 @@ def facts(
 
 def show(chosen: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     """Print the table."""
-    print(f"{chosen.source}-en, official dev part of Multi30k")
+    print(f"{chosen.source}-en, official dev split of Multi30k")
     for name in rows[0]:
         if name != "signatures":
             print(f"{'' if name == 'name' else name:<22}" + "".join(f"{row[name]:>24}" for row in rows))

@@ -1,10 +1,10 @@
-"""One sentence, learned by heart: a recurrent network that reads "This is deep learning" and writes it, piece by piece.
+"""One memorized sentence: a recurrent network trained on "This is deep learning" generates it, token by token.
 
     python recipes/one_sentence.py                                  characters, then words
     python recipes/one_sentence.py --text "dogs chase cats" --cell lstm --steps 200
 
-The network guesses the next character (or word) from what it remembers; trained on nothing but this sentence it has no
-choice but to reproduce it. What it guesses after each character is printed with its probability. Seconds on a laptop.
+The network predicts the next character (or word) from its hidden state. Trained only on this sentence, it reproduces
+it. The prediction after each character is printed with its probability. This takes seconds on a laptop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def learn(text: str, kind: str, cell: str, hidden: int, steps: int) -> Model:
-    """A network trained on one text. kind: of its pieces, "char" or "word"."""
+    """Train a network on one text. kind: of the tokenizer, "char" or "word"."""
     tokenizer = Tokenizer.train_from_iterator(iter([text]), kind=kind, vocab_size=200, lowercase=False)
     config = preset(
         f"{cell}-small", vocab_size=tokenizer.vocab_size, hidden_size=hidden, num_hidden_layers=1, hidden_dropout=0.0
@@ -62,14 +62,14 @@ def learn(text: str, kind: str, cell: str, hidden: int, steps: int) -> Model:
         optimizer.zero_grad()
         if step % max(steps // 5, 1) == 0 or step == steps - 1:
             print(f"{kind} step {step:4}: loss {loss.item() / len(wanted):6.3f}, {int(right)} of {len(wanted)} right")
-    tell(model.eval(), ids)
+    print_predictions(model.eval(), ids)
     return model
 
 
 @torch.inference_mode()
-def tell(model: Model, ids: list[int]) -> None:
-    """Print what is guessed after each piece, and how surely."""
-    shares = model.mlm_logits(model.encode(Batch.from_sequences([ids[:-1]])).hidden).softmax(dim=-1)  # [pieces, vocab]
+def print_predictions(model: Model, ids: list[int]) -> None:
+    """Print the prediction after each token with its probability."""
+    shares = model.mlm_logits(model.encode(Batch.from_sequences([ids[:-1]])).hidden).softmax(dim=-1)  # [tokens, vocab]
     for piece, row in zip(ids[:-1], shares, strict=True):
         best = int(row.argmax())
         print(
@@ -78,7 +78,7 @@ def tell(model: Model, ids: list[int]) -> None:
 
 
 def write(model: Model, text: str) -> str:
-    """What the network writes behind the first piece of a text, taking the most probable one each time."""
+    """Generate greedily from the first token of a text."""
     first = model.tokenizer.encode_plain([text])[0][:1]
     start = model.tokenizer.decode(first)
     (found,) = TextGenerator(model).generate([start], Generation(2 * len(text), Rules(greedy=True)))

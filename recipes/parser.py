@@ -2,11 +2,10 @@
 
     python recipes/parser.py -o runs/parser
 
-The grammar has one ambiguity: who is in the pajamas in "I shot an elephant in my pajamas"? Both readings are drawn
-equally often, so the two best beams of a sentence with such an end are its two readings (Vinyals et al. 2015). Reports
-how many held-out sentences get a well-formed tree, how many one of their right trees, both where the model writes
-freely and where it may write nothing but trees, and shows the two readings.
-Interrupted, the same command goes on where it was.
+The grammar has one ambiguity: who is in the pajamas in "I shot an elephant in my pajamas"? Both parses are sampled
+equally often, so the two best hypotheses of such a sentence are its two parses (Vinyals et al. 2015). Reports how many
+held-out sentences get a well-formed tree and how many a correct tree, with free and with constrained decoding, and
+shows the two parses. Rerun the same command to resume.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def main() -> None:
 
 
 def prepare(folder: Path, count: int) -> Path:
-    """Sentences with their bracket strings, and a tokenizer whose tokens are what stands between spaces, made once."""
+    """Create sentences with their bracket strings, and a whitespace tokenizer, once."""
     return made_once(folder, {"sentences": count}, partial(write_data, count=count))
 
 

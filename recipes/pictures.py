@@ -1,10 +1,10 @@
-"""The pictures of README: pages of the studio with the models of studio_models.py, light and dark.
+"""Screenshots for the README: pages of the studio with the models of studio_models.py, in light and dark mode.
 
     python recipes/pictures.py                        all of them, into docs/pictures; what `make pictures` runs
     python recipes/pictures.py attention -o drafts    one of them, elsewhere
 
-Models that are not there yet are trained first. A picture is the page as a visitor of 1,400 pixels sees it, cut to the
-part that matters. The system's Chromium takes it, so the letters are those of the system's fonts.
+Missing models are trained first. A picture is the relevant part of the page at a width of 1,400 pixels, taken with the
+system's Chromium and fonts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LARGEST_BYTES = 150_000
 
 @dataclass(frozen=True)
 class Shot:
-    """page: of the studio; state: what its address holds behind the #; parts: selectors of what the picture shows."""
+    """page: of the studio; state: its address after the #; parts: selectors of the elements in the picture."""
 
     page: str
     state: dict[str, str]
@@ -103,7 +103,7 @@ def studio(models: Sequence[Path], runs: Path) -> Iterator[str]:
         try:
             line = process.stdout.readline() if process.stdout else ""
             if not line:
-                raise RunError("The studio did not start: its message stands above.")
+                raise RunError("The studio did not start: see the message above.")
             yield str(json.loads(line)["address"])
         finally:
             process.terminate()
@@ -112,7 +112,7 @@ def studio(models: Sequence[Path], runs: Path) -> Iterator[str]:
 def take(page: Page, shot: Shot, path: Path) -> None:
     """Open the page as the shot says, wait until it is drawn, and write the part that matters."""
     origin = page.evaluate("location.origin")
-    page.goto("about:blank")  # a change behind the # alone would load nothing
+    page.goto("about:blank")  # a change only after the # would not load the page
     page.goto(f"{origin}/{shot.page}#{urlencode(shot.state, quote_via=quote)}")
     page.wait_for_selector("body[data-ready]")
     page.wait_for_selector(shot.parts[0])

@@ -1,7 +1,7 @@
-"""What people write first: torch.nn.Transformer over padded rows, trained by the product's loop on the same batches.
+"""The baseline: torch.nn.Transformer over padded rows, trained by the product's loop on the same batches.
 
-It stands beside the product in recipes/multi30k.py: the network, its training as a job of the loop, and a decoder for
-the product's own beam search, which reads the whole row anew at each step, since torch's network keeps nothing.
+recipes/multi30k.py compares it with the product: the network, its training as a job of the loop, and a decoder for the
+product's beam search, which recomputes the whole row in each step, because torch's network has no key-value cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maskwright.train.finetuning.job import FinetuneJob
 
 class PlainTransformer(nn.Module):
     """torch.nn.Transformer with one table for both sides and the output, and fixed sinusoids. precision: `bf16` trains
-    under torch.autocast (torch's fast path for inference refuses it).
+    under torch.autocast (torch's fast path for inference rejects it).
     """
 
     def __init__(self, config: ModelConfig, precision: str = "fp32") -> None:
@@ -54,7 +54,7 @@ class PlainTransformer(nn.Module):
         return memory
 
     def write(self, target: Tensor, memory: Tensor, no_source: Tensor, no_target: Tensor | None = None) -> Tensor:
-        """Logits [batch, target seq, vocab] of targets beside what was read."""
+        """Return logits [batch, target seq, vocab] of targets, given the sources."""
         with self._autocast():
             hidden = self.network.decoder(
                 self._embed(target),
@@ -77,7 +77,7 @@ class PlainJob(FinetuneJob):
     """The same rows in the same batches, for the other network. It ends with the mean of its last weights."""
 
     def outcome(self, batch: Batch) -> LossSums:
-        """Summed loss and right guesses, as the product counts them."""
+        """Return summed loss and correct predictions, as the product counts them."""
         source, target, no_source, no_target = padded(batch)
         logits = self.model(source, target, no_source, no_target)[~no_target]
         words = batch.labels["words"]
@@ -99,7 +99,7 @@ class PlainJob(FinetuneJob):
 
 
 class PlainDecoder:
-    """Rows that the plain network writes, for `models.decoding.beam.search_beams`."""
+    """Decoder of the plain network for `models.decoding.beam.search_beams`."""
 
     def __init__(self, network: PlainTransformer, sources: list[Tensor], start_id: int) -> None:
         self.network, self.start_id = network, start_id
@@ -119,7 +119,7 @@ class PlainDecoder:
         return self.network.write(self.written, self.memory, self.no_source)[:, -1].float()
 
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """Go on with these rows, int64 [kept]."""
+        """Keep these rows, int64 [kept]."""
         self.written, self.memory = self.written[rows], self.memory[rows]
         self.no_source = self.no_source[rows]
 

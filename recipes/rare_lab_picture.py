@@ -1,4 +1,4 @@
-"""Draw finished rare labs beside each other as one SVG: the PR-AUC of every method, with its interval.
+"""Draw finished imbalance experiments side by side as one SVG: the PR-AUC of every method, with its interval.
 
 python recipes/rare_lab_picture.py rare.svg "at 5 %=runs/rare-0.05" "at 10 %=runs/rare-0.1"
 """

@@ -1,4 +1,4 @@
-"""How every recipe ends: errors in a sentence, and the exit codes of the commands."""
+"""Error messages and exit codes of the recipes, as in the commands."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-"""What attention is worth: recurrent translators with and without it, on Multi30k (Elliott et al. 2016).
+"""The effect of attention: recurrent translation models with and without it, on Multi30k (Elliott et al. 2016).
 
     MASKWRIGHT_DATA=path python recipes/seq2seq.py -o runs/seq2seq                       German to English, 3 seeds
     MASKWRIGHT_DATA=path python recipes/seq2seq.py --score dot --no-feeding --seeds 1 -o runs/dot
     MASKWRIGHT_DATA=path python recipes/seq2seq.py --epochs 1 --rows 400 --hidden 32 --seeds 1 -o runs/try
 
-Both have as many parameters (the one without attention is wider, to within a hundredth), the same rows in the same
-order for the same number of steps, and the seeds 0 to N - 1. Half of the training captions stand alone, the others
-behind each other in twos to fours, so that both have learned from long sources too. Epochs are chosen on 1,000 captions
-of train that are held back.
+Both have the same number of parameters within 1% (the one without attention is wider), the same rows in the same order
+for the same number of steps, and the seeds 0 to N - 1. Half of the training captions are single, the others are
+concatenated in twos to fours, so that both learn from long sources too. The epoch is selected on 1,000 held-out
+captions of train.
 
-Then BLEU with five beams on the official dev part, caption by caption; BLEU, guessed words and exact texts by the
-length of the source on the dev part alone and in twos, threes and fours (lengths.html); and what the words of eight dev
-captions looked at (alignments.html, alignments.svg). table.json has the numbers. Interrupted, the same command goes on.
+Then it computes BLEU with beam size five on the official dev split, caption by caption; BLEU, the number of generated
+words and exact matches by source length on the dev split with single captions, twos, threes and fours (lengths.html);
+and the alignments of eight dev captions (alignments.html, alignments.svg). table.json has the numbers. Rerun the same
+command to resume.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def write_data(chosen: argparse.Namespace, new: Path) -> None:
 
 
 def in_groups(rows: list[int], sizes: list[int]) -> list[list[int]]:
-    """Rows in groups of these sizes in turn; what is left over is left out."""
+    """Group rows by these sizes in turn; incomplete groups are dropped."""
     found, start, turn = [], 0, 0
     while start + sizes[turn % len(sizes)] <= len(rows):
         size = sizes[turn % len(sizes)]
@@ -247,7 +248,7 @@ def draw(chosen: argparse.Namespace, data: Path, model: Model) -> None:
 
 def show(chosen: argparse.Namespace, found: dict[str, list[dict[str, Any]]], curves: list[ByLength]) -> None:
     """Print the table."""
-    print(f"{chosen.source}-en, official dev part of Multi30k, {chosen.seeds} seeds")
+    print(f"{chosen.source}-en, official dev split of Multi30k, {chosen.seeds} seeds")
     for name, runs in found.items():
         parts = [f"{name:<20}", f"{runs[0]['parameters']:>12,} parameters"]
         parts += [f"{measure} {spread([run[measure] for run in runs])}" for measure in ("bleu", "chrf")]

@@ -1,8 +1,8 @@
-"""A small world for small models: facts about people and places that do not exist, and what is always so.
+"""Synthetic facts about fictional people and places, and constant facts.
 
-A fact is a sentence with slots and the questions that it answers. The slots are filled at random with made names, so a
-model meets names that it has never seen and has to judge by what stands around them. What people of a trade do never
-changes: there is something to know as well.
+A fact is a sentence with slots and the questions that it answers. The slots are filled at random with synthetic names,
+so a model has to classify unknown names by their context. The activities of each trade are constant, so there are also
+facts to learn.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A fact with its slots filled. text: the sentence; named: what stands where in it; values: slot -> text."""
+class StatedFact:
+    """A fact with filled slots. text: the sentence; named: the spans of the names; values: slot -> text."""
 
     fact: Fact
     values: dict[str, str]
@@ -181,7 +181,7 @@ FILLERS: dict[str, Callable[[random.Random], str]] = {
 }
 
 
-def tell(draw: random.Random, fact: Fact, who: str | None = None) -> Told:
+def state_fact(draw: random.Random, fact: Fact, who: str | None = None) -> StatedFact:
     """A fact with its slots filled; who: the person that it is about."""
     slots = [slot for _, slot, _, _ in Formatter().parse(fact.sentence) if slot]
     values = {slot: FILLERS[slot](draw) for slot in slots if slot != "does"}
@@ -195,7 +195,7 @@ def tell(draw: random.Random, fact: Fact, who: str | None = None) -> Told:
         if slot:
             named.append(Named(len(text), len(text) + len(values[slot]), slot))
             text += values[slot]
-    return Told(fact, values, text, tuple(named))
+    return StatedFact(fact, values, text, tuple(named))
 
 
 def lore(draw: random.Random) -> str:

@@ -3,15 +3,15 @@
     python recipes/studio_models.py -o runs                  all of them
     python recipes/studio_models.py -o runs names writer     some; `names` begins with the weights of `reader`
 
-    reader       masked language model    fills gaps, and knows what people of a trade do
-    topics       classifier               what a sentence is about
-    names        tagger                   people, places and dates, whatever they are called
+    reader       masked language model    predicts masked words; constant facts about trades
+    topics       classifier               the topic of a sentence
+    names        tagger                   people, places and dates, from their context
     answers      question answering       who, where and when, or that the text does not say
-    writer       GPT-2                    goes on writing
-    translator   encoder-decoder          English to German, whose verb stands at the end
+    writer       GPT-2                    continues texts
+    translator   encoder-decoder          English to German, with the verb at the end
 
-They are small and their world is smaller: right about new sentences of the kinds that they know, and about no others.
-Interrupted, the same command goes on. A finished model is kept until its text or its settings change.
+They are accurate on new sentences of the kinds in their training data, and on no others. Rerun the same command to
+resume. A finished model is kept until its text or its settings change.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Recipe:
 
 
 def main() -> None:
-    """Train what is asked for, and say what to do with it."""
+    """Train the requested models and print the studio command."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("names", nargs="*", metavar="MODEL", help="which models; all without")
     options.add_argument("-o", "--output", type=Path, required=True, help="folder of the runs")
@@ -80,7 +80,7 @@ def train(folder: Path, name: str) -> Path:
     key = hashlib.sha256(json.dumps(made_of, default=str).encode()).hexdigest()
     known = folder / "texts" / f"{name}.key"
     if run.exists() and not known.exists():
-        raise InputError(f"{run} is there and none of these models: give another folder with -o.")
+        raise InputError(f"{run} exists and is not one of these models: pass another folder with -o.")
     if not known.exists() or known.read_text() != key:
         for outdated in (run, texts):
             if outdated.exists():

@@ -1,20 +1,18 @@
-"""What reading from both ends, a CRF and ELMo's features are worth to a tagger of names, on CoNLL-2003.
+"""The effect of bidirectional layers, a CRF and ELMo features on named-entity recognition, on CoNLL-2003.
 
     MASKWRIGHT_DATA=path python recipes/taggers.py -o runs/taggers                     4,000 sentences, 3 seeds
     MASKWRIGHT_DATA=path python recipes/taggers.py --rows 0 --epochs 20 -o runs/all    all sentences
     MASKWRIGHT_DATA=path python recipes/taggers.py --rows 60 --epochs 1 --seeds 1 --hidden 32 --pretrain-steps 4 \
         -o runs/try
 
-Five taggers: an LSTM that reads from the left, a BiLSTM (Graves and Schmidhuber 2005), one with a CRF (Huang et al.
-2015), the same with the features of two language models beside its own vectors, models that were pre-trained on raw
-news and stand still (Peters et al. 2018), and the same with those models of random weights, which shows what the
-pre-training adds. All train as many parameters (the widths of the first three are searched for that), on the same
-sentences with the same pieces, rate and number of epochs, for the seeds 0 to N - 1; the language models are trained
-once.
+Five taggers: a unidirectional LSTM, a BiLSTM (Graves and Schmidhuber 2005), a BiLSTM-CRF (Huang et al. 2015), a
+BiLSTM-CRF with the features of two frozen language models pre-trained on raw news, next to trained embeddings (Peters
+et al. 2018), and the same with random language models, to measure the effect of pre-training. All have the same number
+of trained parameters (the widths of the first three are searched), sentences, subword tokens, learning rate and epochs,
+for the seeds 0 to N - 1; the language models are trained once.
 
-Every training keeps the epoch that is best on sentences of train that are held back. The official dev part is scored
-once, at the end. table.json has the numbers. The defaults are meant for about 40 minutes of one core. Interrupted, the
-same command goes on.
+Every run keeps the best epoch on held-out sentences of train. The official dev split is scored once, at the end.
+table.json has the numbers. The defaults take about 40 minutes on one core. Rerun the same command to resume.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ WIDTHS = range(8, 1024, 2)
 class Tagger:
     """One of the comparison.
 
-    parameters: those that train; start: settings of a FinetuneConfig that say what it starts from.
+    parameters: those that train; start: settings of a FinetuneConfig for its initialization.
     """
 
     name: str
@@ -242,7 +240,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path, tagger: Tagger, seed: int)
 
 
 def score(chosen: argparse.Namespace, model: Path) -> float:
-    """Entity F1 on the official dev part, which decided nothing."""
+    """Return the entity F1 on the official dev split, which was not used for any choice."""
     predictor = open_predictor(model, device=chosen.device, precision=chosen.precision)
     rows = predictor.task.read_known(data_file("conll2003/dev.conll"), columns=COLUMNS).rows
     return float(predictor.evaluate(rows)[1].metrics["entity_f1"])
@@ -250,7 +248,7 @@ def score(chosen: argparse.Namespace, model: Path) -> float:
 
 def show(table: dict[str, Any], found: dict[str, list[dict[str, Any]]]) -> None:
     """Print the table."""
-    print(f"CoNLL-2003, official dev part; pre-training took {table['pretrain_minutes']:.1f} minutes")
+    print(f"CoNLL-2003, official dev split; pre-training took {table['pretrain_minutes']:.1f} minutes")
     print(f"{'':<28}{'trained':>10}{'held back, F1':>18}{'dev, F1':>18}{'minutes':>10}")
     for name, runs in found.items():
         scores = [spread([100 * run[part] for run in runs]) for part in ("held_back_f1", "dev_f1")]

@@ -2,10 +2,10 @@
 
     python recipes/three_families.py --steps 1000 -o runs/families corpus.txt
 
-One WordPiece tokenizer, networks of nearly one size, the same batches of tokens: an encoder fills masks (Devlin et al.
-2019), a decoder goes on from the left (Radford et al. 2018), an encoder-decoder writes hidden spans (Raffel et al.
-2020). Each is a run of `maskwright pretrain`, so the same command goes on where it was cut off. Then the same sentence
-goes through all three. Their losses are of different questions: only each one's gain over counting words compares.
+One WordPiece tokenizer, networks of similar size, the same batches of tokens: an encoder is trained with masked LM
+(Devlin et al. 2019), a decoder with causal LM (Radford et al. 2018), an encoder-decoder with denoising (Raffel et al.
+2020). Each is a run of `maskwright pretrain`, so rerun the same command to resume. Then all three process the same
+sentence. Their losses belong to different tasks: only compare the gains over the unigram baseline.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--max-length", type=int, default=128)
-    options.add_argument("--text", help="a sentence for all three; the middle word is hidden, or all behind it is")
+    options.add_argument("--text", help="a sentence for all three; the middle word, or everything after it, is masked")
     chosen = options.parse_args()
     sizes = {"corpus": chosen.corpus, "vocab_size": chosen.vocab_size}
     tokenizer = made_once(chosen.output / "data", sizes, partial(write_data, chosen)) / "tokenizer"
@@ -96,7 +96,7 @@ def recipe(chosen: argparse.Namespace, family: Family, tokenizer: Path) -> Pretr
 
 
 def line(family: Family, result: PretrainResult) -> str:
-    """A row of the table: accuracy and loss on held-out text, beside what counting words gets on the same places."""
+    """Return a row of the table: accuracy and loss on held-out text, and the unigram baseline at the same positions."""
     records = RunFolder(result.output, {}).records()
     rate = np.median([record["tokens_per_second"] for record in records if "tokens_per_second" in record])
     right, loss = result.scores[f"{family.part}_accuracy"], result.scores[f"{family.part}_loss"]

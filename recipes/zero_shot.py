@@ -1,16 +1,17 @@
-"""From A to C by A to B and B to C: one translator with language tags on Multi30k (Johnson et al. 2017, section 4.4).
+"""Zero-shot translation from A to C with one model trained on A to B and B to C, on Multi30k (Johnson et al. 2017,
+section 4.4).
 
     MASKWRIGHT_DATA=path python recipes/zero_shot.py --epochs 20 -o runs/zero
 
     ... python recipes/zero_shot.py --both-ways --start runs/zero/run/model --epochs 3 --lr 1e-3 -o runs/zero-both
 
 Half of the captions are German to English, the other half English to French; no row has German and French, and no
-caption is in both halves. --both-ways shows each pair in both directions, as Johnson et al. did; either way German is
-only ever answered in English. --start goes on from a translator.
+caption is in both halves. --both-ways uses each pair in both directions, as Johnson et al. did; German is still only
+paired with English. --start fine-tunes an existing translation model.
 
-Then the official dev part is translated, and BLEU reported, in every direction that was shown and from German to
-French. Beside it stand what going through English in two steps gets, and the share of French words in what was written:
-those of the references that English ones never have. Interrupted, the same command goes on where it was.
+Then it translates the official dev split and reports BLEU in every trained direction and from German to French. For
+comparison it reports translation via English in two steps, and the fraction of French words in the output: words of the
+references that English ones never contain. Rerun the same command to resume.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def main() -> None:
     options.add_argument("--epochs", type=int, default=20)
     options.add_argument("--lr", type=float, default=2e-3)
     options.add_argument("--both-ways", action="store_true", help="show each pair in both directions")
-    options.add_argument("--start", help="a translator of a run before, to go on from")
+    options.add_argument("--start", help="a translation model of an earlier run to fine-tune")
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--beams", type=int, default=5)
@@ -82,7 +83,7 @@ def recipe_of(chosen: argparse.Namespace, data: Path) -> FinetuneConfig:
 
 
 def show_scores(translator: TextTranslator, directions: Sequence[tuple[str, str]], beams: int) -> None:
-    """Translate the dev part in every direction, and from German to French in two steps; print what they reach."""
+    """Translate the dev split in every direction, and from German to French in two steps; print the scores."""
     texts = captions("dev")
     into = {(source, target): written(translator, texts[source], target, beams) for source, target in directions}
     by_way = written(translator, into["de", "en"], "fr", beams)

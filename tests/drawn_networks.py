@@ -23,7 +23,7 @@ act = st.sampled_from([None, "tanh", "relu", "linear"])
 
 
 def possible(**switches):
-    """The configuration, without the combinations that are refused."""
+    """Return the configuration, without unsupported combinations."""
     if switches["positions"].startswith("relative"):
         switches["relative_buckets"] = 0
     if switches["attention"] == "causal":

@@ -10,7 +10,7 @@ from conventions.sources import REPOSITORY, ROOT
 
 
 def run(name: str, *options: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A recipe in a process of its own."""
+    """Run a recipe in a separate process."""
     return subprocess.run(
         [sys.executable, str(REPOSITORY / "recipes" / name), *map(str, options)],
         env={**os.environ, "PYTHONPATH": str(ROOT.parent), **environment},

@@ -58,7 +58,7 @@ def test_a_folder_brings_the_same_decisions_back(detector, tmp_path):
     loaded = mw.AnomalyDetector.load(tmp_path / "model")
     assert np.allclose(loaded.decision_function(STRANGE), detector.decision_function(STRANGE))
     assert loaded.contamination == 0.1 and loaded.offset_ == detector.offset_
-    answers = mw.TextClassifier  # a folder of another kind is refused
+    answers = mw.TextClassifier  # a folder of another kind is rejected
     with pytest.raises(ModelFolderError, match="an anomaly detector"):
         answers.load(tmp_path / "model")
 

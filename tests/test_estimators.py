@@ -199,7 +199,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_table_is_pairs_only_where_it_says_so(folder, classifier, name):
-    """Every estimator: neither fit nor predict guesses which column is the text."""
+    """Every estimator: neither fit nor predict infers the text column from its content."""
     frame = FRAMES[name]
     calls = [
         lambda: mw.TextClassifier(folder, **QUICK).fit(frame, Y),
@@ -288,7 +288,7 @@ def test_a_model_in_memory_is_copied_not_changed(folder):
         (["a", None], ["p", "q"], "NoneType"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused_in_words(folder, x, y, words):
+def test_unusable_training_data_is_rejected_with_an_error(folder, x, y, words):
     with pytest.raises(InputError, match=words):
         mw.TextClassifier(folder, **QUICK).fit(x, y)
 
@@ -422,7 +422,7 @@ def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
     [
         ([["a", "b"]], [["O"]], "2 words and 1 tags"),
         ([["a", ""]], [["O", "O"]], "where a word is needed"),
-        (["a b"], ["O O"], "is no list of tags"),
+        (["a b"], ["O O"], "is not a list of tags"),
         ([3], [["O"]], "neither a list of words nor a text"),
         ("a b", [["O"]], "list of lists of words"),
         ([["a"]], "O", "a list of tags for each sentence"),

@@ -1,7 +1,7 @@
-"""The curves of growth.py, each measured in a process of its own: python benchmarks/growing/curves.py NAME SIZES.
+"""The curves of growth.py, each measured in a separate process: python benchmarks/growing/curves.py NAME SIZES.
 
-For each size, smallest first, a line of JSON: the median seconds of a call, the process's peak of memory so far above
-what it had before the first size, and the work that the size asks for. What work is stands beside each curve.
+For each size, smallest first, a line of JSON: the median seconds of a call, the peak memory of the process so far,
+above that before the first size, and the work for the size. Each curve defines its unit of work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from maskwright.speed.utilization import forward_flops, training_flops
 from maskwright.train.optimizer import adamw
 
 LONGEST, STEP_TOKENS, SHORT, MASK_RATE = 4096, 4096, 32, 0.15
-CHUNK_TOKENS = 2048  # of inference on a processor
+CHUNK_TOKENS = 2048  # of inference on a CPU
 MOST_CALLS, FEWEST_CALLS = 50, 3
 MEGABYTE = 1_000_000
 
@@ -73,7 +73,7 @@ def batch_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
 
 
 def length_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """One sequence of so many tokens through the engine."""
+    """Encode one sequence of N tokens with the engine."""
     model = place(model_of(options).eval(), "cpu", options.precision)
     pack = _pack(1, size, options.vocab_size)
 
@@ -85,17 +85,17 @@ def length_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
 
 
 def training_length_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """A training step of 4,096 tokens in sequences of so many."""
+    """Train one step of 4,096 tokens in sequences of N tokens."""
     return _step(model_of(options), max(options.step_tokens // size, 1), size, options)
 
 
 def training_batch_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """A training step of so many sequences of 128 tokens."""
+    """Train one step of N sequences of 128 tokens."""
     return _step(model_of(options), size, 128, options)
 
 
 def vocabulary_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """A training step of 2,048 tokens with so many words, of which 15 % are scored at the masked tokens."""
+    """Train one step of 2,048 tokens with a vocabulary of N words and 15% masked tokens."""
     return _step(model_of(options, size), max(options.step_tokens // 256, 1), 128, options)
 
 
@@ -110,7 +110,7 @@ def corpus_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
 
 
 def tokenizer_corpus_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """A WordPiece tokenizer of 8,000 pieces from so many megabytes."""
+    """Train a WordPiece tokenizer of 8,000 subword tokens on N megabytes."""
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     text = str(_text(Path(options.work), size))
@@ -118,7 +118,7 @@ def tokenizer_corpus_curve(size: int, options: argparse.Namespace) -> tuple[Call
 
 
 def tokenizer_vocabulary_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """A WordPiece tokenizer of so many pieces from two megabytes."""
+    """Train a WordPiece tokenizer of N subword tokens on two megabytes."""
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     text = str(_text(Path(options.work), options.text_megabytes))
@@ -126,14 +126,14 @@ def tokenizer_vocabulary_curve(size: int, options: argparse.Namespace) -> tuple[
 
 
 def threads_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """256 sequences of 32 tokens through the engine on so many threads; work is what each of them has to do."""
+    """Encode 256 sequences of 32 tokens with the engine on N threads; work is that of each thread."""
     torch.set_num_threads(size)
     call, work = batch_curve(256, options)
     return call, work / size
 
 
 def training_threads_curve(size: int, options: argparse.Namespace) -> tuple[Call, float]:
-    """A training step of 4,096 tokens on so many threads."""
+    """Train one step of 4,096 tokens on N threads."""
     torch.set_num_threads(size)
     call, work = _step(model_of(options), max(options.step_tokens // 128, 1), 128, options)
     return call, work / size
@@ -148,7 +148,7 @@ CURVES: dict[str, Curve] = {
                              training_length_curve, 1.0),
     "vocabulary": Curve("a training step of 2,048 tokens, words", "words", FLOPS, vocabulary_curve),
     "corpus": Curve("text to token shards", "MB", "bytes", corpus_curve, 0.0),
-    "tokenizer-corpus": Curve("training a tokenizer of 8,000 pieces", "MB", "bytes", tokenizer_corpus_curve),
+    "tokenizer-corpus": Curve("training a tokenizer of 8,000 subword tokens", "MB", "bytes", tokenizer_corpus_curve),
     "tokenizer-vocabulary": Curve("training a tokenizer on 2 MB", "pieces", "pieces", tokenizer_vocabulary_curve),
     "threads": Curve("inference, threads", "threads", "operations of a thread", threads_curve, 0.5),
     "training-threads": Curve("a training step, threads", "threads", "operations of a thread",
@@ -201,7 +201,7 @@ def _step(model: Model, sequences: int, length: int, options: argparse.Namespace
 
 
 def _text(folder: Path, megabytes: int) -> Path:
-    """Made-up text of so many megabytes: sentences of words whose frequencies fall as in text, in documents."""
+    """Return synthetic text of N megabytes: documents of sentences with Zipf-distributed words."""
     path = folder / f"text-{megabytes}.txt"
     if path.exists():
         return path

@@ -40,7 +40,8 @@ def sentences(count: int) -> list[str]:
 def prepare_inputs(folder: Path, sizes: dict[str, str], texts: Path | None, count: int, vocab_size: int) -> None:
     """Write corpus, tokenizer, shards, texts.json and models/SIZE into `folder`, unless they are there.
 
-    sizes: name -> preset; texts: a file with a sentence a line (.xz too), None for made-up ones; count: sentences.
+    sizes: name -> preset; texts: a file with one sentence per line (optionally .xz), None for synthetic ones; count:
+    sentences.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "texts.json").exists():

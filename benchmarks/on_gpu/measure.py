@@ -27,7 +27,7 @@ class Steps:
     def __init__(self, seconds: float, device: torch.device) -> None:
         self.seconds, self.device = seconds, device
         self.marks: list[float] = []
-        self.given: list[tuple[list[int], int, int]] = []  # lengths, scored positions, judged sequences
+        self.given: list[tuple[list[int], int, int]] = []  # lengths, scored positions, classified sequences
 
     def begin(self, lengths: Sequence[int], num_scored: int = 0, num_classified: int = 0) -> None:
         """A step begins with this."""

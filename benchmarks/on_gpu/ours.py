@@ -71,7 +71,7 @@ class Timed:
 
 
 def run(job: Any, seconds: float, device: torch.device, **facts: Any) -> dict[str, Any]:
-    """Train by the loop of every command, and say how fast."""
+    """Train with the loop of the commands, and return the speed."""
     steps = Steps(seconds, device)
     settings = LoopSettings(NEVER, 1e-4, 10_000, "linear", 0.01, 1.0, 0, NEVER, NEVER, NEVER)
     train(Timed(job, steps), settings, name="gpu")

@@ -39,7 +39,7 @@ Prepared = tuple[dict[str, Tensor], list[int], int]  # inputs [batch, seq], real
 
 
 def padded(batch: Batch, pinned: bool) -> Prepared:
-    """A pack as transformers takes it: [sequences, longest] with a mask, labels of -100 where nothing is guessed."""
+    """Convert a pack for transformers: [sequences, longest] with a mask, labels of -100 where nothing is predicted."""
     lengths = batch.lengths
     rows, longest = len(lengths), max(lengths)
     mask = torch.arange(longest) < torch.tensor(lengths).unsqueeze(1)  # [sequences, longest]

@@ -21,7 +21,7 @@ LOW_COSINE = 0.95
 
 
 def utilization(flops_per_second: float, peak: float | None) -> float | None:
-    """The share of a peak; None where it is not known. Both in operations a second."""
+    """Return the fraction of a peak, or None if unknown. Both in operations per second."""
     return None if peak is None else flops_per_second / peak
 
 
@@ -58,15 +58,15 @@ def _introduction(machine: dict[str, Any]) -> list[str]:
         f"{machine['name']}{memory}; {peak}.",
         f"Plain matrix products of these networks, measured at the start, TFLOP/s: {ceilings}.",
         f"Python {machine['python']}, {versions}; commit {machine['commit'] or 'not known'}.",
-        "Utilization: operations that the network needs for the real tokens, the vocabulary at guessed positions",
+        "Utilization: operations that the network needs for the real tokens, logits at predicted positions",
         "alone, whatever is computed besides. Random weights; the same texts and masks for both.",
     ]
 
 
 def _rates(rows: list[dict[str, Any]], machine: dict[str, Any]) -> list[str]:
-    heads = ("tokens/s", "x", "of the peak", "of plain products", "step, ms", "tokens of a step", "GB")
+    heads = ("tokens/s", "x", "of the peak", "of plain products", "step, ms", "tokens per step", "GB")
     lines = [
-        f"| network | contender | {' | '.join(heads)} | remarks |",
+        f"| network | backend | {' | '.join(heads)} | notes |",
         f"| --- | --- |{' ---: |' * len(heads)} --- |",
     ]
     for one in rows:
@@ -106,7 +106,7 @@ def _requests(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _cosines(rows: list[dict[str, Any]]) -> list[str]:
-    """The vectors of both contenders beside each other, for each network."""
+    """Compare the embeddings of both backends, for each network."""
     found = []
     for size in dict.fromkeys(one["size"] for one in rows):
         own = {one["contender"]: np.array(one["vectors"]) for one in rows if one["size"] == size}

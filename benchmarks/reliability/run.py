@@ -38,18 +38,18 @@ HARNESS = REPOSITORY / "tests" / "reliability" / "crash_harness.py"
 PAGE = REPOSITORY / "docs" / "results" / "reliability.md"
 KILLED = ("pretrain", "finetune", "distill", "translation", "lstm", "bilm", "search")
 KILLS, REPEATS, QUICK = 200, 20, 0.02
-HEAD = """# Reliability, measured
+HEAD = """# Reliability
 
-Written by `benchmarks/reliability/run.py` (`make reliability`); do not edit. Every promise has its code, its tests with
-the number of their cases that passed, and a figure where one is counted. *Not yet* names what is not measured.
+Written by `benchmarks/reliability/run.py` (`make reliability`); do not edit. For each guarantee, the table lists
+the code, the tests with the number of passed cases, and measured figures. *Not yet* marks what is not measured.
 """
 KILL_NOTE = """
 ## Kills
 
-A run is killed with SIGKILL, half of the times at a random moment and half inside a random disk operation (a torn
-write, a sync, a rename: while tokenizing, sharding, saving, writing the report, exporting the model). Then the same
-command runs to its end. The SHA-256 of its weights, and of its log without times, must equal those of an undisturbed
-run. Dropout is on, gradients are accumulated, and bfloat16 is used where the CPU has it.
+Runs are killed with SIGKILL, half of them at a random moment and half inside a random disk operation (a torn write,
+a sync, a rename: while tokenizing, sharding, saving, writing the report, exporting the model). The same command
+then resumes to the end. The SHA-256 of the weights, and of the log without times, must equal those of an
+uninterrupted run. Dropout and gradient accumulation are on, and bfloat16 is used if the CPU supports it.
 """
 
 
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def promises_now() -> dict[str, Any]:
-    """The rows of promises.toml."""
+    """Return the rows of promises.toml."""
     return tomllib.loads(PROMISES.read_text(encoding="utf-8"))
 
 
@@ -144,13 +144,13 @@ def environment() -> dict[str, str]:
 def page(promises: dict[str, Any], results: dict[str, Any]) -> str:
     """The page of what `main` wrote to results.json."""
     counted, kills, cases = results["counted"], results["kills"], results["cases"]
-    lines = ["| # | promise | code | tests | figure |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| # | guarantee | code | tests | figure |", "| --- | --- | --- | --- | --- |"]
     lines += [row_of(name, promise, counted, cases) for name, promise in promises.items()]
     names = ("kind", "kills", "runs", "identical", "repeats", "repeated", "disk_operations")
     table = ["| " + " | ".join(("run", *names[1:-1], "disk operations of one run")) + " |", "| --- " * len(names) + "|"]
     table += ["| " + " | ".join(str(row[name]) for name in names) + " |" for row in kills]
     failures = [f"- {one}" for found in counted.values() for one in found["failures"]]
-    failed = ["", "## Not kept", "", *failures] if failures else []
+    failed = ["", "## Failures", "", *failures] if failures else []
     return "\n".join([HEAD, results["measured"], "", *lines, *failed, KILL_NOTE, *table]) + "\n"
 
 

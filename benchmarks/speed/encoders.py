@@ -1,9 +1,9 @@
-"""The contenders of inference, each in a process of its own: python benchmarks/speed/encoders.py NAME.
+"""The inference backends, each in a separate process: python benchmarks/speed/encoders.py NAME.
 
-Every contender is a function from texts to mean-pooled vectors of the last layer, float32 [texts, hidden], with the
-settings that serve it best: rows sorted by length, weights prepared when it is loaded, the threads of the contest.
-`ours` goes through `maskwright.Embedder` and nothing else. What a contender needs is imported when it is opened, so
-that one that is not installed is missing, with the reason, and stops nobody.
+Each backend is a function from texts to mean-pooled vectors of the last layer, float32 [texts, hidden], with its best
+settings: rows sorted by length, weights prepared on loading, the given number of threads. `ours` runs
+`maskwright.Embedder`. The packages of a backend are imported on opening, so that a missing one only disables that
+backend.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ CONTENDERS: dict[str, tuple[Callable[[Settings], Vectors], Settings, str]] = {
     "transformers": (
         transformers_model,
         {"precision": "fp32", "in_order": True},
-        "transformers fp32, batches of 32 in the order of arrival (what people run)",
+        "transformers fp32, batches of 32 in the order of arrival (baseline)",
     ),
     "transformers-sorted": (transformers_model, {"precision": "fp32"}, "transformers fp32, sorted"),
     "transformers-bf16": (transformers_model, {"precision": "bf16"}, "transformers bf16, sorted"),

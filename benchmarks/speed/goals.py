@@ -1,7 +1,7 @@
-"""The goals for speed, each beside what was measured: the first table of the page that run.py writes.
+"""Compare the measured speed with the goals: the first table of the page that run.py writes.
 
-A goal is a ratio within one run: to what people run (transformers in float32, batches in the order of arrival), and to
-the best peer of the same number format.
+A goal is a ratio within one run: to the baseline (transformers in float32, batches in the order of arrival), and to the
+best other backend in the same precision.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 from encoders import CONTENDERS
 
-PEOPLE = "transformers"  # what people run
+BASELINE = "transformers"
 OURS = "maskwright"
 FORMATS = ("fp32", "bf16", "int8")
-# part -> what it is called, the least ratio to what people run, and to the best peer, for each format
+# part -> title, the lowest ratio to the baseline, and to the best other backend, for each precision
 BULK = {
     "natural": ("in bulk", (2.7, 5.4, 7.5), (1.15, 1.2, 1.15)),
     "tail": ("long-tailed lengths", (4.0, 6.5, 8.0), (2.3, 2.3, 2.3)),
@@ -23,11 +23,11 @@ BULK = {
 LATENCY = {"bf16": {"32": 0.28, "128": 0.38}, "int8": {"32": 0.24, "128": 0.32}}
 TRAINER = "transformers Trainer bf16"
 TRAINING = {"mini-8k": (3.3, 1.75), "mini-30k": (6.8, 3.2), "small-8k": (2.8, 1.6), "base-30k": (2.6, 1.45)}
-SHARES = {"mini-8k": 0.58, "mini-30k": 0.58, "base-30k": 0.70}  # of what plain products reach
+SHARES = {"mini-8k": 0.58, "mini-30k": 0.58, "base-30k": 0.70}  # of the throughput of plain matrix products
 
 
 def goals(parts: list[dict[str, Any]]) -> list[str]:
-    """Lines of a table with a row for each goal that something was measured for; none where nothing was."""
+    """A table with a row for each measured goal; no lines if none was measured."""
     rows = [row for part in parts for row in _rows(part, parts)]
     if not rows:
         return []
@@ -56,7 +56,7 @@ def _rows(part: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[Row]:
 
 
 def best_peer(rows: dict[str, Any], name: str) -> float | None:
-    """The highest rate of the peers in the number format of `name`."""
+    """The highest rate of the other backends in the precision of `name`."""
     precision = CONTENDERS[name][1]["precision"]
     rates = [
         row["median"]
@@ -67,29 +67,29 @@ def best_peer(rows: dict[str, Any], name: str) -> float | None:
 
 
 def _bulk(part: dict[str, Any]) -> Iterator[Row]:
-    title, beside_people, beside_best = BULK[part["part"]]
+    title, baseline_goals, best_goals = BULK[part["part"]]
     rows = part["rows"]
-    for number_format, people, best in zip(FORMATS, beside_people, beside_best, strict=True):
-        name = f"{OURS}-{number_format}"
+    for precision, people, best in zip(FORMATS, baseline_goals, best_goals, strict=True):
+        name = f"{OURS}-{precision}"
         if name not in rows:
             continue
-        path = f"{part['model']}, {title}, {number_format}"
+        path = f"{part['model']}, {title}, {precision}"
         peer = best_peer(rows, name)
-        if PEOPLE in rows:
-            yield f"{path}: x what people run", rows[name]["median"] / rows[PEOPLE]["median"], people, False
+        if BASELINE in rows:
+            yield f"{path}: x baseline", rows[name]["median"] / rows[BASELINE]["median"], people, False
         if peer:
-            yield f"{path}: x the best peer", rows[name]["median"] / peer, best, False
+            yield f"{path}: x best other backend", rows[name]["median"] / peer, best, False
 
 
 def _latency(part: dict[str, Any]) -> Iterator[Row]:
     rows = part["rows"]
-    for number_format, sizes in LATENCY.items():
-        name = f"{OURS}-{number_format}"
+    for precision, sizes in LATENCY.items():
+        name = f"{OURS}-{precision}"
         for size, goal in sizes.items():
-            if name in rows and PEOPLE in rows and size in rows[name]:
-                measured = rows[name][size]["p50"] / rows[PEOPLE][size]["p50"]
-                path = f"{part['model']}, one request of {size} tokens, {number_format}, p50"
-                yield f"{path}: part of what people run", measured, goal, True
+            if name in rows and BASELINE in rows and size in rows[name]:
+                measured = rows[name][size]["p50"] / rows[BASELINE][size]["p50"]
+                path = f"{part['model']}, one request of {size} tokens, {precision}, p50"
+                yield f"{path}: fraction of baseline", measured, goal, True
 
 
 def _pretraining(part: dict[str, Any]) -> Iterator[Row]:
@@ -99,7 +99,7 @@ def _pretraining(part: dict[str, Any]) -> Iterator[Row]:
         if TRAINER in peers and f"{OURS} bf16" in rows:
             rate = rows[f"{OURS} bf16"]["median"]
             yield f"pre-training {setting}: x Trainer bf16", rate / peers[TRAINER], people, False
-            yield f"pre-training {setting}: x the best peer", rate / max(peers.values()), best, False
+            yield f"pre-training {setting}: x best other backend", rate / max(peers.values()), best, False
     rows = part["settings"].get("mini-30k", {}).get("rows", {})
     if TRAINER in rows and f"{OURS} bf16" in rows:
         measured = rows[f"{OURS} bf16"]["memory"] / rows[TRAINER]["memory"]
@@ -123,10 +123,15 @@ def _shares(part: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[Row]:
     for other in parts:
         if other["part"] == "natural" and other["model"] == "base" and f"{OURS}-bf16" in other["rows"]:
             rate = other["rows"][f"{OURS}-bf16"]["median"]
-            yield "inference base, bf16: share of plain products", rate * needed["base inference"] / ceiling, 0.8, False
+            yield (
+                "inference base, bf16: fraction of plain matrix products",
+                rate * needed["base inference"] / ceiling,
+                0.8,
+                False,
+            )
         if other["part"] == "pretraining":
             for setting, goal in SHARES.items():
                 row = other["settings"].get(setting, {}).get("rows", {}).get(f"{OURS} bf16")
                 if row is not None:
                     share = row["median"] * needed[setting] / ceiling
-                    yield f"pre-training {setting}: share of plain products", share, goal, False
+                    yield f"pre-training {setting}: fraction of plain matrix products", share, goal, False

@@ -1,4 +1,4 @@
-"""The speed part of docs/results/speed.md and its pictures, of what run.py has measured."""
+"""Write the speed part of docs/results/speed.md and its charts from the measurements of run.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from encoders import CONTENDERS, REFERENCE
+from goals import BASELINE as FIRST  # the baseline of the ratios
 from goals import FORMATS, OURS, best_peer, goals
-from goals import PEOPLE as FIRST  # the others are told in parts of it
 
 from maskwright.core.storage import write_text
 from maskwright.report.markup import Markup, element
@@ -17,19 +17,19 @@ BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
 TITLES = {
     "natural": "texts of natural lengths, one call",
     "tail": "texts of long-tailed lengths, one call",
-    "long": "texts that are all as long as the model takes, at most 512 tokens",
+    "long": "texts at the maximum length of 512 tokens",
     "lists": "lists of 64 texts, a call for each",
     "latency": "one request at a time, milliseconds",
 }
-COLOURS = {True: "#1565c0", False: "#9aa5b1"}
+COLORS = {True: "#1565c0", False: "#9aa5b1"}
 ROW, LEFT, WIDTH, RIGHT, TOP = 24, 300, 420, 110, 34  # units of a picture
 
 
 def write_page(output: Path, page: Path) -> None:
-    """Replace the speed part of the page, or add it at the end; pictures go into images/ beside it."""
+    """Replace the speed part of the page, or append it; charts go into images/ next to it."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(output.glob("*.json"))]
     parts = [one for one in found if "part" in one]
-    lines = [BEGIN, "", "## Speed, measured", "", introduction(json.loads((output / "machine.json").read_text()))]
+    lines = [BEGIN, "", "## Speed results", "", introduction(json.loads((output / "machine.json").read_text()))]
     lines += goals(parts)
     order = [*TITLES, "pretraining", "finetuning", "profile"]
     for part in sorted(parts, key=lambda one: (order.index(one["part"]), one.get("model", ""))):
@@ -47,18 +47,18 @@ def write_page(output: Path, page: Path) -> None:
 
 
 def introduction(machine: dict[str, Any]) -> str:
-    """Where, with what, and how."""
+    """Machine, versions and method."""
     facts, options = machine["facts"], machine["options"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
     absent = ", ".join(name for name, version in machine["versions"].items() if version is None)
     sets = ", ".join(name for name in facts["instruction_sets"] if name.startswith(("avx512_", "amx", "avx2")))
     return "\n".join(
         [
-            "Written by `benchmarks/speed/run.py` (`make bench`). Every contender is a process of its own with the",
-            "same texts; they are measured in turn, in rounds; medians, with the range of the rounds. Peers sort by",
-            f"length, in batches of {options['batch']}, with weights prepared; ours goes through `maskwright.Embedder`",
-            "and `maskwright.TextClassifier`, from text in. Vectors were compared before anything was timed. Only",
-            "ratios within one table count.",
+            "Written by `benchmarks/speed/run.py` (`make bench`). Each backend runs in a separate process with the",
+            "same texts. They are measured alternately, in rounds; the tables show medians and ranges. Others sort by",
+            f"length, in batches of {options['batch']}, with prepared weights; ours runs `maskwright.Embedder` and",
+            "`maskwright.TextClassifier` from text. Embeddings were compared before timing. Only compare ratios within",
+            "one table.",
             "",
             f"{machine['processor']}, {options['threads']} threads ({sets or 'instruction sets not known'}), Python "
             f"{facts['python']}. {versions}." + (f" Missing: {absent}." if absent else ""),
@@ -76,33 +76,33 @@ def inference(part: dict[str, Any], page: Path) -> list[str]:
 
 
 def bulk_table(part: dict[str, Any], page: Path) -> list[str]:
-    """Rates, ratios and cosines."""
+    """Rates, ratios and cosine similarities."""
     rows, cosines = part["rows"], part["cosines"]
     first = rows.get(FIRST, next(iter(rows.values())))["median"]
     lines = [
         f"{part['texts']:,} texts of {part['mean_tokens']:.0f} tokens on average, {part['longest']:,} at most; "
         f"{max(len(row['rates']) for row in rows.values())} rounds.",
         "",
-        "| contender | tokens/s | range | x | x best peer of its format | mean / min cosine | memory | texts |",
+        "| backend | tokens/s | range | x | x best of its precision | mean / min cosine | memory | texts |",
         "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: |",
     ]
     for name in (name for name in CONTENDERS if name in rows):
         row, cosine = rows[name], cosines[name]
         best = best_peer(rows, name)
-        beside = f"{row['median'] / best:.2f}" if best and name.startswith(OURS) else ""
+        ratio = f"{row['median'] / best:.2f}" if best and name.startswith(OURS) else ""
         lines.append(
             f"| {title(name)} | {row['median']:,.0f} | {min(row['rates']):,.0f} to {max(row['rates']):,.0f} | "
-            f"{row['median'] / first:.2f} | {beside} | {cosine['mean']:.4f} / {cosine['min']:.4f} | "
+            f"{row['median'] / first:.2f} | {ratio} | {cosine['mean']:.4f} / {cosine['min']:.4f} | "
             f"{megabytes(row['memory'])} | {row['count']:,} |"
         )
     lines += [
         "",
-        f"Cosines are centered, to {title(REFERENCE)}. Texts: those a contender got, where it is slow a sample.",
+        f"Cosine similarities are centered, to {title(REFERENCE)}. A slow backend gets a sample of the texts.",
     ]
     picture = f"speed-{part['model'].replace('/', '_')}-{part['part']}.svg"
     heading = f"{part['model']}, {TITLES[part['part']]}: tokens/s"
     draw(page.parent / "images" / picture, heading, {name: row["median"] for name, row in rows.items()})
-    return [*lines, "", f"![Tokens a second of each contender](images/{picture})"]
+    return [*lines, "", f"![Tokens per second by backend](images/{picture})"]
 
 
 def latency_table(part: dict[str, Any]) -> list[str]:
@@ -111,7 +111,7 @@ def latency_table(part: dict[str, Any]) -> list[str]:
     sizes = list(next(iter(rows.values())))
     first = rows.get(FIRST, next(iter(rows.values())))
     heads = [f"{size} tokens, p50 | p95 | x" for size in sizes]
-    lines = [f"| contender | {' | '.join(heads)} |", "| --- |" + " ---: | ---: | ---: |" * len(sizes)]
+    lines = [f"| backend | {' | '.join(heads)} |", "| --- |" + " ---: | ---: | ---: |" * len(sizes)]
     for name in (name for name in CONTENDERS if name in rows):
         cells = [
             f"{1000 * rows[name][size]['p50']:.2f} | {1000 * rows[name][size]['p95']:.2f} | "
@@ -119,20 +119,20 @@ def latency_table(part: dict[str, Any]) -> list[str]:
             for size in sizes
         ]
         lines.append(f"| {title(name)} | {' | '.join(cells)} |")
-    return [*lines, "", "x: in parts of the first line's median; lower is better."]
+    return [*lines, "", "x: relative to the median of the first row; lower is better."]
 
 
 def training(part: dict[str, Any]) -> list[str]:
     """A table for each setting."""
     unit = "tokens/s" if part["part"] == "pretraining" else "rows/s"
-    what = "Pre-training, masked words, full sequences of 128" if unit == "tokens/s" else "Fine-tuning, from texts"
+    what = "Pre-training, masked LM, full sequences of 128" if unit == "tokens/s" else "Fine-tuning, from texts"
     lines = ["", f"### {what}"]
     for setting, found in part["settings"].items():
         rows = found["rows"]
         first = next(iter(rows.values()), {"median": 1.0})["median"]
         rounds = max((len(row["rates"]) for row in rows.values()), default=0)
         lines += ["", f"{setting}, {rounds} {'round' if rounds == 1 else 'rounds'}, at commit {found['commit']}:", ""]
-        lines += [f"| contender | {unit} | range | x | memory |", "| --- | ---: | --- | ---: | ---: |"]
+        lines += [f"| backend | {unit} | range | x | memory |", "| --- | ---: | --- | ---: | ---: |"]
         lines += [
             f"| {name} | {row['median']:,.0f} | {min(row['rates']):,.0f} to {max(row['rates']):,.0f} | "
             f"{row['median'] / first:.2f} | {megabytes(row['memory'])} |"
@@ -144,20 +144,20 @@ def training(part: dict[str, Any]) -> list[str]:
 
 
 def profile(part: dict[str, Any]) -> list[str]:
-    """Shares of the clock's time, a column for each path; the kinds of work in the order of their sums."""
+    """Fractions of wall-clock time, a column for each path, sorted by their sums."""
     paths = part["paths"]
     sums: dict[str, float] = {}
     for shares in paths.values():
         for kind, share in shares.items():
             sums[kind] = sums.get(kind, 0.0) + share
-    lines = ["", "### Where our time goes", ""]
-    lines += [f"| share of the time | {' | '.join(paths)} |", "| --- |" + " ---: |" * len(paths)]
+    lines = ["", "### Profile", ""]
+    lines += [f"| fraction of the time | {' | '.join(paths)} |", "| --- |" + " ---: |" * len(paths)]
     for kind in sorted(sums, key=lambda kind: -sums[kind]):
-        cells = [f"{100 * shares[kind]:.1f} %" if shares.get(kind, 0) >= 0.0005 else "" for shares in paths.values()]
+        cells = [f"{100 * shares[kind]:.1f}%" if shares.get(kind, 0) >= 0.0005 else "" for shares in paths.values()]
         lines.append(f"| {kind} | {' | '.join(cells)} |")
     lines += [
         "",
-        "By torch's profiler (`benchmarks/speed/profiles.py`), whose own cost is in the shares. Measured at commit",
+        "Measured with torch's profiler (`benchmarks/speed/profiles.py`), including its overhead, at commit",
     ]
     return [*lines, f"{part['commit']}."]
 
@@ -168,12 +168,12 @@ def megabytes(memory: float | None) -> str:
 
 
 def title(name: str) -> str:
-    """What the page calls a contender."""
+    """The name of a backend on the page."""
     return CONTENDERS[name][2]
 
 
 def draw(path: Path, heading: str, rates: dict[str, float]) -> None:
-    """Bars from zero, fastest first, in the three number formats' order; ours are blue."""
+    """Draw bars from zero, by precision, then fastest first; ours are blue."""
     names = sorted(rates, key=lambda name: (FORMATS.index(CONTENDERS[name][1]["precision"]), -rates[name]))
     longest = max(rates.values())
     parts: list[Markup] = [element("text", heading, x=12, y=20, fill="#222222", font_weight="600")]
@@ -182,7 +182,7 @@ def draw(path: Path, heading: str, rates: dict[str, float]) -> None:
         label = title(name).partition(", batches")[0]
         parts += [
             element("text", label, x=LEFT - 8, y=middle + 4, text_anchor="end", fill="#222222"),
-            element("rect", x=LEFT, y=middle - 8, width=size, height=16, fill=COLOURS[name.startswith(OURS)]),
+            element("rect", x=LEFT, y=middle - 8, width=size, height=16, fill=COLORS[name.startswith(OURS)]),
             element("text", f"{rates[name]:,.0f}", x=LEFT + size + 6, y=middle + 4, fill="#222222"),
         ]
     width, height = LEFT + WIDTH + RIGHT, TOP + ROW * len(names) + 12
@@ -196,7 +196,7 @@ def draw(path: Path, heading: str, rates: dict[str, float]) -> None:
         font_family="system-ui, sans-serif",
         font_size=12,
         role="img",
-        aria_label=f"{heading}: bars for {len(names)} contenders",
+        aria_label=f"{heading}: bars for {len(names)} backends",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, f"{picture}\n")

@@ -1,8 +1,8 @@
-"""Where the time of the three main paths goes, by torch's profiler: python benchmarks/speed/profiles.py --model FOLDER.
+"""Profile the three main paths with torch's profiler: python benchmarks/speed/profiles.py --model FOLDER.
 
-Inference in bulk, pre-training and fine-tuning, each through the code that users run. Every operator's own time counts
-for one kind of work; time in which no operator runs (Python, the tokenizer, waiting) is what is left of the clock's.
-The profiler itself costs some, for each operator: shares are told, not rates.
+Bulk inference, pre-training and fine-tuning, each with the code that users run. Each operator's own time counts for one
+kind of work; the rest of the wall-clock time is time without operators (Python, the tokenizer, waiting). The profiler
+has an overhead per operator, so fractions are reported, not rates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OUTSIDE = "no operator: Python, tokenizer, waiting"
 KINDS = {
     "matrix products": ("linear_pointwise", "::mm", "::addmm", "::linear"),
     "attention's products, soft-max": ("::bmm", "::baddbmm", "scaled_dot_product", "::softmax", "::_softmax"),
-    "vocabulary loss, beside its products": ("_VocabularyLoss", "::argmax", "::amax", "::scatter"),
+    "vocabulary loss without its products": ("_VocabularyLoss", "::argmax", "::amax", "::scatter"),
     "layer norm": ("layer_norm",),
     "activation": ("gelu", "tanh"),
     "dropout": ("Dropout", "::random_", "bitwise"),

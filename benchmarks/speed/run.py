@@ -1,12 +1,12 @@
-"""Speed beside every peer, in one run: what `make bench` runs. It writes the speed part of docs/results/speed.md.
+"""Compare the speed of all installed backends (`make bench`), and write the speed part of docs/results/speed.md.
 
     python benchmarks/speed/run.py -o runs/speed
     python benchmarks/speed/run.py -o runs/tiny --parts natural --count 200 --rounds 2 --page tiny.md
 
-Every contender is a process of its own, gets the same texts, and is measured in turn, round after round. Before it is
-timed, its vectors are compared with transformers' in float32 (centered cosines). A contender that is not installed, or
-fails, is named with the reason. What is measured is kept, part by part, so the same command goes on after an
-interruption; `--table` only writes the page of what there is.
+Each backend runs in a separate process with the same texts; they alternate, in rounds. Before timing, the embeddings
+are compared with transformers' in float32 (centered cosine similarities). A backend that is not installed, or fails, is
+listed with the reason. Results are saved part by part, so rerun the same command to resume; `--table` only writes the
+page of the saved results.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--parts", default=",".join((*INFERENCE, *TRAINING, PROFILE)))
     parser.add_argument("--only", help="only these contenders of inference, and of training, separated by commas")
     parser.add_argument(
-        "--texts", type=Path, help="a text a line, .txt or .txt.xz; default: $MASKWRIGHT_DATA's, or Python's"
+        "--texts", type=Path, help="one text per line, .txt or .txt.xz; default: $MASKWRIGHT_DATA's, or Python's"
     )
     parser.add_argument("--count", type=int, default=10_000, help="texts of natural lengths")
     parser.add_argument("--long-count", type=int, default=64, help="texts of 512 tokens")
@@ -312,7 +312,7 @@ def sample(lengths: np.ndarray, count: int, batch: int) -> np.ndarray:
     order = np.argsort(lengths, kind="stable")
     batches = [order[start : start + batch] for start in range(0, len(order), batch)]
     kept = min(max(count // batch, 1), len(batches))
-    chosen = ((np.arange(kept) + 0.5) * len(batches) / kept).astype(int)  # the middle of each stretch
+    chosen = ((np.arange(kept) + 0.5) * len(batches) / kept).astype(int)  # the middle of each range
     return np.sort(np.concatenate([batches[place] for place in chosen]))
 
 
@@ -377,7 +377,7 @@ def commit() -> str:
 
 
 def processor() -> str:
-    """The processor's own name."""
+    """Return the model name of the CPU."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "not known")

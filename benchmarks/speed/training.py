@@ -1,7 +1,7 @@
 """The training parts of the contest: pre-training through benchmarks/pretrain.py, fine-tuning through finetune.py, and
 the profiles of profiles.py.
 
-Each measurement is a process of its own; contenders come in turn, round after round.
+Each measurement runs in a separate process; the backends alternate, in rounds.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PRETRAINERS = {
 }
 FINETUNERS = {
     "transformers Trainer fp32": "trainer-fp32",
-    "transformers Trainer bf16, rows of like length": "trainer-bf16",
-    "plain loop bf16, rows of like length, fused AdamW": "loop",
+    "transformers Trainer bf16, rows of similar length": "trainer-bf16",
+    "plain loop bf16, rows of similar length, fused AdamW": "loop",
     "the same, math attention": "loop-math",
     "the same, compiled": "loop-compiled",
     "maskwright.TextClassifier.fit": "maskwright",

@@ -34,7 +34,7 @@ FLAGS = (
 
 @dataclass
 class Opened:
-    """A page in the browser, with what it asked for beside itself and what it complained about."""
+    """A page in the browser, with its other requests and its errors."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """Opens HTML text as a file: `open_page(html, width=375, scheme="dark")`. Every other address is refused."""
+    """Opens HTML text as a file: `open_page(html, width=375, scheme="dark")`. All other addresses are blocked."""
     contexts = []
 
     def opener(html: str, width: int = 1400, scheme: str = "light", height: int = 900) -> Opened:
@@ -94,8 +94,8 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Opened
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Callable[..., Opened]]:
-    """Opens a page of a running studio: `visit(served, "/tokens#text=a", width=375, scheme="dark")`, and waits until
-    it is built. Whatever it asks of another address is refused and kept in `requests`.
+    """Opens a page of a running studio: `visit(served, "/tokens#text=a", width=375, scheme="dark")`, and waits until it
+    is built. Requests to other addresses are blocked and stored in `requests`.
     """
     contexts = []
 

@@ -28,7 +28,7 @@ from maskwright.inspect import (
 from maskwright.inspect.compare import ModelComparison
 
 SVG = "{http://www.w3.org/2000/svg}"
-VIEWS = ("overview", "lines", "matrix", "neurons", "steps", "heads", "flow", "layers", "guesses", "reasons")
+VIEWS = ("overview", "lines", "matrix", "neurons", "steps", "heads", "flow", "layers", "predictions", "attributions")
 HOSTILE = "</script><script>document.title='taken'</script> <img src=x onerror=document.title='taken'> \u2028 & \" '"
 LABELS = ["no", HOSTILE]
 
@@ -129,7 +129,7 @@ def test_a_chosen_token_shows_its_own_lines_and_keys_walk_through_tokens(open_lo
     opened.page.keyboard.press("Enter")
     assert opened.ask("document.activeElement.textContent") == "cat"
     assert opened.ask("document.querySelectorAll('[role=option][aria-selected=true]').length") == 1
-    assert "cat looks at" in opened.ask("document.querySelector('.content .note').textContent")
+    assert "cat attends to" in opened.ask("document.querySelector('.content .note').textContent")
     assert 0 < opened.ask("document.querySelectorAll('.links path').length") <= 9
     assert "token=2" in opened.ask("location.hash")
 
@@ -191,7 +191,7 @@ def test_the_vocabulary_is_searched_as_a_person_types(open_look: Any):
     opened = open_look("masked")
     found = pages()["masked"][0][0].predictions
     assert found is not None
-    view(opened, "guesses")
+    view(opened, "predictions")
     tokens = "[...document.querySelectorAll('.found tbody th')].map((cell) => cell.textContent)"
     assert opened.ask(tokens)[:5] == [one.token for one in found.top(0, 5)]
     opened.page.fill("input[type=search]", "ca")
@@ -227,7 +227,7 @@ def test_hostile_text_stays_text_in_every_view(open_look: Any, width: int):
     map = replace(judge.maps[0].map, queries=side, keys=side)
     shown = replace(judge, maps=(replace(judge.maps[0], map=map),), states=replace(judge.states, tokens=side))
     opened = open_look(([shown], None, None), width)
-    for name in (*VIEWS[:8], "reasons"):
+    for name in (*VIEWS[:8], "attributions"):
         view(opened, name)
         assert opened.ask("document.scripts.length") == 2 and opened.ask("document.images.length") == 0, name
         assert opened.ask("document.documentElement.scrollWidth") == width, name
@@ -279,7 +279,7 @@ def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
     for which in ("masked", "pair", "two texts", "two models"):
         count = open_look(which).page.locator("[role=tab]").count()
         for number in range(count):
-            opened = open_look(which)  # anew: Chromium holds up the eleventh file of a page, and every tenth after it
+            opened = open_look(which)  # a new page: Chromium blocks the eleventh download of a page
             opened.page.locator("[role=tab]").nth(number).click()
             tables = opened.page.locator("main table").count()
             buttons = opened.page.locator("main button", has_text="Save")
@@ -291,7 +291,7 @@ def test_every_view_with_tables_or_pictures_can_save_them(open_look: Any):
             assert opened.complaints == []
 
 
-def test_a_picture_of_strips_has_every_strip_line_and_colour(open_look: Any):
+def test_a_picture_of_strips_has_every_strip_line_and_color(open_look: Any):
     opened = open_look("masked")
     for name, part in (("steps", ".way"), ("neurons", ".neurons")):
         view(opened, name)
@@ -314,7 +314,7 @@ def test_a_picture_of_strips_has_every_strip_line_and_colour(open_look: Any):
 def test_a_table_holds_no_formula(open_page: Any):
     opened = open_page(render(*pages()["masked"]).replace('"cat"', '"=cat"'))
     opened.page.wait_for_selector("main")
-    view(opened, "guesses")
+    view(opened, "predictions")
     with opened.page.expect_download() as download:
         opened.page.locator("main button", has_text="Save CSV").first.click()
     rows = download.value.path().read_text(encoding="utf-8").splitlines()
@@ -323,8 +323,14 @@ def test_a_table_holds_no_formula(open_page: Any):
 
 def test_what_is_searched_and_chosen_in_a_view_is_in_its_address(open_look: Any):
     for which, name, act, part, again in (
-        ("masked", "guesses", lambda page: page.fill("[data-key=search]", "ca"), "part=ca", "[data-key=search]"),
-        ("pair", "reasons", lambda page: page.select_option("[data-key=answer]", "1"), "answer=1", "[data-key=answer]"),
+        ("masked", "predictions", lambda page: page.fill("[data-key=search]", "ca"), "part=ca", "[data-key=search]"),
+        (
+            "pair",
+            "attributions",
+            lambda page: page.select_option("[data-key=answer]", "1"),
+            "answer=1",
+            "[data-key=answer]",
+        ),
         ("masked", "heads", lambda page: page.select_option("[data-key=to]", "4"), "key=4", "[data-key=to]"),
         (
             "translation",

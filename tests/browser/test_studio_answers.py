@@ -104,15 +104,15 @@ def test_of_very_many_spans_the_first_are_marked(served, models, visit):
     assert opened.complaints == [] and opened.requests == []
 
 
-def test_what_is_left_out_of_a_long_text_is_told(served, visit):
+def test_truncation_of_a_long_text_is_reported(served, visit):
     opened = visit(served, "/classify")
     page = opened.page
     page.get_by_label("Text", exact=True).fill("the cat " * 100)
     settled(page)
-    assert "left out: the model reads at most 64 at once" in page.locator("main").inner_text()
+    assert "truncated: the maximum length is 64" in page.locator("main").inner_text()
     page.get_by_label("Text", exact=True).fill("the cat")
     settled(page)
-    assert "left out" not in page.locator("main").inner_text()
+    assert "truncated" not in page.locator("main").inner_text()
     assert opened.complaints == [] and opened.requests == []
 
 
@@ -120,7 +120,7 @@ def test_the_choice_and_its_rivals(served, models, visit):
     opened = visit(served, "/choose")
     page = opened.page
     page.get_by_label("Context").fill("the cat")
-    page.get_by_label("Choices, one a line").fill("sat on the mat\nrose after the rain\nchased dogs")
+    page.get_by_label("Choices, one per line").fill("sat on the mat\nrose after the rain\nchased dogs")
     settled(page)
     row = {"context": "the cat", "choices": ["sat on the mat", "rose after the rain", "chased dogs"]}
     rows = choices_of([row], with_labels=False)
@@ -135,10 +135,10 @@ def test_the_answer_is_marked_in_the_text(served, models, visit):
     opened = visit(served, "/answer")
     page = opened.page
     page.get_by_label("Question").fill(question)
-    page.get_by_label("Text that may hold the answer").fill(context)
+    page.get_by_label("Context").fill(context)
     settled(page)
     expected = open_answerer(models["answers"], **HERE).answer([(question, context)], 5)[0]
-    rows = cells(page, "The best pieces of the text")
+    rows = cells(page, "Best answer spans")
     assert [(row[0], int(row[1]), int(row[2])) for row in rows] == [
         (one["answer"], one["start"], one["end"]) for one in expected.candidates
     ]
@@ -185,13 +185,13 @@ def test_suggestions_are_chosen_and_cancelled_by_keys(served, models, visit):
 def test_longer_texts_are_those_of_the_seed(served, models, visit):
     opened = visit(served, "/generate#text=the%20river&tokens=12&seed=7&temperature=0.9&top_k=20")
     page = opened.page
-    page.get_by_role("button", name="Write on").click()
+    page.get_by_role("button", name="Generate").click()
     page.wait_for_selector(".continuation")
     settings = Generation(max_new_tokens=12, rules=Rules(False, 0.9, 20), num_results=3, seed=7)
     expected = open_generator(models["writer"], **HERE).generate(["the river"], settings)[0]
     assert [row[0] for row in cells(page, "Continuations")] == [one.text for one in expected]
     page.get_by_label("Next token").select_option("greedy")
-    page.get_by_role("button", name="Write on").click()
+    page.get_by_role("button", name="Generate").click()
     page.wait_for_function("() => document.querySelectorAll('.continuation').length === 1")
     greedy = Generation(max_new_tokens=12, rules=Rules(greedy=True), seed=7)
     expected = open_generator(models["writer"], **HERE).generate(["the river"], greedy)[0]
@@ -202,7 +202,7 @@ def test_longer_texts_are_those_of_the_seed(served, models, visit):
 def test_translations_of_each_line_with_runners_up(served, models, visit):
     opened = visit(served, "/translate")
     page = opened.page
-    page.get_by_label("Texts, one a line").fill("the cat sat .\nrain fell")
+    page.get_by_label("Texts, one per line").fill("the cat sat .\nrain fell")
     page.wait_for_function("() => document.querySelectorAll('p.reading.large').length === 2")
     settled(page)
     translator = open_translator(models["translator"], **HERE)
@@ -214,7 +214,7 @@ def test_translations_of_each_line_with_runners_up(served, models, visit):
 
 
 def aligned(models, name: str, text: str, rank: int) -> tuple[str, list[str], list[str], list[list[float]]]:
-    """What Python gives of the translation of that rank: its text, words read, words written, weights."""
+    """Return the translation of that rank in Python: text, source words, target words, weights."""
     translator = open_translator(models[name], **HERE)
     chosen = translator.translate([text], TranslationSettings(beams=4, num_results=3))[0][rank]
     (found,) = alignments(translator.model, translator.task, [(text, chosen.text)], translator.max_length)
@@ -242,7 +242,7 @@ def test_what_each_written_word_looked_at(served, models, visit, name, source):
         assert [row[-1] for row in rows] == ["1.00"] * len(written)
         drawn = page.locator("figure svg")
         assert drawn.locator("rect.cell").count() == len(read) * len(written)
-        assert drawn.get_attribute("aria-label") == f"What each word of “{translation}” looked at"
+        assert drawn.get_attribute("aria-label") == f"Attention of each word of “{translation}”"
     assert source in page.locator(".note").last.text_content()
     assert "looks=2.3" in page.evaluate("location.href")
     assert opened.complaints == [] and opened.requests == []
@@ -253,10 +253,10 @@ def test_an_alignment_is_saved_in_three_formats(served, models, visit):
     page = opened.page
     settled(page)
     _, read, written, weights = aligned(models, "translator", "the cat sat .", 0)
-    svg = saved(page, "Save the picture What each written word looked at as SVG").decode()
+    svg = saved(page, "Save the picture Attention of each target word as SVG").decode()
     assert svg.count("<rect") >= len(read) * len(written) and "var(" not in svg
-    assert saved(page, "Save the picture What each written word looked at as PNG").startswith(b"\x89PNG")
-    page.get_by_text("The weights as a table").click()
+    assert saved(page, "Save the picture Attention of each target word as PNG").startswith(b"\x89PNG")
+    page.get_by_text("Weights as a table").click()
     table = list(csv.reader(saved(page, "Save the table Alignment as a table as CSV").decode("utf-8-sig").splitlines()))
     assert table[0] == ["", *read, "sum"]
     assert [[float(cell) for cell in row[1:-1]] for row in table[1:]] == [

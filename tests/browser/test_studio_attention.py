@@ -59,7 +59,7 @@ def test_a_token_alone_by_keyboard_a_matrix_and_the_overview(served, visit):
     page.locator("figure").nth(1).locator("svg g.pick").nth(12 + 4).click()
     settled(page)
     assert "layer=2" in page.evaluate("location.href") and "head=5" in page.evaluate("location.href")
-    svg = saved(page, "Save the picture All heads; choose one as SVG").decode()
+    svg = saved(page, "Save the picture All heads; select one as SVG").decode()
     assert svg.count("<g") == 6 * 12 and "var(" not in svg
     assert opened.complaints == [] and opened.requests == []
 

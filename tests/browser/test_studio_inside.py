@@ -23,7 +23,7 @@ def served(tmp_path_factory):
 def test_a_word_across_sentences(served, visit):
     opened = visit(served, "/meaning")
     page = opened.page
-    page.get_by_label("Sentences, one a line").fill("\n".join(SENTENCES))
+    page.get_by_label("Sentences, one per line").fill("\n".join(SENTENCES))
     settled(page)
     expected = similarity(minilm_folder(), SENTENCES, word="bank", **HERE)
     names = [place.name for place in expected.places]
@@ -32,7 +32,7 @@ def test_a_word_across_sentences(served, visit):
     own = {(names[i], names[j]): expected.matrix[i, j] for i in range(len(names)) for j in range(i + 1, len(names))}
     assert shown == pytest.approx(own, abs=1e-4)
     assert {float(row[3]) for row in rows} == {1.0}  # without context a word is one vector
-    assert "Nearest: " in page.locator("p.reading").first.text_content()
+    assert "Most similar: " in page.locator("p.reading").first.text_content()
     assert page.locator("figure svg circle").count() == len(names)
     assert opened.complaints == [] and opened.requests == []
 
@@ -40,7 +40,7 @@ def test_a_word_across_sentences(served, visit):
 def test_whole_sentences_and_another_layer(served, visit):
     opened = visit(served, "/meaning#word=")
     page = opened.page
-    page.get_by_label("Sentences, one a line").fill("\n".join(SENTENCES))
+    page.get_by_label("Sentences, one per line").fill("\n".join(SENTENCES))
     settled(page)
     expected = similarity(minilm_folder(), SENTENCES, **HERE)
     assert float(cells(page, "Every pair")[0][2]) == pytest.approx(expected.matrix[0, 1], abs=1e-4)
@@ -49,7 +49,7 @@ def test_whole_sentences_and_another_layer(served, visit):
     settled(page)
     lowest = similarity(minilm_folder(), SENTENCES, word="bank", layers="0", **HERE)
     assert float(cells(page, "Every pair")[0][2]) == pytest.approx(lowest.matrix[0, 1], abs=1e-4)
-    svg = saved(page, "Save the picture Cosines as SVG").decode()
+    svg = saved(page, "Save the picture Cosine similarities as SVG").decode()
     assert "<title>" in svg and "var(" not in svg
     assert opened.complaints == [] and opened.requests == []
 
@@ -80,4 +80,4 @@ def test_another_token_is_chosen_by_keyboard(served, visit):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelectorAll('.pieces button')[2].ariaPressed === 'true'")
-    assert "Cosine with bank" in page.locator("figure h3").first.text_content()
+    assert "Cosine similarity to bank" in page.locator("figure h3").first.text_content()

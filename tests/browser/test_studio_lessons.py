@@ -19,7 +19,7 @@ def test_lessons_are_listed_run_and_shown(visit, tmp_path, width, scheme):
         frame = page.frame_locator("iframe.lesson")
         assert page.locator(".lessons a").all_text_contents() == [one.title for one in known]
         frame.locator("h1", has_text=known[0].title).wait_for(timeout=30_000)
-        assert "hold, computed in" in page.locator("p.reading").text_content()
+        assert "checks pass, computed in" in page.locator("p.reading").text_content()
         page.locator(".lessons a").nth(1).click()
         frame.locator("h1", has_text=known[1].title).wait_for(timeout=30_000)
         settled(page)
@@ -68,7 +68,7 @@ def test_a_lesson_runs_on_your_own_numbers_and_text(visit, tmp_path):
         frame = page.frame_locator("iframe.lesson")
         frame.locator("h1").wait_for(timeout=30_000)
         page.get_by_text("Run it on your own numbers or text").click()
-        page.get_by_label("Words (any writing)").fill("机器翻译")
+        page.get_by_label("Words (any script)").fill("机器翻译")
         frame.locator("td", has_text="weights of 机 器 翻 译").wait_for(timeout=30_000)
         page.get_by_label("Scores or weights").fill("2 2 0 0")
         frame.locator("td", has_text="Vec = 0.44·机 + 0.44·器 + 0.06·翻").wait_for(timeout=30_000)

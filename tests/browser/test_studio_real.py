@@ -167,11 +167,11 @@ def test_people_places_and_dates_that_nobody_has_named_before(open_studio, studi
 def test_answers_are_found_where_they_stand(open_studio, studio_models, question, answer):
     page = open_studio("/answer")
     page.get_by_label("Question").fill(question)
-    type_in(page, "Text that may hold the answer", LIVES)
+    type_in(page, "Context", LIVES)
     expected = open_answerer(studio_models["answers"], **HERE).answer([(question, LIVES)], 5)[0]
     assert page.locator(".reading .span").all_text_contents() == ([answer] if answer else [])
     assert page.locator(".figures dd").first.text_content() == (answer or "not in this text")
-    rows = cells(page, "The best pieces of the text")
+    rows = cells(page, "Best answer spans")
     assert [(row[0], int(row[1]), int(row[2])) for row in rows] == [
         (one["answer"], one["start"], one["end"]) for one in expected.candidates
     ]
@@ -182,7 +182,7 @@ def test_the_writer_goes_on_with_what_it_knows(open_studio, studio_models):
     writer = open_generator(studio_models["writer"], **HERE)
     page = open_studio("/generate")
     page.get_by_label("Next token").select_option("greedy")
-    page.get_by_label("Tokens, at most").fill("6")
+    page.get_by_label("Maximum tokens").fill("6")
     for text, known in (
         ("Every morning the beekeeper", " collects honey."),
         ("Every evening the clockmaker", " repairs clocks."),
@@ -190,7 +190,7 @@ def test_the_writer_goes_on_with_what_it_knows(open_studio, studio_models):
         type_in(page, "Text", text)
         suggested = [one.text for one in writer.complete(text, 3)]
         assert page.locator("#suggestions li").all_text_contents() == suggested
-        page.get_by_role("button", name="Write on").click()
+        page.get_by_role("button", name="Generate").click()
         page.wait_for_function("text => document.querySelector('.continuation .given')?.textContent === text", arg=text)
         written = cells(page, "Continuations")[0][0]
         assert written.startswith(known)
@@ -199,7 +199,7 @@ def test_the_writer_goes_on_with_what_it_knows(open_studio, studio_models):
 
 def test_translations_put_the_verb_at_the_end(open_studio, studio_models):
     page = open_studio("/translate")
-    type_in(page, "Texts, one a line", "\n".join(GERMAN))
+    type_in(page, "Texts, one per line", "\n".join(GERMAN))
     page.wait_for_function("count => document.querySelectorAll('p.reading.large').length === count", arg=len(GERMAN))
     settled(page)
     assert page.locator("p.reading.large").all_text_contents() == list(GERMAN.values())
@@ -212,7 +212,7 @@ def test_translations_put_the_verb_at_the_end(open_studio, studio_models):
 
 def test_sentences_of_a_kind_are_near(open_studio, studio_models):
     page = open_studio("/meaning#model=reader&word=")
-    type_in(page, "Sentences, one a line", "\n".join(WORK + PEOPLE))
+    type_in(page, "Sentences, one per line", "\n".join(WORK + PEOPLE))
     expected = similarity(studio_models["reader"], WORK + PEOPLE, **HERE)
     rows = cells(page, "Every pair")
     pairs = list(combinations(range(6), 2))
@@ -233,11 +233,14 @@ def test_layers_turn_what_stands_in_the_text(open_studio, studio_models):
 def test_the_last_word_of_the_translation_looks_at_the_verb(open_studio, studio_models):
     source, target = next(iter(GERMAN.items()))
     seen = attention(open_model(studio_models["translator"], None, **HERE), source, target=target).main
-    writes_verb, verb = seen.queries.labels.index("Boot"), seen.keys.labels.index("sold")  # behind "Boot" it writes it
+    writes_verb, verb = (
+        seen.queries.labels.index("Boot"),
+        seen.keys.labels.index("sold"),
+    )  # after "Boot" it generates the verb
     layer, head = divmod(int(seen.weights[:, :, writes_verb, verb].argmax()), len(seen.heads))
     page = open_studio(f"/attention#model=translator&kind=cross&layer={layer + 1}&head={head + 1}")
     type_in(page, "Text", source)
-    assert "The model wrote the target itself." in page.locator("p.note", has_text="Q comes from").text_content()
+    assert "The model generated the target." in page.locator("p.note", has_text="Q comes from").text_content()
     rows = cells(page, "Weights as a table")
     assert [row[0] for row in rows] == list(seen.queries.labels)
     shown = [[float(cell) for cell in row[1:-1]] for row in rows]

@@ -15,8 +15,8 @@ FIELDS = {
     "tag": "Text",
     "choose": "Context",
     "answer": "Question",
-    "translate": "Texts, one a line",
-    "meaning": "Sentences, one a line",
+    "translate": "Texts, one per line",
+    "meaning": "Sentences, one per line",
     "attention": "Text",
 }
 WRITERS = (write_classifier, write_tagger, write_chooser, write_answerer, write_translator, write_writer)
@@ -76,14 +76,14 @@ def test_a_word_too_long_for_a_table_is_not_cut_unasked(served, visit):
     opened = visit(served, f"/tokens#text={'a' * 20000}")
     settled(opened.page)
     assert opened.page.locator("#status").text_content() == ""
-    assert "A word is cut here" in opened.page.locator("main").inner_text()
+    assert "The steps appear here" in opened.page.locator("main").inner_text()
     refused = served.post("/api/tokens/cut", {"model": next(iter(served.studio.models)), "words": "a" * 2001})
-    assert refused.json()["error"] == "words is longer than the 2,000 characters that are read here."
+    assert refused.json()["error"] == "words exceeds the limit of 2,000 characters."
 
 
 def test_continuations_come_back_with_the_address(served, visit):
     page = visit(served, "/generate#text=the%20cat&tokens=5").page
-    page.get_by_role("button", name="Write on").click()
+    page.get_by_role("button", name="Generate").click()
     page.wait_for_selector(".continuation")
     written = page.locator(".continuation").all_text_contents()
     page.reload()
@@ -102,7 +102,7 @@ def test_the_kind_of_attention_comes_back_and_does_not_stick(served, visit):
     page.get_by_label("Model", exact=True).select_option("write_classifier")
     settled(page)
     assert page.locator("#status").text_content() == ""
-    assert kind.locator("option").all_text_contents() == ["of the text to itself"]
+    assert kind.locator("option").all_text_contents() == ["self-attention"]
 
 
 def test_a_text_beyond_the_picture_is_said_to_be_cut(served, visit):
@@ -112,7 +112,7 @@ def test_a_text_beyond_the_picture_is_said_to_be_cut(served, visit):
     assert f"The first {most} tokens are shown." in page.locator("main").inner_text()
 
 
-def test_a_studio_that_ended_or_began_anew_is_told_in_a_sentence(visit, tmp_path):
+def test_a_studio_that_ended_or_restarted_is_reported(visit, tmp_path):
     with serving(tmp_path / "runs", write_classifier(tmp_path / "classes")) as ended:
         page = visit(ended, "/classify").page
         settled(page)

@@ -53,7 +53,7 @@ def test_runs_are_listed_and_compared(served, visit):
     page.get_by_label("Compare quick").uncheck()
     page.get_by_label("Compare slow").uncheck()
     settled(page)
-    assert "Choose a run above" in page.locator("section").nth(1).inner_text()
+    assert "Select a run above" in page.locator("section").nth(1).inner_text()
     page.get_by_label("Compare quick").check()
     settled(page)
     assert page.locator("figure svg path.line").count() == 1
@@ -88,14 +88,14 @@ def test_a_folder_that_cannot_be_read_is_a_row_with_its_error(served, visit):
 def test_bad_rows_are_all_shown_and_can_be_left_out(served, visit, tmp_path):
     (tmp_path / "bad.tsv").write_text("text\tlabel\n" + "a cat\tanimal\n" * 20 + "\tx\n<b>\t\n", encoding="utf-8")
     page = visit(served, "/train").page
-    page.get_by_label("File with labels").set_input_files(tmp_path / "bad.tsv")
+    page.get_by_label("Labeled file").set_input_files(tmp_path / "bad.tsv")
     page.wait_for_selector("p.warning")
     assert [row[0] for row in cells(page, "Bad rows")] == ["22", "23"]
     assert page.get_by_role("button", name="Start training").is_disabled()
     page.get_by_text("Columns and bad rows").click()
-    page.get_by_label("Leave bad rows out").check()
-    page.wait_for_selector('[role="region"][aria-label="The first rows"]')
-    assert "20 rows, 2 bad ones left out" in page.locator("p.reading").first.text_content()
+    page.get_by_label("Skip bad rows").check()
+    page.wait_for_selector('[role="region"][aria-label="First rows"]')
+    assert "20 rows, 2 bad rows skipped" in page.locator("p.reading").first.text_content()
     assert page.get_by_role("button", name="Start training").is_enabled()
 
 
@@ -104,11 +104,11 @@ def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
     path = labeled(tmp_path / "rows.tsv", 120, 4)
     opened = visit(served, "/train")
     page = opened.page
-    page.get_by_label("File with labels").set_input_files(path)
-    page.wait_for_selector('[role="region"][aria-label="The first rows"]')
-    page.get_by_label("Name of the run").fill("mine")
-    page.get_by_label("Rows of a step").fill("8")
-    page.get_by_label("Tokens of a text, at most").fill("32")
+    page.get_by_label("Labeled file").set_input_files(path)
+    page.wait_for_selector('[role="region"][aria-label="First rows"]')
+    page.get_by_label("Run name").fill("mine")
+    page.get_by_label("Batch size").fill("8")
+    page.get_by_label("Maximum length in tokens").fill("32")
     page.get_by_role("button", name="Start training").click()
     page.get_by_role("button", name="Stop and save").wait_for(timeout=60_000)
     page.get_by_role("button", name="Show the model in the studio").wait_for(timeout=180_000)

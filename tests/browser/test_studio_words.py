@@ -75,7 +75,7 @@ def test_the_merges_of_the_lecture_are_counted_as_on_its_slides(served, visit):
     page.wait_for_function("() => document.querySelectorAll('.matrix thead th').length === 4")
     data = saved(page, "Save the table Counts after each merge as CSV").decode()
     table = list(csv.reader(io.StringIO(data)))
-    assert table[0] == ["symbol", "at first", "1: es", "2: est"]
+    assert table[0] == ["symbol", "start", "1: es", "2: est"]
     assert ["e", "16", "3", "3"] in table
 
 
@@ -87,7 +87,7 @@ def test_masks_show_what_the_filler_gives(served, masked, visit):
     page = opened.page
     text = "the [MASK] sat on the [MASK] 🙂 ."
     page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_label("Ask about these words").fill("cat river")
+    page.get_by_label("Score these words").fill("cat river")
     filler = open_mask_filler(masked, device="cpu", precision="fp32")
     expected = filler.fill([text], 8)[0]
     page.wait_for_selector('[role="region"][aria-label^="Your words"] >> nth=1')
@@ -114,14 +114,14 @@ def test_a_word_becomes_a_gap_and_comes_back_by_keyboard(served, visit):
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector('textarea').value === 'the cat sat here .'")
     settled(page)
-    assert "no gap" in page.locator(".result").last.text_content()
+    assert "no mask" in page.locator(".result").last.text_content()
 
 
 def test_pictures_are_saved_as_svg_and_png_with_their_colours(served, visit):
     page = visit(served, "/fill-mask").page
     page.wait_for_selector("figure svg")
-    svg = saved(page, "Save the picture The most probable tokens as SVG").decode()
+    svg = saved(page, "Save the picture Most probable tokens as SVG").decode()
     assert svg.startswith("<svg") and "var(" not in svg and "class=" not in svg and "rgb(" in svg
     assert "<script" not in svg
-    png = saved(page, "Save the picture The most probable tokens as PNG")
+    png = saved(page, "Save the picture Most probable tokens as PNG")
     assert png.startswith(b"\x89PNG") and len(png) > 2000

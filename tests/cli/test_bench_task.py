@@ -1,4 +1,4 @@
-"""`experiment benchmark` on the command line: a plan, a table beside published rows, JSON, and what is refused."""
+"""`experiment benchmark` on the command line: a plan, a table with published results, JSON, and rejected input."""
 
 from __future__ import annotations
 

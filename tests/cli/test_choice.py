@@ -124,7 +124,7 @@ def test_one_row_is_answered_on_the_command_line(folder, maskwright):
         assert code == 2 and said in err and out == "" and "Traceback" not in err, said
 
 
-def test_bad_rows_stop_a_command_and_are_left_out_when_told(folder, maskwright, tmp_path):
+def test_bad_rows_stop_a_command_and_are_skipped_on_request(folder, maskwright, tmp_path):
     bad = rows(8, 4)
     bad[1]["label"], bad[3]["choices"] = 3, bad[3]["choices"][:2]
     bad[5]["choices"][1] = " "
@@ -166,7 +166,7 @@ def test_the_same_command_ends_with_the_same_weights(folder, maskwright, tmp_pat
     assert len(sums) == 1
 
 
-def test_a_classifier_is_not_asked_to_choose(maskwright, tmp_path, folder):
+def test_a_classifier_does_not_support_multiple_choice(maskwright, tmp_path, folder):
     from inference.samples import tiny
 
     tiny("classification", labels=["a", "b"]).save(tmp_path / "m")

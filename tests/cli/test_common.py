@@ -1,4 +1,4 @@
-"""What every command prints with --json is JSON, whatever stands in it."""
+"""The output of every command with --json is valid JSON for any content."""
 
 from __future__ import annotations
 

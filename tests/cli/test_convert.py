@@ -31,7 +31,7 @@ def test_the_folder_that_convert_writes_is_used_at_once(maskwright, old, tmp_pat
     assert code == 0 and json.loads(out)["masks"]
 
 
-def test_the_result_is_told_in_words(maskwright, old, tmp_path):
+def test_the_result_is_summarized_in_words(maskwright, old, tmp_path):
     code, out, err = maskwright("convert", old, "-o", tmp_path / "new", "--quiet")
     assert code == 0 and err == "" and "float32" in out and str(tmp_path / "new") in out
 

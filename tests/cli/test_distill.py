@@ -1,4 +1,4 @@
-"""`maskwright distill` on the command line: what it prints, what it refuses, that its examples are its options."""
+"""`maskwright distill` on the command line: its output, rejected input, and options of its examples."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_findings_are_told_worst_first_and_are_no_error(maskwright, files):
+def test_findings_are_reported_worst_first_and_are_not_errors(maskwright, files):
     words = ("doctor", "data", files / "train.tsv", "--dev", files / "dev.tsv")
     code, out, _ = maskwright(*words, "--json")
     found = lines_of(out)[0]
@@ -77,7 +77,7 @@ def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
     assert code == 0 and "--precision auto" in out
 
 
-def test_a_model_folder_is_described_and_its_problems_told(maskwright, tmp_path):
+def test_a_model_folder_is_described_with_its_problems(maskwright, tmp_path):
     task = Classification(["no", "yes"])
     tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())
     code, out, _ = maskwright("doctor", "model", tmp_path / "m", "--json")

@@ -1,4 +1,4 @@
-"""The commands that write: a model trained by the command line goes on, suggests, is scored, and refuses bad wishes."""
+"""Generation commands: a trained model continues, suggests, is scored, and rejects invalid options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from train.runs import corpus
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
-    """A folder with a corpus and a left-to-right model of bytes."""
+    """A folder with a corpus and a byte-level causal language model."""
     where = tmp_path_factory.mktemp("generation")
     text, tok = corpus(where), where / "tok"
     run_once("tokenizer", "train", "--kind", "byte-bpe", "--vocab-size", 300, "-o", tok, text, "--quiet")
@@ -52,7 +52,7 @@ def test_generate_suggests_and_evaluate_gives_perplexity_with_a_stride(folder: P
     assert out.startswith(parts)
 
 
-def test_prompts_of_a_file_with_a_bad_row_go_on_without_it_where_that_is_asked_for(folder: Path, maskwright, tmp_path):
+def test_bad_prompts_of_a_file_are_skipped_on_request(folder: Path, maskwright, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"the old\nth\xffe\n")
     words = ["generate", folder / "run/model", "--input", tmp_path / "in.txt", "--greedy", "--max-new-tokens", 2]
     code, out, err = maskwright(*words)

@@ -1,4 +1,4 @@
-"""`maskwright inspect`: tables, JSON alone on standard output, a page, and refusals in a sentence."""
+"""`maskwright inspect`: tables, only JSON on standard output, a page, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""similarity, search and cluster on the command line: JSON alone on standard output, pictures, plain refusals."""
+"""similarity, search and cluster on the command line: only JSON on standard output, pictures, error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`maskwright inspect probe`: a table, JSON alone on standard output, a page, and refusals in a sentence."""
+"""`maskwright inspect probe`: a table, only JSON on standard output, a page, and error messages."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_files_of_questions_are_answered(folder, maskwright, tmp_path):
     assert code == 0 and json.loads(out)["text_pair"] == "Bob lives in Oslo."
 
 
-def test_bad_questions_stop_the_command_and_are_left_out_when_told(folder, maskwright, tmp_path):
+def test_bad_questions_stop_the_command_and_are_skipped_on_request(folder, maskwright, tmp_path):
     value = squad(6, 2)
     value["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] += 3
     value["data"][0]["paragraphs"][2]["context"] = " "

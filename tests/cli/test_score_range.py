@@ -1,4 +1,4 @@
-"""`--score-range`: what is told of scores that cannot be, in training and in scoring."""
+"""`--score-range`: messages about scores outside the range, in training and in evaluation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(tmp_path):
     return tmp_path
 
 
-def test_scores_out_of_range_stop_training_and_scoring_and_are_left_out_when_asked(maskwright, rows):
+def test_scores_out_of_range_stop_training_and_evaluation_and_are_skipped_on_request(maskwright, rows):
     bad, good, last = rows / "bad.tsv", rows / "good.tsv", len(TEXTS) + 3
     words = ("finetune", "regression", "--model", rows / "encoder", *QUICK, "--score-range", "0", "5", "-o", rows / "r")
     for files in ((bad, good), (good, bad)):

@@ -79,7 +79,7 @@ def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
     assert (code, "entity_f1" in out, "['" in out) == (0, True, False)
 
 
-def test_unknown_tags_stop_an_evaluation_or_are_left_out_when_asked(maskwright, folder, tmp_path):
+def test_unknown_tags_stop_an_evaluation_or_are_skipped_on_request(maskwright, folder, tmp_path):
     path = tmp_path / "bad.conll"
     path.write_text("a\tB-ORG\n\nb\tO\n\nc\n")
     code, _, err = maskwright("evaluate", folder / "ner", path)

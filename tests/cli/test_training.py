@@ -121,7 +121,7 @@ def test_bad_usage_is_one_sentence_and_exit_two(trained: Path, words: list[str],
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (trained / "x").exists(), "a refused command left a folder behind"
+    assert not (trained / "x").exists(), "a rejected command left a folder"
 
 
 def test_the_recipe_of_a_file_with_flags_over_it(trained: Path):

@@ -51,7 +51,7 @@ def test_calibrate_changes_probabilities_and_no_answer(maskwright, folder, tmp_p
         (folder / "a" / "maskwright.json").read_text()
     )
     storage.verify_folder(tmp_path / "c")
-    # Rows that fitted it are judged by the other half: evaluate says what calibrate said.
+    # Rows that fitted it are scored by the other half: evaluate reports the same as calibrate.
     _, out, _ = maskwright("evaluate", tmp_path / "c", folder / "dev.tsv", "--json")
     assert lines_of(out)[0]["metrics"]["ece"] == pytest.approx(result["after"]["ece"])
 

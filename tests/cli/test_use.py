@@ -112,7 +112,7 @@ def test_a_text_too_long_is_cut_and_said(maskwright, models):
         assert "1 of 1 text was truncated" in err
 
 
-def test_bad_rows_stop_a_prediction_or_are_left_out_when_asked(maskwright, models, tmp_path):
+def test_bad_rows_stop_a_prediction_or_are_skipped_on_request(maskwright, models, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\nnonsense\n{"text": "b"}\n')
     words = ("predict", models / "tickets", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl")
     code, _, err = maskwright(*words)
@@ -179,7 +179,7 @@ def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
-def test_unknown_tokens_are_told(maskwright, models):
+def test_unknown_tokens_are_reported(maskwright, models):
     _, _, err = maskwright("predict", models / "tickets", "cats \N{GRINNING FACE}")
     assert "unknown to the vocabulary" in err
     assert "warning" not in err
@@ -356,7 +356,7 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
     assert len(lines) == len(np.load(tmp_path / "t.npy")) == len(tokens)
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- rejected input ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ ROWS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15], [16, 17, 18, 19, 20, 21, 22
 
 
 def fitting(config: ModelConfig, head: str | None) -> ModelConfig:
-    """The configuration, made causal for the head that guesses next tokens, with a decoder for the one that writes."""
+    """Return the configuration, causal for the head `clm`, with a decoder for `seq2seq`."""
     if head == "bilm" and config.recurrent is None:
         apart = {"recurrent": "lstm", "separate_directions": True, "positions": "none"}
         return replace(config, pooler=False, classifier_act="tanh", choice_act="tanh", type_vocab_size=0, **apart)
@@ -68,7 +68,7 @@ def every_parameter_learns(model: Model, loss: Tensor) -> None:
 
 @cache
 def documentation() -> str:
-    """Every page of the documentation, one behind the other."""
+    """Return all documentation pages, concatenated."""
     pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
     return "\n".join(page.read_text(encoding="utf-8") for page in pages)
 
@@ -81,6 +81,6 @@ def shown_as_code() -> frozenset[str]:
 
 
 def documented(name: str, thing: Any) -> None:
-    """Assert that `thing` has a docstring of its own, and that a page names it as code."""
+    """Assert that `thing` has its own docstring, and that a page mentions it as code."""
     assert (thing.__doc__ or "").strip(), f"{thing.__name__} has no docstring"
     assert name in shown_as_code(), f"no page of the documentation shows `{name}`"

@@ -1,4 +1,4 @@
-"""The contract of families: a folder says which one it is, every head comes back, and its names are its own."""
+"""The contract of families: a folder identifies its family, every head is restored, and weight names are unique."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def network(name: str) -> ModelConfig:
 
 
 def described(name: str) -> Family:
-    """The family behind a registered name."""
+    """Return the family of a registered name."""
     found: Family = registry.resolve("family", name)()
     return found
 

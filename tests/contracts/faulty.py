@@ -75,7 +75,7 @@ class GlobalDraws(MaskedLanguageModeling):
 
 
 class WrongSums(MaskedLanguageModeling):
-    """Counts a pack twice as soon as it holds more than one sequence."""
+    """Counts a pack twice if it contains more than one sequence."""
 
     def outcome(self, model: Model, batch: Any) -> LossSums:
         found = super().outcome(model, batch)

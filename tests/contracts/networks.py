@@ -46,7 +46,7 @@ def has_its_shapes(model: Model) -> None:
 def learns(model: Model) -> None:
     """A loss on what it answers reaches every parameter: on the logits where there is a head.
 
-    A chain of labels is scored beside the logits, so there it is the head's own loss.
+    A CRF has scores in addition to the logits, so there it is the head's own loss.
     """
     model.train()
     torch.manual_seed(0)
@@ -63,7 +63,7 @@ def learns(model: Model) -> None:
 
 
 def packs(model: Model) -> None:
-    """A sequence by itself gives what it gives beside others, in any order, packed and padded."""
+    """A single sequence gives the same result as in a batch, in any order, packed and padded."""
     together = answers(model, ROWS)
     order = [3, 0, 4, 2, 1]
     hidden = model.encode(Batch.from_sequences([ROWS[row] for row in order])).hidden

@@ -101,7 +101,7 @@ def outcome_of(objective: Any, model: Model, batch: Batch) -> LossSums:
 
 
 def has_its_shapes(name: str, folder: Path) -> None:
-    """Sequences that fit, labels on ordinary tokens, one loss and one count for each part; no corpus is refused."""
+    """Sequences that fit, labels on ordinary tokens, one loss and one count for each part; no corpus is rejected."""
     objective, batch = make(name)
     assert (objective.name, objective.head in registry.names("head")) == (name, True)
     assert 0 < max(batch.lengths) <= MAX_LENGTH

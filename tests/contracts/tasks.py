@@ -1,4 +1,4 @@
-"""The contract of tasks: rows in, loss and answers out, the same after a folder, alone or beside others."""
+"""The contract of tasks: loss and predictions from rows, equal after saving and loading, in any batch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tagged_rows(count: int = 12) -> list[Any]:
     return rows
 
 
-def asked_rows(count: int = 12) -> list[Any]:
+def requested_rows(count: int = 12) -> list[Any]:
     """Questions on contexts, each answered by a word of it; every fourth has no answer, one is longer than a window."""
     words = [word for text in TEXTS for word in text.split()]
     rows = []
@@ -83,7 +83,7 @@ def similar_rows(count: int = 12) -> list[Any]:
 
 ROWS_OF: dict[str, Callable[..., list[Any]]] = {
     "tagging": tagged_rows,
-    "qa": asked_rows,
+    "qa": requested_rows,
     "choice": chosen_rows,
     "similarity": similar_rows,
 }
@@ -137,7 +137,7 @@ def learns(name: str, folder: Path) -> None:
 
 
 def packs(name: str, folder: Path) -> None:
-    """A row alone is answered as beside others, and the sums of two halves are those of the whole."""
+    """A single row has the same prediction as in a batch, and the sums of two halves are those of the whole."""
     task, model, examples = make(name)
     together = task.logits(model, examples)
     place = 0

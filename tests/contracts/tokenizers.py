@@ -25,7 +25,7 @@ def trained(name: str) -> Tokenizer:
 
 
 def has_its_shapes(name: str, folder: Path) -> None:
-    """Ids inside the vocabulary, special tokens around a text, offsets inside it; known words come back."""
+    """IDs inside the vocabulary, special tokens, offsets inside the text; known words are decoded."""
     tokenizer = trained(name)
     assert tokenizer.vocab_size <= VOCAB_SIZE
     roles = [tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id]
@@ -41,7 +41,7 @@ def has_its_shapes(name: str, folder: Path) -> None:
 
 
 def packs(name: str, folder: Path) -> None:
-    """A text has the ids alone that it has beside others, on the fast path and on the full one."""
+    """A single text has the same IDs as in a batch, on the fast path and on the full one."""
     tokenizer = trained(name)
     alone = [tokenizer(text).ids for text in PROBES]
     assert [encoding.ids for encoding in tokenizer.encode_batch(PROBES)] == alone

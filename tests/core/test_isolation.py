@@ -156,7 +156,7 @@ def test_what_is_no_file_is_refused_at_once(kind, tmp_path):
         reader.read_bin(path)
 
 
-def test_a_system_without_limits_is_told(file, monkeypatch):
+def test_a_system_without_limits_is_reported(file, monkeypatch):
     from maskwright.core.errors import InputError
 
     monkeypatch.setattr(isolation, "resource", None)

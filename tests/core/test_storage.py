@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path: Path, mon
         assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_a_place_that_is_none_is_told_with_what_to_do(tmp_path: Path):
+def test_an_invalid_path_is_reported_with_a_fix(tmp_path: Path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="a part of the path is a file; choose another path"):
         storage.write_text(tmp_path / "file" / "a.txt", "new")

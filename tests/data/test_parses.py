@@ -123,7 +123,7 @@ def test_distances_without_relative_positions_are_refused(settings):
         (rows(("a", 0)) + "\n" + "a b\n", r"conllu:3: expected the ten columns"),
     ],
 )
-def test_what_is_no_parse_is_told_with_its_line(text, said, tmp_path):
+def test_an_invalid_parse_is_reported_with_its_line(text, said, tmp_path):
     (tmp_path / "a.conllu").write_text(text)
     with pytest.raises(InputError, match=said):
         list(read_parses(tmp_path / "a.conllu"))

@@ -100,7 +100,7 @@ def test_texts_are_compared_in_every_script(tmp_path):
     assert names(found)["leaks-but-for-spelling"].count == 4
 
 
-def test_texts_of_marks_alone_are_told_apart(tmp_path):
+def test_texts_of_only_punctuation_are_distinguished(tmp_path):
     found = examine(table(tmp_path / "t.tsv", [*clean(30), (":-)", "a"), (":-(", "b"), ("🙂", "a")]))
     assert found.findings == []
 

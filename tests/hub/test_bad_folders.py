@@ -1,4 +1,4 @@
-"""Folders that are no model, or no longer one: one sentence, nothing executed, nothing allocated."""
+"""Invalid and damaged model folders: one error message, nothing executed, nothing allocated."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def same(found, expected):
 
 
 def refuses(source, out, said, error=ModelFolderError):
-    """Assert that nothing is written and one sentence says why."""
+    """Assert that nothing is written and one error message gives the reason."""
     with pytest.raises(error, match=said) as caught:
         convert(source, out)
     assert "\n" not in str(caught.value) and str(out) not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Names of the hub: what looks like one, and what happens without the extra or without a network."""
+"""Hub model IDs: their syntax, and the errors without the extra or without a network."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_hub_that_does_not_answer_is_one_sentence(monkeypatch):
 @pytest.mark.parametrize(
     ("offline", "said"), [(False, "could not be reached within 2 seconds"), (True, "offline mode")]
 )
-def test_a_hub_that_cannot_be_reached_is_not_asked_and_its_cache_is(monkeypatch, offline, said):
+def test_an_unreachable_hub_is_skipped_and_its_cache_used(monkeypatch, offline, said):
     def download(name, **options):
         asked.append(options["local_files_only"])
         raise errors.LocalEntryNotFoundError("a long story of the library")
@@ -121,7 +121,7 @@ def test_paths_are_not_taken_for_names_of_the_hub(monkeypatch, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["bert", "a/b", "some_one/bert-tiny", "someone/whisper.en", "q/q2.5-0.5B", "x" * 96])
-def test_names_that_the_hub_allows_are_asked_of_it(name):
+def test_valid_hub_names_are_requested_from_the_hub(name):
     assert hub.is_hub_name(name)
 
 

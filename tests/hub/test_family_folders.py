@@ -1,4 +1,4 @@
-"""Folders of every family: names of other times, our own format for what no family describes, and what is refused."""
+"""Folders of every family: old weight names, our own format for other networks, and rejected folders."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def most_heads(family):
 
 
 def word_head(family):
-    """The head of a family that guesses words."""
+    """Return the language modeling head of a family."""
     return "mlm" if most_heads(family) == "pretraining" else most_heads(family)
 
 
@@ -240,7 +240,7 @@ def test_transformers_refuses_our_own_format(tmp_path):
         transformers.AutoModel.from_pretrained(tmp_path / "m")
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------
+# -- rejected input ----------------------------------------------------------------------------------------------------
 
 REFUSED = [
     ("bert", {"model_type": "llama"}, "'llama'; supported: bert, roberta, xlm-roberta, distilbert, albert, electra"),

@@ -95,7 +95,7 @@ def test_a_model_in_half_precision_comes_back_as_float32(tmp_path):
     assert again.word_embeddings.dtype == torch.float32 and same(model.float(), again)
 
 
-def test_a_folder_is_not_overwritten_unless_asked(tmp_path):
+def test_a_folder_is_only_overwritten_on_request(tmp_path):
     make().save(tmp_path / "m")
     with pytest.raises(RunError, match="not empty"):
         make("mlm").save(tmp_path / "m")
@@ -260,7 +260,7 @@ def without_prefix(stored):
 
 
 def with_decoder_copies(stored):
-    """The tied decoder and its bias stored beside the originals."""
+    """The tied decoder and its bias stored in addition to the originals."""
     return stored | {
         "cls.predictions.decoder.weight": stored["bert.embeddings.word_embeddings.weight"].clone(),
         "cls.predictions.decoder.bias": stored["cls.predictions.bias"].clone(),
@@ -328,7 +328,7 @@ def test_without_architectures_the_tensors_tell_the_head(head, tmp_path):
     assert again.head_name == head and same(model, again) and not report.new
 
 
-def test_a_class_without_a_head_of_ours_gives_its_encoder_only_when_asked(tmp_path):
+def test_an_unsupported_head_is_dropped_only_on_request(tmp_path):
     make().save(tmp_path / "m")
     folder = foreign(tmp_path / "m", settings={"architectures": ["BertForPuzzles"]})
     with pytest.raises(ModelFolderError, match=r"BertForPuzzles.*classification"):

@@ -145,7 +145,7 @@ def test_what_the_test_above_watches_for_is_seen(tmp_path):
     assert (tmp_path / "canary").exists() and {"pickle.find_class", "os.system"} <= events
 
 
-def test_the_name_that_was_asked_for_is_told():
+def test_the_requested_name_is_reported():
     refuses(contained(attacks("x")["os.system"], "zip"), "refers to 'posix.system', which no weights file needs")
 
 

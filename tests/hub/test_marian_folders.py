@@ -1,4 +1,4 @@
-"""Marian folders whose tokenizer is not as it is published: one sentence says what is wrong; weights of a .bin."""
+"""Marian folders with an invalid tokenizer: one error message; weights of a .bin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = {
 
 
 def marian(folder: Path, codes: tuple[str, ...] = ()) -> Path:
-    """A translator with the tokenizers of a Marian folder, saved."""
+    """Save a translation model with the tokenizers of a Marian folder."""
     marian_files(folder / "files", codes)
     tokenizer = Tokenizer.load(folder / "files")
     ids = {"decoder_start_token_id": tokenizer.pad_id, "eos_token_id": tokenizer.eos_id, "vocab_size": len(tokenizer)}
@@ -92,7 +92,7 @@ def test_another_kind_than_unigram_is_refused_by_name(files: Path, tmp_path: Pat
         Tokenizer.load(tmp_path / "target.spm")
 
 
-def test_a_table_of_ids_alone_is_told_apart_from_byte_level_bpe(files: Path, tmp_path: Path):
+def test_a_table_of_only_ids_is_distinguished_from_byte_level_bpe(files: Path, tmp_path: Path):
     (tmp_path / "vocab.json").write_bytes((files / "vocab.json").read_bytes())
     with pytest.raises(ModelFolderError, match="source.spm and target.spm"):
         Tokenizer.load(tmp_path)
@@ -134,7 +134,7 @@ def test_a_bin_and_its_tokenizers_are_converted(tmp_path: Path):
 # -- several languages -------------------------------------------------------------------------------------------
 
 
-def test_a_language_is_asked_for_by_its_code_and_must_be_one_that_is_known(tmp_path: Path):
+def test_a_language_is_requested_by_its_code_and_must_be_known(tmp_path: Path):
     translating = TextTranslator(mw.load(marian(tmp_path, CODES)))
     few = {"beams": 2, "max_new_tokens": 6}
     wanted = translating.translate([">>fra<< the old man"], TranslationSettings(**few))
@@ -148,7 +148,7 @@ def test_a_language_is_asked_for_by_its_code_and_must_be_one_that_is_known(tmp_p
         translating.translate([">>xx<< the old man"])
 
 
-def test_of_a_single_code_nothing_is_asked(tmp_path: Path):
+def test_a_single_code_needs_no_request(tmp_path: Path):
     few = TranslationSettings(2, max_new_tokens=4)
     assert TextTranslator(mw.load(marian(tmp_path, ("fra",)))).translate(["the old man", ">>fra<< the old man"], few)
 

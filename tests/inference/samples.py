@@ -25,7 +25,7 @@ TEXTS = [
 
 @cache
 def tokenizer() -> Tokenizer:
-    """A WordPiece tokenizer of about 150 pieces."""
+    """A WordPiece tokenizer of about 150 subword tokens."""
     return Tokenizer.train_from_iterator(iter(TEXTS * 3), kind="wordpiece", vocab_size=150)
 
 

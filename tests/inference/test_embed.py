@@ -84,7 +84,7 @@ def test_blocks_join_to_the_whole(monkeypatch):
     assert len(list(TextEncoder(tiny(), pooling="none").token_vectors(TEXTS))) == len(TEXTS)
 
 
-def test_normalised_vectors_have_length_one():
+def test_normalized_vectors_have_length_one():
     vectors = TextEncoder(tiny(), normalize=True).vectors(TEXTS)
     plain = TextEncoder(tiny()).vectors(TEXTS)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
@@ -139,7 +139,7 @@ def test_a_word_may_have_the_vector_of_its_first_piece_from_any_layers():
         next(TextEncoder(tiny()).word_vectors([text], subwords="last"))
 
 
-def test_normalised_vectors_of_words_have_length_one_after_the_mean():
+def test_normalized_vectors_of_words_have_length_one_after_the_mean():
     text = "the unbelievably cat"
     plain = next(TextEncoder(tiny()).word_vectors([text])).vectors
     found = next(TextEncoder(tiny(), pooling="none", normalize=True).word_vectors([text])).vectors

@@ -71,7 +71,7 @@ def test_every_switch_gives_the_numbers_of_the_modules(config, lengths, seed, pa
     expected = by_modules(model, batch)
     with pytest.MonkeyPatch.context() as patch:
         if not packed_products:
-            patch.setattr(operators, "missing", lambda dtype: "taken away")
+            patch.setattr(operators, "missing", lambda dtype: "removed")
         found = by_engine(model, batch)
     for one, other in zip(found.hidden_states, expected.hidden_states, strict=True):
         scale = max(1.0, float(other.abs().max()))

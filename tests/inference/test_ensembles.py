@@ -1,4 +1,4 @@
-"""Several models as one: an ensemble of one is that one, and the mean is the one computed by hand."""
+"""Ensembles: an ensemble of one model equals it, and the mean is the one computed by hand."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def rows_of(folder: Path, kind: str):
     return read(folder / name).rows
 
 
-def united(folder: Path, kind: str, *seeds: int):
+def combined(folder: Path, kind: str, *seeds: int):
     members = open_ensemble([folder / f"{kind}-{seed}" for seed in seeds], precision="fp32")
     return members.run(lambda task: rows_of(folder, kind))
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_an_ensemble_of_one_is_that_one(folder: Path, kind: str):
-    found = united(folder, kind, 1)
+    found = combined(folder, kind, 1)
     predictor = open_predictor(folder / f"{kind}-1", precision="fp32")
     examples, alone = predictor.evaluate(rows_of(folder, kind))
     assert found.evaluation.loss == pytest.approx(alone.loss, rel=1e-4)
@@ -110,7 +110,7 @@ def is_alike(one, two) -> bool:
 
 
 def test_probabilities_are_averaged_whatever_the_order_of_the_labels(folder: Path):
-    found = list(united(folder, "class", 1, 2, 3).answers())
+    found = list(combined(folder, "class", 1, 2, 3).answers())
     every = [open_predictor(folder / f"class-{seed}", precision="fp32").predict(["rain fell"])[0] for seed in (1, 2, 3)]
     by_hand = {label: np.mean([one["probabilities"][label] for one in every]) for label in "abc"}
     assert found[2]["probabilities"] == pytest.approx(by_hand, rel=1e-4)
@@ -118,7 +118,7 @@ def test_probabilities_are_averaged_whatever_the_order_of_the_labels(folder: Pat
 
 
 def test_the_metrics_are_those_of_the_mean(folder: Path):
-    result = united(folder, "class", 1, 2, 3)
+    result = combined(folder, "class", 1, 2, 3)
     labels = [answer["label"] == answer["gold"] for answer in result.answers()]
     assert result.evaluation.metrics["accuracy"] == pytest.approx(np.mean(labels))
     assert len(result.scores) == 3
@@ -131,7 +131,7 @@ def test_labels_of_several_are_averaged_by_their_probabilities():
 
 
 def test_probabilities_of_choices_are_averaged(folder: Path):
-    found = list(united(folder, "choice", 1, 2, 3).answers())
+    found = list(combined(folder, "choice", 1, 2, 3).answers())
     rows, shares = rows_of(folder, "choice"), []
     for seed in (1, 2, 3):
         predictor = open_predictor(folder / f"choice-{seed}", precision="fp32")
@@ -142,7 +142,7 @@ def test_probabilities_of_choices_are_averaged(folder: Path):
 
 
 def test_numbers_are_averaged(folder: Path):
-    found = [answer["score"] for answer in united(folder, "number", 1, 2).answers()]
+    found = [answer["score"] for answer in combined(folder, "number", 1, 2).answers()]
     texts = [row.text for row in rows_of(folder, "number")]
     one, two = (open_predictor(folder / f"number-{seed}", precision="fp32").predict(texts) for seed in (1, 2))
     by_hand = [(a["score"] + b["score"]) / 2 for a, b in zip(one, two, strict=True)]
@@ -150,7 +150,7 @@ def test_numbers_are_averaged(folder: Path):
 
 
 def test_tags_are_the_mean_of_word_probabilities_and_fit_together(folder: Path):
-    result = united(folder, "tags", 1, 2, 3)
+    result = combined(folder, "tags", 1, 2, 3)
     sentences = rows_of(folder, "tags")
     shares = []
     for seed in (1, 2, 3):
@@ -163,7 +163,7 @@ def test_tags_are_the_mean_of_word_probabilities_and_fit_together(folder: Path):
         start += len(sentence)
 
 
-def test_neighbours_that_do_not_fit_are_repaired_and_keep_their_probability():
+def test_neighbors_that_do_not_fit_are_repaired_and_keep_their_probability():
     task = Tagging(TAGS)
     rows = [Sentence.of_words(["the", "cat"], ["O", "O"], 1, "rows")]
     examples = task.examples(rows, tokenizer(), 16)
@@ -175,7 +175,7 @@ def test_neighbours_that_do_not_fit_are_repaired_and_keep_their_probability():
 
 def test_scores_of_spans_are_averaged(folder: Path):
     """The best span of the mean, by trying all."""
-    result = united(folder, "spans", 1, 2, 3)
+    result = combined(folder, "spans", 1, 2, 3)
     assert result.task.threshold == Threshold(2.0, frozenset({"other-1", "other-2", "other-3"}))
     parts = []
     for seed in (1, 2, 3):

@@ -180,7 +180,7 @@ def test_other_models_are_refused_in_words():
 # -- perplexity --------------------------------------------------------------------------------------------------------
 
 
-def test_windows_guess_every_token_once_with_as_much_before_it_as_they_can():
+def test_windows_predict_every_token_once_with_maximum_context():
     for tokens in range(2, 30):
         for length in range(2, 8):
             for stride in range(1, length + 1):
@@ -215,7 +215,7 @@ def test_perplexity_is_that_of_the_windows_by_hand(tmp_path):
         ids_loss(made, [1], 8, 4)
 
 
-# -- a masked language model beside it ---------------------------------------------------------------------------------
+# -- a masked language model -------------------------------------------------------------------------------------------
 
 
 def masked_model():

@@ -33,7 +33,7 @@ def by_hand(query, key, value, ends, rate, causal):
 
 
 class Recording:
-    """Stands in for a GPU's graph: runs the function anew into the one tensor that it returned first."""
+    """Replaces a CUDA graph: reruns the function into the tensor that it returned first."""
 
     def __init__(self) -> None:
         self.recorded = self.replayed = 0

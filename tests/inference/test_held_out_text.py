@@ -37,14 +37,14 @@ def test_equal_seeds_give_equal_scores_and_others_do_not(text):
     assert score_text(model, text, seed=1) != score_text(model, text, seed=2)
 
 
-def test_examples_are_no_longer_than_asked(text):
+def test_examples_have_at_most_the_requested_length(text):
     model = tiny("mlm")
     assert score_text(model, text, max_length=12).examples > score_text(model, text, max_length=40).examples
     with pytest.raises(InputError, match="3 to 48"):
         score_text(model, text, max_length=500)
 
 
-def test_rows_that_are_left_out_are_told(tmp_path, capsys):
+def test_skipped_rows_are_reported(tmp_path, capsys):
     text = tmp_path / "held.txt"
     text.write_bytes("\n".join(TEXTS[:3]).encode() + b"\n\nbroken \xff\n\n" + TEXTS[3].encode() + b"\n")
     score_text(tiny("mlm"), text, skip_bad_rows=True)

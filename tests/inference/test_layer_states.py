@@ -1,4 +1,4 @@
-"""Every layer's vectors of a text: those of the encoder, and the numbers that are made of them."""
+"""Hidden states by layer: those of the encoder, and the numbers computed from them."""
 
 from __future__ import annotations
 

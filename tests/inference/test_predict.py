@@ -143,7 +143,7 @@ def test_a_trace_counts_words_and_pieces(predictor):
     sizes = {step.name: step.shape for step in found.steps}
     pieces = len(tokenizer()(text).ids)
     assert found.words == whole
-    assert sizes["word vectors"] == (18, 32)
+    assert sizes["word embeddings"] == (18, 32)
     assert sizes["hidden states"] == (pieces, 32)
     assert found.summary("words") == "18x32 -> 32 -> 3"
     assert found.summary("words", closing=False) == "17x32 -> 32 -> 3"

@@ -1,4 +1,4 @@
-"""A model of another kind is refused in one short sentence, which names commands that take it."""
+"""A model of another kind is rejected with one short error, which names the commands that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: what is found and where, what an index keeps, and what it refuses."""
+"""Semantic search: hits and their offsets, the index, and rejected input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix of cosines: whole texts, one word in several sentences, and what a word is without a sentence."""
+"""Cosine similarities: whole texts, one word in several sentences, and static word embeddings."""
 
 from __future__ import annotations
 

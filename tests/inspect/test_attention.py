@@ -39,7 +39,7 @@ def test_every_row_of_every_head_sums_to_one(name: str):
 
 @pytest.mark.parametrize("name", SWITCHES)
 @pytest.mark.parametrize("length", [8, 300])
-def test_looking_changes_no_output_of_the_explicit_the_fused_or_the_engine_path(
+def test_inspection_changes_no_output_of_the_explicit_the_fused_or_the_engine_path(
     monkeypatch: pytest.MonkeyPatch, name: str, length: int
 ):
     """300 tokens are above the length from which the fused kernel is taken; of 8 it is taken by force."""
@@ -156,7 +156,7 @@ def test_json_is_plain_and_holds_what_the_arrays_hold():
     (found,) = json.loads(json.dumps(seen.to_json()))["maps"]
     np.testing.assert_allclose(found["weights"], seen.main.weights, atol=1e-6)
     tokens = found["keys"]["tokens"]
-    assert [one["token"] for one in tokens] == list(seen.main.keys.pieces)
+    assert [one["token"] for one in tokens] == list(seen.main.keys.subwords)
     for one in tokens:
         if one["text"] is not None:
             side = (TEXT, "dogs chase cats")[one["text"]]
@@ -166,9 +166,9 @@ def test_json_is_plain_and_holds_what_the_arrays_hold():
 def test_words_are_found_with_all_their_pieces_and_special_tokens_by_name():
     tokens = attention(tiny(), "unbelievably dogs and dogs").main.keys
     first, second = tokens.find("dogs")
-    assert "".join(tokens.pieces[index].removeprefix("##") for index in first) == "dogs" and second > first
+    assert "".join(tokens.subwords[index].removeprefix("##") for index in first) == "dogs" and second > first
     pieces = tokens.find("unbelievably")[0]
-    assert "".join(tokens.pieces[index].removeprefix("##") for index in pieces) == "unbelievably"
+    assert "".join(tokens.subwords[index].removeprefix("##") for index in pieces) == "unbelievably"
     assert tokens.find("[CLS]") == [[0]]
     with pytest.raises(InputError, match="'tree' is not in"):
         tokens.find("tree")
@@ -179,7 +179,7 @@ def test_byte_level_pieces_are_shown_as_text():
     assert any(label.startswith("·") for label in labels) and not any("Ġ" in label or "Ã" in label for label in labels)
 
 
-def test_long_texts_are_cut_and_that_is_told(capsys: pytest.CaptureFixture[str]):
+def test_long_texts_are_truncated_and_reported(capsys: pytest.CaptureFixture[str]):
     seen = attention(tiny(), " ".join(["cat"] * 100))
     assert len(seen.main.keys) == 48 and "truncated to 48 tokens (54 tokens removed)" in capsys.readouterr().err
 

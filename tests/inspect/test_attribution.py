@@ -32,10 +32,10 @@ def test_attributions_add_up_to_what_the_text_changes(baseline: str, answer: str
 
 
 @pytest.mark.parametrize("answer", [None, "sat"])
-def test_a_guess_for_a_mask_is_explained_too(answer: str | None):
+def test_a_prediction_for_a_mask_is_explained_too(answer: str | None):
     found = attribute(tiny("mlm"), MASKED, answer, baseline="pad")
     assert found.is_complete and (answer is None or found.answer == answer)
-    assert found.attributions[found.tokens.pieces.index("[MASK]")] == 0  # it stays as it is
+    assert found.attributions[found.tokens.subwords.index("[MASK]")] == 0  # it stays as it is
 
 
 def test_more_points_of_the_way_bring_the_sum_nearer():

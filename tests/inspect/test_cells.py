@@ -78,7 +78,7 @@ def test_values_are_what_the_formulas_remember(cell: str):
         hidden = torch.cat(outputs)
 
 
-def test_lanes_warm_up_with_the_text_before_them(monkeypatch: pytest.MonkeyPatch):
+def test_streams_warm_up_with_the_text_before_them(monkeypatch: pytest.MonkeyPatch):
     made, text = model(), read("abc def ghi jkl mno pqr stu vwx yz " * 4)
     whole = read_cells(made, text).values
     monkeypatch.setattr(cells, "STREAM", 20)

@@ -1,4 +1,4 @@
-"""Two models beside each other: a model is itself, whatever the order of its heads and the turn of its vectors."""
+"""Comparison of two models: a model equals itself, with permuted heads and rotated vectors too."""
 
 from __future__ import annotations
 

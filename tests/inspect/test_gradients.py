@@ -1,4 +1,4 @@
-"""Fading gradients: equal to finite differences, faster in an RNN than in an LSTM, and what is refused."""
+"""Vanishing gradients: equal to finite differences, faster in an RNN than in an LSTM, and rejected input."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ def planted(pattern: str, map: AttentionMap) -> np.ndarray:
                 "same token": i != j and t.ids[i] == t.ids[j],
                 "same word": i != j and own == other and None not in own,
                 "first token": j == 0 and i > 0,
-                "separator": t.pieces[j] == "[SEP]",
+                "separator": t.subwords[j] == "[SEP]",
                 "itself": i == j,
-                "punctuation": t.pieces[j] in ",.!",
+                "punctuation": t.subwords[j] in ",.!",
                 "other text": t.texts[j] is not None and t.texts[i] is not None and t.texts[i] != t.texts[j],
             }[pattern] and t.texts[i] is not None
     return looks
@@ -68,7 +68,7 @@ def test_from_word_to_word_counts_all_pieces_of_both():
     assert found.to_json(2)["heads"][0]["score"] == found.heads[0].score
 
 
-def test_a_left_to_right_model_is_not_asked_for_what_it_cannot_see():
+def test_a_causal_model_has_no_attention_to_later_tokens():
     map = attention(network("GPT-2"), TEXT).main
     names = [found.pattern for found in patterns_of(map)]
     assert "previous token" in names and "next token" not in names
@@ -99,7 +99,7 @@ def test_wrong_names_and_words_are_refused():
 
 
 def test_the_head_that_was_moved_moves_most_and_says_where():
-    """In the second text one head of `cat` looks at `mat` where it looked at `sat`."""
+    """In the second text one head of `cat` attends to `mat` instead of `sat`."""
     first = evenly(attention(tiny(), "the cat sat on the mat").main)
     second = evenly(attention(tiny(), "the cat sat in the mat").main)
     cat, sat, mat = (first.queries.find(word)[0][0] for word in ("cat", "sat", "mat"))

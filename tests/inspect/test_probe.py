@@ -33,7 +33,7 @@ def planted(layer: int, num_things: int, seed: int, num_types: int = 40) -> Labe
 
 
 def sentences(num_rows: int, seed: int, holding: str | None = None) -> list[Sentence]:
-    """Eight random words each, tagged by what they are; with `holding` by whether their sentence holds that word."""
+    """Eight random words each, tagged by type; with `holding`, by whether their sentence contains that word."""
     draws = np.random.default_rng(seed)
     made = []
     for line in range(1, num_rows + 1):
@@ -52,13 +52,13 @@ def test_a_planted_property_is_found_in_its_layer_and_not_elsewhere(layer: int):
     others = [one.accuracy for one in found.layers if one.layer != layer]
     assert found.best.layer == found.most_selective.layer == layer and found.best.accuracy > 0.95
     assert max(others) < 0.42 and found.majority == pytest.approx(1 / 3, abs=0.06)
-    for one in found.layers:  # noise says nothing of the type, so nothing is learned by heart
+    for one in found.layers:  # noise does not depend on the type, so nothing is memorized
         assert one.control == pytest.approx(found.control_majority, abs=0.08)
         assert one.selectivity == one.accuracy - one.control
 
 
-def test_what_is_learnt_by_heart_is_no_selectivity():
-    """A layer that holds nothing but the type: labels by type and random labels are read alike."""
+def test_memorization_is_not_selectivity():
+    """A layer that encodes only the type: labels by type and random labels are probed equally well."""
     draws = np.random.default_rng(5)
 
     def made(num_things: int) -> LabeledVectors:
@@ -77,7 +77,7 @@ def test_what_stands_around_a_word_is_known_above_the_embeddings_alone():
     """In a network with random weights: the word itself is read off the embeddings, its sentence only above them."""
     own = probe(tiny(), sentences(150, 1), sentences(80, 2), penalty=1.0)
     assert own.layers[0].accuracy > 0.99 and own.unit == "words" and own.labels == ("EVEN", "ODD")
-    assert own.layers[0].selectivity < 0.1, "the words are learned by heart, in either task"
+    assert own.layers[0].selectivity < 0.1, "the words are memorized, in either task"
     assert len(own.layers) == 5 and own.num_train == 1200 and own.num_dev == 640 and own.known == 1
     model = tiny()
     with torch.no_grad():
@@ -118,7 +118,7 @@ def test_a_translator_is_probed_at_its_encoder():
     assert len(found.layers) == 3 and found.layers[0].accuracy > 0.9
 
 
-def test_the_probe_is_the_minimum_that_another_optimiser_finds():
+def test_the_probe_is_the_minimum_of_another_optimizer():
     train, dev = planted(1, 300, 3), planted(1, 300, 4)
     numbers = {label: number for number, label in enumerate(sorted(set(train.labels)))}
     x, held = (StandardScaler().fit(train.vectors[0]).transform(one.vectors[0]) for one in (train, dev))
@@ -188,7 +188,7 @@ def test_what_cannot_be_probed_is_refused_in_a_sentence(rows, words):
 
 def test_parts_that_do_not_belong_together_are_refused_in_a_sentence():
     texts = [Row("the cat", None, "x", 1, "f"), Row("rain", None, "y", 2, "f")]
-    with pytest.raises(InputError, match="labels of texts, the dev rows of words"):
+    with pytest.raises(InputError, match="labels of texts, the dev examples of words"):
         probe(tiny(), texts, sentences(2, 1))
     with pytest.raises(InputError, match="such as 'X', is one of the training texts, such as 'x'"):
         probe(tiny(), texts, [Row("the cat", None, "X", 1, "f")])

@@ -1,4 +1,4 @@
-"""Vectors of every layer, words near each other in context, maps, and what a model would put at a place."""
+"""Hidden states by layer, nearest neighbors in context, maps, and predictions at a position."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_both_sides_of_a_translator_have_states():
         states_of(read(tiny(), TEXT), "decoder")
 
 
-def test_the_nearest_neighbour_of_a_word_is_itself_in_the_same_sentence():
+def test_the_nearest_neighbor_of_a_word_is_itself_in_the_same_sentence():
     others = [TEXTS[1], TEXT, TEXTS[4]]
     found = neighbors(tiny(), TEXT, "cat", others, top=30)
     assert (found[0].word, found[0].text) == ("cat", 1) and found[0].cosine == pytest.approx(1)
@@ -82,7 +82,7 @@ def test_a_map_of_a_word_holds_every_place_where_it_stands():
 # -- predictions -----------------------------------------------------------------------------------------------------
 
 
-def test_guesses_for_masks_are_those_of_fill_mask():
+def test_predictions_for_masks_are_those_of_fill_mask():
     model = tiny("mlm")
     found, filler = predictions(model, MASKED), MaskFiller(model)
     np.testing.assert_allclose(found.probabilities, filler.probabilities(MASKED), atol=1e-6)
@@ -104,7 +104,7 @@ def test_the_whole_vocabulary_can_be_searched():
     assert sum(one.probability for one in everything) == pytest.approx(1)
 
 
-def test_a_left_to_right_model_and_a_decoder_guess_behind_every_token():
+def test_a_causal_model_and_a_decoder_predict_after_every_token():
     config = network("GPT-2").config
     from maskwright.models.build import build
 
@@ -119,7 +119,7 @@ def test_a_left_to_right_model_and_a_decoder_guess_behind_every_token():
     assert [written.top(place, 1)[0].id for place in range(len(written.tokens) - 1)] == list(written.tokens.ids[1:])
 
 
-def test_what_guesses_nothing_is_refused():
+def test_a_model_without_token_predictions_is_rejected():
     with pytest.raises(InputError, match="masked or causal language model"):
         predictions(tiny(), MASKED)
     with pytest.raises(InputError, match=r"has no \[MASK\]"):

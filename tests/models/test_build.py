@@ -82,7 +82,7 @@ def test_impossible_heads_are_refused_in_words(head, options, said):
         build(CONFIG, head, **options)
 
 
-def test_asking_a_head_for_what_it_cannot_do_says_so():
+def test_an_unsupported_request_to_a_head_is_rejected():
     model = build(CONFIG, "classification")
     with pytest.raises(InputError, match="predict masked tokens"):
         model.mlm_logits(torch.zeros(1, 64))

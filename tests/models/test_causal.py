@@ -1,4 +1,4 @@
-"""Left-to-right networks: what a token sees, what heads judge, which folders they make."""
+"""Causal networks: attention, heads and folders."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_loss_is_that_of_guessing_each_next_token():
     torch.testing.assert_close(out.loss, by_hand)
 
 
-def test_next_tokens_cannot_be_guessed_by_a_network_that_sees_them():
+def test_next_token_prediction_rejects_a_network_with_access_to_them():
     with pytest.raises(ConfigError, match="causal"):
         build(replace(CAUSAL, attention="full"), "clm")
     with pytest.raises(ConfigError, match="full_attention_every"):

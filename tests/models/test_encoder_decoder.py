@@ -1,4 +1,4 @@
-"""The encoder-decoder: who sees whom, packs and padded rows, shared tables, norms before and after."""
+"""The encoder-decoder: attention patterns, packs and padded rows, tied embeddings, pre-norm and post-norm."""
 
 from __future__ import annotations
 

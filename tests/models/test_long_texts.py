@@ -44,7 +44,7 @@ def ids_of(length):
 
 
 def packed_step(model, length):
-    """Guess 20 tokens of one text."""
+    """Predict 20 tokens of one text."""
     hidden = model.encode(Batch.from_sequences([ids_of(length).tolist()])).hidden
     (hidden.square().sum() + model.mlm_logits(hidden[:20]).logsumexp(-1).sum()).backward()
 

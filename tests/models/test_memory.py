@@ -1,4 +1,4 @@
-"""Memory that is reckoned, beside what torch keeps for the backward pass of real models."""
+"""Estimated memory, compared with what torch stores for the backward pass of real models."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_packing_changes_no_number(sequences, random):
 
 
 def run_poisoned(lengths, poison):
-    """Outputs and gradients of the sequences beside sequence 1, whose tokens alone have the vector `poison`."""
+    """Outputs and gradients of the other sequences; only the tokens of sequence 1 have the vector `poison`."""
     model = make()
     ids = [[1 + (7 * i + j) % 60 for j in range(length)] for i, length in enumerate(lengths)]
     ids[1] = [96] * lengths[1]

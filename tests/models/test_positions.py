@@ -1,4 +1,4 @@
-"""Every kind of positions and every rule of attention trains under every head, and means what it says."""
+"""Every kind of positions and every attention rule trains with every head, and has its documented effect."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_parameter_has_a_gradient_under_every_head(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
-def test_neither_neighbours_nor_padding_nor_a_folder_change_a_number(kind, tmp_path):
+def test_neither_neighbors_nor_padding_nor_a_folder_change_a_number(kind, tmp_path):
     if kind.get("attention") == "big_bird_published":
         kind = kind | {"block_size": 4}  # rows of at most 28 attend fully, so that padding decides nothing
     model = build(replace(CONFIG, **kind), "mlm", seed=2).eval()

@@ -1,4 +1,4 @@
-"""Activation checkpointing: layers that run again give the same gradients and keep less."""
+"""Activation checkpointing: recomputed layers give the same gradients and store less."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def by_hand(model: EncoderDecoder, batch: Batch) -> Tensor:
     """What the decoder gives for one pair, by the formulas of the module, a token and a layer at a time."""
     writer, memory = model.decoder, model.encode(batch).hidden  # C: [source, hidden]
     cell, half = CELLS[writer.first.cell], memory.shape[1] // 2
-    v = torch.cat([memory[-1, :half], memory[0, half:]])  # what was read from the left, and from the right
+    v = torch.cat([memory[-1, :half], memory[0, half:]])  # the forward and the backward state
     layers = [writer.first, *(writer.upper.layers if writer.upper is not None else [])]
     begun = [torch.tanh(F.linear(v, bridge.weight, bridge.bias)) for bridge in writer.bridges]
     states = [tuple(part[None] for part in state.chunk(cell.num_states)) for state in begun]
@@ -137,7 +137,7 @@ def test_without_attention_all_that_is_known_of_a_source_is_its_state():
         memory = model.encode(batch).hidden
         other = memory.clone()
         other[1:3] += 1.0  # neither end
-        other[0, :4] += 1.0  # of the first token what was read from the left, which goes on
+        other[0, :4] += 1.0  # the forward state of the first token, which is carried on
         assert torch.equal(state_of(memory, batch, True), state_of(other, batch, True))
         one, two = (model.decode(batch.target, own, batch).hidden for own in (memory, other))
         assert torch.allclose(one, two) is same

@@ -23,7 +23,7 @@ heads = st.sampled_from([None, *(name for name in HEAD_NAMES if name not in ("se
 
 
 def drawn(config, head, seed):
-    """The model; a head that guesses next tokens gets a causal network."""
+    """Build the model; the head `clm` gets a causal network."""
     if head == "clm":
         config = replace(config, attention="causal", full_attention_every=0)
     return build(config, head, seed=seed)
@@ -83,7 +83,7 @@ def test_every_parameter_of_encoder_and_head_is_trained(config, head):
     rows = padded() | {"token_type_ids": types}
     if head == "choice":
         rows = {name: value.view(2, 2, 8) for name, value in rows.items()}
-    if head == "tagging-crf":  # its chain is scored beside the logits
+    if head == "tagging-crf":  # its CRF has scores in addition to the logits
         rows["labels"] = torch.arange(32).view(4, 8) % 2
     out = model.eval()(**rows)
     parts = ("last_hidden_state", "pooler_output", "logits", "prediction_logits", "seq_relationship_logits")

@@ -1,4 +1,4 @@
-"""Writing one text for another: caches, beams, texts beside each other; on tiny vocabularies against all texts."""
+"""Translation decoding: caches, beam search, batches; on tiny vocabularies compared with all texts."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def closes(text: int, ids: list[int]) -> Callable[[int], bool]:
     return lambda token: depth == 0 if token == END else depth > 0 if token == 4 else True
 
 
-def test_a_rule_is_told_which_text_it_is_and_one_without_a_way_on_has_no_result():
+def test_a_rule_gets_the_text_index_and_a_dead_end_has_no_result():
     model = made(replace(CONFIG, vocab_size=200))
     sources = [np.array(one) for one in ([5, 6, 7], [9], [10, 11])]
 

@@ -13,7 +13,7 @@ def draw(*shape, seed=0, dtype=torch.float64):
 
 
 def runs_of(lengths):
-    """A run for each stretch of equal lengths."""
+    """Return a run for each sequence of equal lengths."""
     runs, start = [], 0
     for length in lengths:
         if runs and runs[-1].length == length:

@@ -56,7 +56,7 @@ def test_a_word_is_the_same_alone_and_among_others(texts):
         torch.testing.assert_close(vectors[word : word + 1], alone)
 
 
-def test_by_hand_a_filter_sees_its_neighbours_inside_the_word_and_the_largest_answer_counts():
+def test_by_hand_a_convolution_over_neighbors_in_the_word_and_max_pooling():
     part = filled(2)
     with torch.no_grad():
         part.gate.weight.zero_()

@@ -109,7 +109,7 @@ def test_dropout_repeats_with_the_seed_and_moves_on_without_it():
     assert not torch.equal(first, second)
 
 
-def test_dropped_neighbours_are_independent():
+def test_dropped_neighbors_are_independent():
     torch.manual_seed(3)
     dropped = (dropout(torch.ones(400_000), 0.5) == 0).double() - 0.5
     for lag in range(1, 9):  # four elements share one draw of 64 bits

@@ -1,4 +1,4 @@
-"""Recurrent layers: the formulas equal torch's kernels, and a sequence reads itself alone, whatever is beside it."""
+"""Recurrent layers: the formulas equal torch's kernels, and batching does not affect a sequence."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_the_numbers_are_those_of_modernbert(theta):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
-def test_weights_of_a_model_that_pairs_neighbours_give_its_scores():
+def test_weights_of_a_model_with_paired_neighbors_give_its_scores():
     modeling = pytest.importorskip("transformers.models.roformer.modeling_roformer")
     query, key = draw(1, 1, 9, 8, dtype=torch.float32), draw(1, 1, 9, 8, seed=1, dtype=torch.float32)
     angles = modeling.RoFormerSinusoidalPositionalEmbedding(16, 8)

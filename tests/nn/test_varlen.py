@@ -40,7 +40,7 @@ def by_hand(
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch):
-    """Stands in for the GPU's; counts its calls."""
+    """Replaces the GPU kernel; counts its calls."""
     calls = []
 
     def counted(*inputs):
@@ -65,7 +65,7 @@ def test_one_kernel_gives_what_the_runs_give(kernel: list, causal: bool):
 @pytest.mark.parametrize(
     "changes", [{}, {"positions": "rotary"}, {"attention": "causal"}, {"attention": "window", "window_size": 4}]
 )
-def test_a_network_takes_it_where_nothing_else_is_asked_of_attention(
+def test_a_network_uses_it_where_attention_has_no_other_request(
     kernel: list, monkeypatch: pytest.MonkeyPatch, changes: dict
 ):
     config = ModelConfig(**(SMALL_NETWORK | changes))

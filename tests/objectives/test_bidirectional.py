@@ -1,4 +1,4 @@
-"""Two language models in one: what each direction guesses, and that neither sees it."""
+"""Forward and backward language models: the targets of each direction, and that neither sees them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from contracts.objectives import CLS, FIRST_WORD, make, model_for
 
 
-def test_every_word_is_guessed_from_both_sides():
+def test_every_word_is_predicted_from_both_sides():
     _, batch = make("bilm")
     ids = batch.input_ids
     for part, step in (("clm", 1), ("backward", -1)):
@@ -19,7 +19,7 @@ def test_every_word_is_guessed_from_both_sides():
     assert len(batch.labels["backward"]) == words
 
 
-def test_no_direction_sees_what_it_guesses():
+def test_no_direction_sees_its_target():
     objective, batch = make("bilm")
     model = model_for(objective)
     hidden = model.encode(batch).hidden.detach()
@@ -33,7 +33,7 @@ def test_no_direction_sees_what_it_guesses():
     assert not torch.equal(other[place], hidden[place])
 
 
-def test_the_losses_are_the_mean_cross_entropies_of_the_neighbours():
+def test_the_losses_are_the_mean_cross_entropies_of_the_neighbors():
     objective, batch = make("bilm")
     model = model_for(objective)
     outcome = objective.outcome(model, batch)

@@ -1,4 +1,4 @@
-"""Left-to-right language modeling: which tokens are guessed, and what that costs."""
+"""Causal language modeling: the predicted tokens and the loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maskwright.models import vocabulary_loss
 from maskwright.objectives.segments import sentence_bounds
 
 
-def test_every_ordinary_token_is_guessed_at_the_token_before_it():
+def test_every_ordinary_token_is_predicted_at_the_token_before_it():
     _, batch = make("clm")
     ids, where = batch.input_ids, batch.labels["clm_positions"]
     assert torch.equal(ids[where + 1], batch.labels["clm"])
@@ -24,7 +24,7 @@ def test_every_ordinary_token_is_guessed_at_the_token_before_it():
     assert CLS not in batch.labels["clm"].tolist()
 
 
-def test_that_a_text_ends_is_guessed_and_that_an_example_was_cut_is_not():
+def test_the_end_of_a_text_is_predicted_and_truncation_is_not():
     _, batch = make("clm")
     documents = Documents().tokens
     guessed = set((batch.labels["clm_positions"] + 1).tolist())
@@ -106,7 +106,7 @@ def test_the_vocabulary_is_scored_where_there_is_a_label_and_nowhere_else(monkey
     assert scored == [len(batch.labels["clm"])]
 
 
-def test_a_person_is_shown_the_text_with_what_is_guessed():
+def test_the_audit_shows_the_text_with_the_predicted_tokens():
     objective, batch = make("clm")
     sequence = objective.shown(model_for(objective), batch, str)[0]
     fates = [token.fate for token in sequence.tokens]

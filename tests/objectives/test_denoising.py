@@ -1,4 +1,4 @@
-"""Denoising: what is hidden and what is written make the text again; the loss is that of every written token."""
+"""Denoising: source and target together are the text; the loss covers every target token."""
 
 from __future__ import annotations
 

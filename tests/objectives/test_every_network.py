@@ -49,7 +49,7 @@ def made(name, config):
 @pytest.mark.parametrize("name", ["mlm", "mlm+nsp", "mlm+sop", "rtd", "clm", "distill"])
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: "-".join(map(str, network.values())))
 def test_the_loss_of_every_part_falls(name, network):
-    """A small batch by heart, in 20 steps."""
+    """A small batch is memorized in 20 steps."""
     objective, model = made(name, replace(CONFIG, **network))
     batch, first, last = batch_of(objective), {}, {}
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)

@@ -1,4 +1,4 @@
-"""The two losses of one guess, and what masking does to one sentence."""
+"""The two losses of one prediction, and the masking of one sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_all_words_alike_cost_the_logarithm_of_their_number():
     ("probabilities", "target"),
     [([0.5, 0.6], [1, 0]), ([0.5, 0.5], [1, 1]), ([0.5, 0.5], [0, 0]), ([1.0, 0.0], [1, 0]), ([0.5, 0.5], [1, 0, 0])],
 )
-def test_what_is_no_guess_is_refused(probabilities, target):
+def test_invalid_probabilities_are_rejected(probabilities, target):
     with pytest.raises(InputError):
         explain_loss(probabilities, target)
 

@@ -125,7 +125,7 @@ def test_a_share_that_gives_no_generator_is_refused(share: float):
         generator_config(CONFIG, share)
 
 
-def test_a_discriminator_alone_is_judged_beside_an_untrained_generator():
+def test_a_single_discriminator_is_scored_with_an_untrained_generator():
     objective = objective_of("rtd")
     assert isinstance(objective, ReplacedTokenDetection)
     model, batch = lively(objective), batch_of(objective)

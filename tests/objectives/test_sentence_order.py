@@ -70,7 +70,7 @@ def test_the_label_says_which_segment_stands_first_in_the_text():
         assert any(joined in document for document in text)
 
 
-def test_the_network_is_told_that_it_judges_the_order():
+def test_the_config_records_the_sentence_order_objective():
     objective = objective_of("mlm+sop")
     assert objective.network_settings == {"pair_objective": "sop"}
     shown = objective.shown(torch.nn.Identity(), batch_of(objective), str)

@@ -166,7 +166,7 @@ def labels_for(head: str | None, rows, name: str = "bert", seed: int = 0) -> dic
     starts, ends = torch.tensor([3, 0, 7, 9, 99, 2]), torch.tensor([5, 19, 0, 9, 4, 0])
     before = torch.zeros_like(mask)
     before[..., 1:] = mask[..., :-1]
-    following = words.masked_fill(before == 0, -100)  # theirs guesses a label at a dropped token too
+    following = words.masked_fill(before == 0, -100)  # theirs predicts a label at a masked token too
     second = "sentence_order_label" if name == "albert" else "next_sentence_label"
     return {
         None: {},

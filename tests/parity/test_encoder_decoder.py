@@ -148,7 +148,7 @@ def test_beams_are_theirs(tmp_path: Path, kind: str, width: int, penalty: float)
     ours, _ = load_model(tmp_path)
     ids, mask, _ = rows()
     config = ours.config
-    # Padding is banned on both sides, as published translators have it.
+    # Padding is banned on both sides, as published translation models have it.
     found = theirs.generate(
         input_ids=ids,
         attention_mask=mask,

@@ -42,7 +42,7 @@ def test_auto_classes_find_what_is_built_here(name, head, tmp_path):
 
 @pytest.mark.parametrize("name", HEADS)
 def test_no_head_of_transformers_is_left_out(name):
-    """Every class of a family that transformers exports, but for those that predict from the left alone."""
+    """Every class of a family that transformers exports, except for causal language models."""
     family = family_named(name)
     stem = their_class(name, None).__name__.removesuffix("Model")
     found = {one for one in dir(transformers) if one.startswith(f"{stem}For")}

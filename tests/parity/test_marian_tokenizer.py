@@ -1,4 +1,4 @@
-"""Marian translators as published, against transformers: ids of any text, beams, texts, and folders both ways."""
+"""Published Marian models compared with transformers: IDs of any text, beams, texts, and folders in both directions."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def both(request, tmp_path_factory) -> tuple[Tokenizer, Any]:
 
 
 def call_theirs(theirs: Any, text: str, pair: str | None, **options: Any) -> list[dict[str, list]] | None:
-    """Every window's fields, or None where transformers refuses."""
+    """Return every window's fields, or None if transformers raises an error."""
     theirs.truncation_side = options.pop("truncation_side", "right")
     try:
         # In lists: a single call takes an empty second text for none.
@@ -105,7 +105,7 @@ def test_any_text_gives_equal_fields(both, text, pair):
     side=st.sampled_from(["right", "left"]),
     padding=st.sampled_from([False, "max_length"]),
 )
-def test_cutting_overflow_and_padding_give_equal_fields(
+def test_truncation_overflow_and_padding_give_equal_fields(
     both, text, pair, max_length, truncation, stride, side, padding
 ):
     ours, theirs = both

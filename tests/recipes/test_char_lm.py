@@ -1,4 +1,4 @@
-"""The recipe of the character language model at a size of seconds: it goes on, and searches two networks."""
+"""The recipe of the character language model at a tiny size: it resumes, and searches two networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from recipe_runs import run
 
 
-def play(speeches: int, seed: int) -> str:
+def speech_text(speeches: int, seed: int) -> str:
     """Speeches of two speakers."""
     draws = random.Random(seed)
     names, words = ("KING", "Fool"), ("the", "crown", "is", "a", "heavy", "HAT", "sir")
@@ -26,9 +26,22 @@ def play(speeches: int, seed: int) -> str:
 def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path):
     data = tmp_path / "shared/char_lm"
     data.mkdir(parents=True)
-    (data / "tinyshakespeare_train.txt").write_text(play(300, 1), encoding="utf-8")
-    (data / "tinyshakespeare_dev.txt").write_text(play(40, 2), encoding="utf-8")
-    how = ["--minutes", 0.01, "--hidden", 16, "--lanes", 4, "--stretch", 20, "-o", tmp_path / "out", "--device", "cpu"]
+    (data / "tinyshakespeare_train.txt").write_text(speech_text(300, 1), encoding="utf-8")
+    (data / "tinyshakespeare_dev.txt").write_text(speech_text(40, 2), encoding="utf-8")
+    how = [
+        "--minutes",
+        0.01,
+        "--hidden",
+        16,
+        "--streams",
+        4,
+        "--stretch",
+        20,
+        "-o",
+        tmp_path / "out",
+        "--device",
+        "cpu",
+    ]
     tables = []
     for _ in range(2):  # the second time it is all there
         found = run("char_lm.py", *how, MASKWRIGHT_DATA=str(tmp_path / "shared"))
@@ -46,7 +59,7 @@ def test_cells_are_searched_in_a_trained_and_an_untrained_network(tmp_path: Path
 def test_what_trains_nothing_is_refused(tmp_path: Path, given: list[object], said: str):
     data = tmp_path / "char_lm"
     data.mkdir()
-    (data / "tinyshakespeare_train.txt").write_text(play(20, 1), encoding="utf-8")
+    (data / "tinyshakespeare_train.txt").write_text(speech_text(20, 1), encoding="utf-8")
     found = run("char_lm.py", "-o", tmp_path / "out", *given, MASKWRIGHT_DATA=str(tmp_path))
     assert found.returncode == 2 and said in found.stderr and "Traceback" not in found.stderr
 

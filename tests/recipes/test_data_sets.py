@@ -36,7 +36,7 @@ def test_other_options_are_named(tmp_path: Path):
     from data_sets import made_once
 
     made_once(tmp_path / "data", {"rows": 3, "vocab_size": 80, "source": "de"}, fill)
-    with pytest.raises(InputError, match="another --rows and another --vocab-size: give another -o"):
+    with pytest.raises(InputError, match="another --rows and another --vocab-size: pass another -o"):
         made_once(tmp_path / "data", {"rows": 4, "vocab_size": 90, "source": "de"}, fill)
 
 
@@ -44,7 +44,7 @@ def test_a_folder_that_does_not_say_is_refused(tmp_path: Path):
     from data_sets import made_once
 
     (tmp_path / "data").mkdir()
-    with pytest.raises(InputError, match="does not say what it was made with"):
+    with pytest.raises(InputError, match="does not record its sizes"):
         made_once(tmp_path / "data", {"rows": 3}, fill)
 
 
@@ -78,5 +78,5 @@ def test_recipes_refuse_data_of_another_size(name: str, tmp_path: Path, monkeypa
 
     made = prepare(280)
     assert prepare(280) == made and (made / "tokenizer").is_dir()
-    with pytest.raises(InputError, match=r"was made with another --(vocab-size|sentences): give another -o"):
+    with pytest.raises(InputError, match=r"was created with another --(vocab-size|sentences): pass another -o"):
         prepare(290)

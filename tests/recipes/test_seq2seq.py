@@ -1,4 +1,4 @@
-"""The recipes of recurrent writers at a size of seconds: one sentence by heart; a comparison that is fair and drawn."""
+"""The recipes of recurrent generators at a tiny size: one memorized sentence; a fair comparison with pictures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = {"ein": "a", "hund": "dog", "mann": "man", "frau": "woman", "sieht": "se
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
-def test_one_sentence_is_learnt_by_heart(cell: str):
+def test_one_sentence_is_memorized(cell: str):
     found = run("one_sentence.py", "--cell", cell)
     assert found.returncode == 0, found.stderr
     assert found.stdout.count("This is deep learning") == 2  # by characters, and by words

@@ -1,4 +1,4 @@
-"""What the small models learn from: answers stand where rows say, German agrees, and a finished model is kept."""
+"""Training data of the small models: answer offsets are correct, German agrees, and a finished model is kept."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_run_of_that_name_that_is_not_its_own_is_left_alone(tmp_path: Path):
 
     (tmp_path / "writer").mkdir()
     (tmp_path / "writer/result.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InputError, match="give another folder with -o"):
+    with pytest.raises(InputError, match="pass another folder with -o"):
         studio_models.train(tmp_path, "writer")
     assert (tmp_path / "writer/result.json").read_text(encoding="utf-8") == "{}"
 

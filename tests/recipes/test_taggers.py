@@ -54,7 +54,7 @@ def test_sentences_of_another_number_are_not_taken_for_those_that_were_made(
     made = taggers.prepare(chosen)
     assert taggers.prepare(chosen) == made
     chosen.rows = 20
-    with pytest.raises(InputError, match="another --rows: give another -o"):
+    with pytest.raises(InputError, match="another --rows: pass another -o"):
         taggers.prepare(chosen)
 
 

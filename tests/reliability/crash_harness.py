@@ -173,7 +173,7 @@ def adapter_run(folder: Path) -> Callable[[Path], None]:
 
 
 def distill_run(folder: Path) -> Callable[[Path], None]:
-    """A student of a classifier, which is trained first, in a process of its own."""
+    """A student of a classifier, which is trained first, in a separate process."""
     teach = finetune_run(folder)
     if not (folder / "teacher").exists() and finish(spawn(teach, folder / "teacher", None)):
         sys.exit(f"the teacher failed: {(folder / 'error.txt').read_text()}")
@@ -212,7 +212,7 @@ def embeddings_run(folder: Path) -> Callable[[Path], None]:
 
 
 def recurrent_run(folder: Path, preset: str, objective: str) -> Callable[[Path], None]:
-    """Language models of recurrent cells: one whose memory goes on from step to step, or one from each end."""
+    """Recurrent language models: stateful, or forward and backward."""
     corpus = folder / "corpus.txt"
     make_corpus(corpus)
 
@@ -229,7 +229,7 @@ def recurrent_run(folder: Path, preset: str, objective: str) -> Callable[[Path],
 
 
 def translation_run(folder: Path) -> Callable[[Path], None]:
-    """A translator from scratch, whose weights are the mean of those of its last epochs."""
+    """A translation model from scratch, with the averaged weights of its last epochs."""
     from maskwright.text.tokenizers.tokenizer import Tokenizer
 
     rng = random.Random(3)

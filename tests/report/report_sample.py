@@ -51,7 +51,7 @@ def drawn_report() -> Report:
             Section(
                 "drawings",
                 [
-                    Grid(["a"], ["x", "y", "z"], [[0.5, -1.0, None]], "who sees whom"),
+                    Grid(["a"], ["x", "y", "z"], [[0.5, -1.0, None]], "attention pattern"),
                     Flow([Box("from", 0, 0), Box("to", 2, 1, True)], [Arrow(0, 1, "Q")], "a way"),
                     Tokens([("kinds", [Token("the", kind, "below") for kind in kinds])]),
                     SourceCode([("a:b", "def b(): ...")]),
@@ -67,11 +67,11 @@ def pretraining_report() -> Report:
     """A pre-training run."""
     return Report(
         "bert-mini on the Python documentation",
-        "Masked words guessed: 31.2 % right, against 6.1 % for always guessing the commonest.",
+        "Masked-token accuracy: 31.2 %, compared with 6.1 % for the most common token.",
         Health(
             "good",
             [
-                "It uses context: 31.2 % of the masked tokens right, 6.1 % by always the commonest token.",
+                "It uses context: 31.2 % of the masked tokens right, 6.1 % by the most common token.",
                 "71.3 % of the sentence pairs right, a coin gets 50 %.",
             ],
         ),
@@ -101,7 +101,7 @@ def finetuning_report() -> Report:
             [
                 "TF-IDF with logistic regression is as good on these 120 test rows: the difference is 0.007, and one "
                 "row is worth 0.008.",
-                "Dev loss rose after epoch 4 while training loss fell: the last epochs only learned by heart.",
+                "Dev loss rose after epoch 4 while training loss fell: the last epochs only memorized.",
             ],
         ),
         [
@@ -109,7 +109,7 @@ def finetuning_report() -> Report:
                 [
                     Figure("Macro F1", plus_minus(0.874, 0.011), note="3 seeds, best epoch by dev"),
                     Figure("Accuracy", percent(0.883), note="always “Software”: 46.7 %"),
-                    Figure("Test rows", 120, note="set aside before any choice"),
+                    Figure("Test rows", 120, note="held out before any choice"),
                     Figure("Time", duration(203), note="68 s for each seed"),
                 ]
             ),
@@ -145,7 +145,7 @@ def finetuning_report() -> Report:
 def key_figures() -> KeyFigures:
     return KeyFigures(
         [
-            Figure("Masked words right", percent(0.312), note="commonest token: 6.1 %"),
+            Figure("Masked words right", percent(0.312), note="most common token: 6.1 %"),
             Figure("Loss", 3.884, note="counting words: 6.02"),
             Figure("Sentence pairs right", percent(0.713), note="a coin: 50 %"),
             Figure("Speed", 4810, "tokens/s", note="2 threads, float32"),

@@ -109,7 +109,7 @@ def test_a_matrix_of_the_wrong_size_is_refused():
         Confusion(["a", "b", "c"], [[1, 2, 3]])
 
 
-def test_the_right_guess_is_marked_and_a_missed_one_gets_its_place():
+def test_the_correct_prediction_is_marked_and_a_wrong_one_has_its_rank():
     tree = main_of(
         MaskExamples(
             [

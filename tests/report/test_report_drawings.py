@@ -28,7 +28,7 @@ def main_of(*blocks: Block) -> Node:
 
 
 def test_a_grid_shows_every_value_and_rules_out_what_is_none():
-    tree = main_of(Grid(["a", "b"], ["x", "y", "z"], [[0.5, -1.0, None], [0.25, 0.0, 1.0]], "who sees whom"))
+    tree = main_of(Grid(["a", "b"], ["x", "y", "z"], [[0.5, -1.0, None], [0.25, 0.0, 1.0]], "attention pattern"))
     assert [node.text for node in tree.all("text", "value")] == ["0.50", "−1.00", "0.25", "0.00", "1.00"]
     assert len(tree.all("rect", "hidden")) == 1 and len(tree.all("rect", "below")) == 1
     assert [node.text for node in tree.all("title")][:3] == ["a, x: 0.50", "a, y: −1.00", "a, z: masked"]

@@ -45,7 +45,7 @@ def test_shades_run_from_the_lowest_tenth_to_the_highest_value(matrix, span):
     assert span_of(matrix) == pytest.approx(span)
 
 
-def test_points_lie_inside_in_the_colour_of_their_group_with_their_text():
+def test_points_are_inside_in_the_color_of_their_group_with_their_text():
     places = [(-3.0, 0.0), (5.0, 2.0), (1.0, -4.0)]
     tree = ElementTree.fromstring(scatter(places, [0, 1, 0], ["<a>", "b", "c"], ["first", "second"], "title"))
     dots = [node for node in tree.iter(f"{SVG}circle") if node.find(f"{SVG}title") is not None]

@@ -149,7 +149,7 @@ def test_equal_titles_get_distinct_anchors():
 
 
 @pytest.mark.parametrize(("level", "word"), [("good", "Healthy"), ("watch", "Worth a look"), ("bad", "Not healthy")])
-def test_health_is_a_word_and_not_only_a_colour(level: str, word: str):
+def test_health_is_a_word_and_not_only_a_color(level: str, word: str):
     tree = read_html(render(Report("t", "h", Health(level, ["because"]))))  # type: ignore[arg-type]
     assert word in tree.all(class_="health")[0].text
     assert "because" in tree.text
@@ -168,7 +168,7 @@ def test_a_block_of_an_unknown_kind_is_refused():
         render(Report("t", "h", blocks=[Odd("text")]))
 
 
-def test_lines_are_told_apart_without_colour():
+def test_lines_are_distinguishable_without_color():
     dashes = dict(re.findall(r"\.main\.s(\d):not\(\.solid\) \{ stroke-dasharray: ([\d ]+);", STYLE))
     assert len(dashes) == 5
     assert len(set(dashes.values())) == 5

@@ -59,7 +59,7 @@ def test_a_child_that_dies_is_named_with_its_last_words():
     child.close()
 
 
-def test_children_get_the_threads_that_were_asked_for():
+def test_children_get_the_requested_threads():
     assert environment(3)["OMP_NUM_THREADS"] == "3" and environment(None)["HF_HUB_OFFLINE"] == "1"
 
 
@@ -82,7 +82,7 @@ def test_requests_about_one_function():
     assert len(timed.latency("a", times=5)) == 5 and timed.memory() > 1e6
 
 
-def test_centred_cosines_tell_mixed_up_rows_apart():
+def test_centered_cosine_similarities_detect_mixed_up_rows():
     rng = np.random.default_rng(0)
     assert centered_cosines(np.ones((3, 4)), np.ones((3, 4))) == pytest.approx(1)  # equal texts
     vectors = 10 + rng.normal(size=(20, 8))  # a large common part
@@ -91,7 +91,7 @@ def test_centred_cosines_tell_mixed_up_rows_apart():
     lengths = np.linalg.norm(vectors, axis=1)
     assert (
         (vectors[::-1] * vectors).sum(1) / lengths / lengths[::-1]
-    ).min() > 0.9  # which cosines that are not centered do not see
+    ).min() > 0.9  # cosine similarities without centering do not detect this
 
 
 def test_percentiles():
@@ -105,7 +105,7 @@ def test_built_in_texts_are_sentences_and_as_many_as_wanted():
 
 
 @pytest.mark.parametrize("length", [3, 8, 32])
-def test_a_text_has_exactly_the_tokens_that_were_asked_for(length: int):
+def test_a_text_has_exactly_the_requested_tokens(length: int):
     own, texts = tokenizer(), ["the cat sat on the mat and looked at a dog"] * 20
     assert len(own(text_of_length(own, texts, length)).ids) == length
     assert [len(own(text).ids) for text in texts_of_length(own, texts, length, 3)] == [length] * 3

@@ -1,4 +1,4 @@
-"""benchmarks/gpu.py, tried on the processor with a tiny network: figures that fit together, a page, reasons."""
+"""benchmarks/gpu.py on a CPU with a tiny network: consistent figures, a page, reasons."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_both_contenders_see_the_same_network_and_the_page_tells_it(tmp_path: Pa
     assert "lowest centered cosine 1.0000" in page or "lowest centered cosine 0.99" in page
 
 
-def test_utilisation_is_a_share_of_the_peak_and_empty_where_none_is_known(rooms):
+def test_utilization_is_a_fraction_of_the_peak_and_empty_if_unknown(rooms):
     _, table = rooms
     assert table.utilization(494.5e12, 989e12) == 0.5 and table.utilization(1.0, None) is None
     rate = {"part": "pretrain", "size": "base", "length": 128, "kind": "auto", "name": "x", "step_seconds": 0.04,

@@ -94,7 +94,7 @@ def test_a_run_measures_writes_and_does_not_measure_again(run, tmp_path: Path):
         assert own["failed"] is None and [point["size"] for point in own["points"]] == [32, 64]
         assert all(point["seconds"] > 0 and point["work"] > 0 and point["memory"] >= 0 for point in own["points"])
     page = (tmp_path / "growth.md").read_text()
-    assert "| inference, tokens of one sequence | 32 to 64 tokens |" in page and "## Faster than the work" in page
+    assert "| inference, tokens of one sequence | 32 to 64 tokens |" in page and "## Costs above the work" in page
     assert (tmp_path / "growth.svg").read_text().startswith("<svg")
     assert run("length", "32,64")["curves"] == found["curves"]
 

@@ -114,7 +114,7 @@ def test_layers_that_run_again_take_less_memory_and_up_to_a_third_more_time():
     assert 1.25 < less.seconds / plain.seconds < 4 / 3
 
 
-def test_what_would_fit_if_layers_ran_again_is_told_so():
+def test_a_plan_that_fits_with_activation_checkpointing_is_reported():
     config = PlanConfig(preset="bert-base", gpu="t4", batch_tokens=32_768, accumulation=1)
     with pytest.raises(InputError, match="What fits:\n  --activation-checkpointing: "):
         make_plan(config)

@@ -26,7 +26,7 @@ TEXTS = [
 
 @cache
 def tokenizer(kind: str = "wordpiece") -> Tokenizer:
-    """About 200 pieces; byte-level pieces for the model that writes."""
+    """About 200 subword tokens; byte-level ones for the causal model."""
     return Tokenizer.train_from_iterator(iter(TEXTS * 3), kind=kind, vocab_size=320 if kind == "byte-bpe" else 180)
 
 
@@ -71,7 +71,7 @@ def write_answerer(folder: Path) -> Path:
 
 
 def write_chooser(folder: Path) -> Path:
-    """Chooses one of several texts."""
+    """Multiple choice."""
     return write(folder, "choice", {"task": "choice"})
 
 

@@ -1,4 +1,4 @@
-"""A studio that really listens, for tests: raw requests, requests with its cookie, and small models on its shelf."""
+"""A listening studio for tests: raw requests, requests with its cookie, and small loaded models."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_the_exchange_leads_nowhere_else(served, path):
 
 
 @pytest.mark.parametrize("path", ["/tokens", "/api/studio", "/nothing", "/static/nothing.js", "/static/theme.js"])
-def test_every_answer_forbids_foreign_scripts_frames_and_guesses(served, path):
+def test_every_response_forbids_foreign_scripts_frames_and_sniffing(served, path):
     headers = served.get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy and "script-src 'self'" in policy and "frame-ancestors 'none'" in policy
@@ -276,7 +276,7 @@ def test_bytes_that_are_no_request_break_nothing(served, lines):
     assert served.get("/api/studio").status == 200
 
 
-def test_an_unknown_way_of_asking_is_refused(served):
+def test_an_unknown_request_method_is_rejected(served):
     assert served.request("DELETE", "/api/studio", headers={**own(served), "Origin": served.origin}).status == 405
     assert served.post("/api/nothing", {}).status in (404, 405)
 

@@ -1,4 +1,4 @@
-"""What the studio says of a text that a model reads in part: how much is left out, on every page that cuts."""
+"""Truncation messages of the studio, on every page that truncates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAKERS = {
     "masked": write_masked,
 }
 LONG, ROOM = "the cat " * 100, 64
-ASKED = {
+REQUEST = {
     "/api/classify": ("classes", lambda text: {"text": text}),
     "/api/choose": ("choices", lambda text: {"text": text, "choices": ["sat", "rose"]}),
     "/api/complete": ("writer", lambda text: {"text": text}),
@@ -35,19 +35,19 @@ def served(tmp_path_factory):
         yield found
 
 
-@pytest.mark.parametrize("path", ASKED)
-def test_what_is_left_out_is_said_every_time(served, path):
-    name, asking = ASKED[path]
+@pytest.mark.parametrize("path", REQUEST)
+def test_truncation_is_always_reported(served, path):
+    name, asking = REQUEST[path]
     asked = [served.post(path, {"model": name, **asking(text)}).json()["note"] for text in ("the cat", LONG, LONG)]
     shelved = served.studio.models[name]
     assert asked[0] == "" and asked[1] == asked[2], "a second question is not answered with the sum of both"
-    assert asked[1].endswith(f"left out: the model reads at most {ROOM} at once.")
+    assert asked[1].endswith(f"truncated: the maximum length is {ROOM}.")
     if path == "/api/complete":
         tokenizer = open_model(shelved.source, None, "cpu", "fp32").tokenizer
-        left_out = len(tokenizer.encode_plain([LONG])[0]) + len(tokenizer.opening_ids) - ROOM
-        assert asked[1].startswith(f"{left_out} tokens were left out")
+        truncated = len(tokenizer.encode_plain([LONG])[0]) + len(tokenizer.opening_ids) - ROOM
+        assert asked[1].startswith(f"{truncated} tokens were truncated")
     if path == "/api/classify":
-        assert asked[1].startswith(f"{len(shelved.tokenizer(LONG)) - ROOM} tokens were left out")
+        assert asked[1].startswith(f"{len(shelved.tokenizer(LONG)) - ROOM} tokens were truncated")
 
 
 def test_a_tagger_reads_all_of_a_long_text(served):

@@ -1,5 +1,5 @@
-"""Runs and trainings of the studio: files are capped and read by the readers alone, nothing leads out of the folder,
-a training is a process that stops and goes on.
+"""Runs and trainings of the studio: files are capped and read by the readers alone, nothing leads out of the folder, a
+training run is a process that stops and resumes.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def test_a_training_stops_saves_and_goes_on_to_the_same_end(served, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_the_process_refuses_is_told(served, tmp_path):
+def test_errors_of_the_process_are_reported(served, tmp_path):
     """A name that is free when asked and holds something else when the process comes to it."""
     file = upload(served, GOOD)
     begin(served, "late", file, epochs=1)
@@ -273,7 +273,7 @@ def test_the_command_says_its_address_and_leaves_by_a_signal(tmp_path):
     import sys
     from http.client import HTTPConnection
 
-    # A shell lets what it starts behind "&" ignore Ctrl-C, and children inherit that.
+    # A shell lets background processes ignore Ctrl-C, and children inherit that.
     window_logits = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     run = [sys.executable, "-c", window_logits + "runpy.run_module('maskwright', run_name='__main__', alter_sys=True)"]
     words = [*run, "studio", "--no-browser", "--port", "0", "--runs", tmp_path, "--json"]

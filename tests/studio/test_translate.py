@@ -1,4 +1,4 @@
-"""What the studio answers to the page Translate: the numbers of Python, and refusals in a sentence."""
+"""Responses for the page Translate: the numbers of Python, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maskwright.tasks.translation.alignments import alignments
 from studio.models import write_autoencoder, write_classifier, write_recurrent_translator, write_translator
 from studio.serving import Served, serving
 
-ASKED = {"text": "the cat sat .", "translation": "dogs chase the unbelievably long cat ."}
+REQUEST = {"text": "the cat sat .", "translation": "dogs chase the unbelievably long cat ."}
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,9 @@ def source(served: Served, name: str) -> str:
 
 @pytest.mark.parametrize("name", ["transformer", "recurrent"])
 def test_weights_are_those_of_python(served, name):
-    found = served.post("/api/translate/alignment", {"model": name, **ASKED}).json()
+    found = served.post("/api/translate/alignment", {"model": name, **REQUEST}).json()
     translator = open_translator(source(served, name), device="cpu", precision="fp32")
-    pair = ASKED["text"], ASKED["translation"]
+    pair = REQUEST["text"], REQUEST["translation"]
     (own,) = alignments(translator.model, translator.task, [pair], translator.max_length)
     assert found["read"] == list(own.source) and found["written"] == list(own.target)
     np.testing.assert_array_equal(np.array(found["weights"]), own.weights)
@@ -50,14 +50,14 @@ def test_a_long_text_is_cut_for_the_picture_alone(served):
     np.testing.assert_allclose(np.sum(found["weights"], axis=1), 1, rtol=1e-6)
 
 
-def test_who_has_no_attention_is_told_so(served):
+def test_a_model_without_attention_is_reported(served):
     answers = {
         name: served.post("/api/translate", {"model": name, "texts": ["the cat"]}).json()["unaligned"]
         for name in ("transformer", "recurrent", "vector")
     }
     assert answers["transformer"] is None and answers["recurrent"] is None
     assert "no attention" in answers["vector"]
-    refused = served.post("/api/translate/alignment", {"model": "vector", **ASKED})
+    refused = served.post("/api/translate/alignment", {"model": "vector", **REQUEST})
     assert refused.status == 422 and refused.json()["error"] == answers["vector"]
 
 
@@ -71,5 +71,5 @@ def test_who_has_no_attention_is_told_so(served):
     ],
 )
 def test_what_cannot_be_aligned_is_refused_in_a_sentence(served, changes, words):
-    answer = served.post("/api/translate/alignment", {"model": "transformer", **ASKED, **changes})
+    answer = served.post("/api/translate/alignment", {"model": "transformer", **REQUEST, **changes})
     assert answer.status == 422 and words in answer.json()["error"]

@@ -67,7 +67,7 @@ def test_scale_is_mean_and_deviation_and_a_constant_number_stays_small():
     assert found.log_scale[3] == 0
 
 
-def test_what_it_has_learnt_comes_through_and_what_is_shifted_does_not():
+def test_training_data_is_reconstructed_and_shifted_data_is_not():
     generator = torch.Generator().manual_seed(0)
     basis = torch.randn(3, SIZE, generator=generator)
     normal = samples(200, 1, basis)
@@ -91,7 +91,7 @@ def rows_of(*labels):
     return [row(TEXTS[number % 5], label, line=number + 2) for number, label in enumerate(labels)]
 
 
-def test_the_commonest_class_is_normal_and_alone_is_learnt_from():
+def test_the_most_common_class_is_normal_and_the_only_training_data():
     rows = rows_of("a", "b", "b", "c", "b", "a")
     task = Anomaly.from_rows(rows, rows)
     assert task.normal == "b" and task.main_metric == "pr_auc"
@@ -108,7 +108,7 @@ def test_rows_without_classes_are_all_normal():
     assert task.learns_from(rows) == rows
 
 
-def test_what_cannot_be_learnt_is_refused():
+def test_unusable_training_data_is_rejected():
     with pytest.raises(InputError, match="Did you mean 'spam'"):
         Anomaly.from_rows(rows_of("spam", "ham"), normal="spa")
     with pytest.raises(InputError, match="no classes"):
@@ -239,7 +239,7 @@ def test_a_batch_has_the_vectors_of_its_own_windows_and_counts_rows(pool):
     assert fast.losses["anomaly"].item() == pytest.approx(task.logits(model, known)[chosen].sum().item(), rel=1e-4)
 
 
-def test_texts_that_fit_are_learnt_as_without_windows():
+def test_texts_that_fit_are_trained_as_without_windows():
     rows = [row(text, "n") for text in TEXTS if text]
     found = []
     for task in (Anomaly("n"), Anomaly("n", long=LongTexts())):

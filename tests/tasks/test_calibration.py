@@ -51,7 +51,7 @@ def test_logits_that_are_four_times_too_large_get_a_temperature_of_four():
 
 
 def test_a_temperature_by_hand():
-    """Three of four right at a margin of m: the best share of the right class is 3/4, so T = m / ln 3."""
+    """Three of four right at a margin of m: the best probability of the right class is 3/4, so T = m / ln 3."""
     decisions = Decisions(np.array([[0.0, 5.0]] * 4), np.array([1, 1, 1, 0]), list("abcd"))
     assert fit_temperature(decisions).value == pytest.approx(5 / math.log(3), rel=1e-9)
     assert cross_entropy(decisions, 5 / math.log(3)) == pytest.approx(-(3 * math.log(0.75) + math.log(0.25)) / 4)
@@ -113,7 +113,7 @@ def test_the_order_of_rows_changes_no_error(order):
         assert error(gold[list(order)], shares[list(order)]) == pytest.approx(error(gold, shares))
 
 
-def test_rows_that_fitted_the_temperature_are_judged_by_that_of_the_other_half():
+def test_rows_that_fitted_the_temperature_are_scored_by_that_of_the_other_half():
     decisions = overconfident(num=60)
     own = fit_temperature(decisions)
     crossed = out_of_fold_probabilities(decisions, own)

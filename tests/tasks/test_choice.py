@@ -108,7 +108,7 @@ def test_the_longer_side_is_cut_and_rows_with_a_cut_choice_are_counted():
     assert max(found.sequence_lengths) == 12
     assert (found.num_truncated, counts.cut_texts, counts.texts) == (2, 3, 6)
     whole = tokenizer()("a", "cats").ids
-    assert found.input_ids[1].tolist()[-2:] == whole[-2:], "the short choice stays whole; the context is cut"
+    assert found.input_ids[1].tolist()[-2:] == whole[-2:], "the short choice stays whole; the context is truncated"
     assert "2 of 3 train rows" in Choice().notes(found, "train", 12)[0]
     assert not Choice().notes(examples(), "train", 48)
 
@@ -235,8 +235,8 @@ def test_cross_validation_runs():
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        (["a b"], [0], "Item 0 is no row"),
-        ([("a", "b")], [0], "Item 0 is no row"),
+        (["a b"], [0], "Item 0 is not a row"),
+        ([("a", "b")], [0], "Item 0 is not a row"),
         ("ab", [0], "list of"),
         (X, [0], "as many"),
         (X, "0120", "list of numbers"),
@@ -247,7 +247,7 @@ def test_cross_validation_runs():
         ([], [], "empty"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused_in_words(x, y, words):
+def test_unusable_training_data_is_rejected_with_an_error(x, y, words):
     with pytest.raises(InputError, match=words):
         mw.MultipleChoice(tiny("mlm"), **QUICK).fit(x, y)
 

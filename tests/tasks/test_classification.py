@@ -42,7 +42,7 @@ def test_every_unknown_dev_label_is_reported_with_its_line():
     assert "Did you mean 'yes'" in str(caught.value)
 
 
-def test_bad_rows_are_left_out_and_counted_when_asked():
+def test_bad_rows_are_skipped_and_counted_on_request():
     task = Classification(["no", "yes"])
     examples = task.examples(rows_of("yes", "what", "no"), Words(), skip_bad_rows=True)
     assert examples.num_skipped == 1

@@ -36,7 +36,7 @@ def test_classifiers_are_compared_by_accuracy_and_mcnemar():
     assert found.is_significant and "A is better" in found.to_json()["sentence"]
 
 
-def test_a_small_difference_is_told_as_chance_and_none_as_none():
+def test_a_small_difference_is_reported_as_chance_and_none_as_none():
     found = compare(classified([True] * 10 + [False] * 2), classified([True] * 9 + [False] * 3))
     assert not found.is_significant and "not significant on these" in found.sentence("A", "B")
     same = compare(classified([True, False]), classified([True, False]))

@@ -26,7 +26,7 @@ def test_results_do_not_depend_on_how_the_rows_are_cut_into_batches(words, budge
 
 
 @given(texts, st.integers(1, 60))
-def test_batches_hold_no_more_tokens_than_asked_unless_one_row_does(words, budget):
+def test_batches_have_at_most_the_requested_tokens_unless_one_row_exceeds_them(words, budget):
     model = SumModel()
     examples = tokenize_rows([row(text) for text in words], Words(), None)
     map_batches(examples, model.logits, device=CPU, batch_tokens=budget)

@@ -1,4 +1,4 @@
-"""Texts for texts: what a row becomes, what is learned of it, what is written, and the frames of other tasks."""
+"""Text-to-text: examples, targets, generated texts, and the special tokens of other tasks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tokenizer() -> Tokenizer:
 
 
 def gpt2_tokenizer(folder) -> Tokenizer:
-    """One that frames nothing, as GPT-2's: bytes, and one token between texts."""
+    """A tokenizer without special tokens, like GPT-2's: bytes, and one token between texts."""
     own = Tokenizer.train_from_iterator(["one two three", "red cat sees"] * 3, kind="byte-bpe", vocab_size=275)
     own.save(folder / "own")
     vocab = json.loads((folder / "own" / "vocab.json").read_text())
@@ -55,7 +55,7 @@ def gpt2_tokenizer(folder) -> Tokenizer:
     return Tokenizer.load(folder / "gpt2")
 
 
-def test_a_row_is_source_delimiter_target_end_and_the_target_alone_is_learnt():
+def test_a_row_is_source_delimiter_target_end_and_only_the_target_is_learned():
     tok = tokenizer().with_tokens(["<to-fr>"])
     examples = Generation("<to-fr>").examples([Row("one cat", None, "un chat", 1, "f")], tok, 20)
     ids = examples.input_ids[0].tolist()
@@ -85,7 +85,7 @@ def test_a_long_source_gives_way_and_a_target_that_is_cut_does_not_end_there():
     assert len(task.unlabeled([long], tok, 12, counts=counts).input_ids[0]) <= 12 and counts.cut_tokens > 30
 
 
-def test_a_small_translator_is_learnt_from_pairs_kept_and_asked(tmp_path):
+def test_a_small_translation_model_is_trained_saved_and_used(tmp_path):
     folder = tmp_path / "start"
     start = build(preset("gpt2", vocab_size=40, max_position_embeddings=32, **SMALL), "clm", seed=1)
     start.tokenizer = tokenizer()
@@ -142,7 +142,7 @@ def test_rows_come_from_tables_with_names_or_without_and_from_a_dump_of_articles
     assert "bad.jsonl" in str(caught.value)
 
 
-def test_what_a_dump_of_articles_leaves_out_is_told_and_counted(tmp_path, capsys):
+def test_skipped_articles_of_a_dump_are_reported_and_counted(tmp_path, capsys):
     (tmp_path / "dump.txt").write_bytes(b"A lead.\nIts text.\n\nAlone.\n\nBroken \xff.\n\nB lead.\nIts text.\n")
     table = read_pairs(tmp_path / "dump.txt", skip_bad_rows=True)
     assert [row.label for row in table.rows] == ["A lead.", "B lead."] and table.num_skipped == 1

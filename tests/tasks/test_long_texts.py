@@ -1,4 +1,4 @@
-"""Long texts in windows: nothing is lost, logits are pooled as by hand, and what fits is as if it were cut."""
+"""Long texts in windows: no token is lost, logits are pooled as by hand, and texts that fit are unchanged."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Listening(nn.Module):
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
-def test_the_loudest_window_is_the_one_with_the_words_that_count(pool):
+def test_the_top_scoring_window_is_the_one_with_the_decisive_words(pool):
     text = "the cat sat on the mat . " * 30 + "she bought milk " + "rain fell " * 40
     judge = task(pool, stride=4)
     model = Listening({"milk": 2})
@@ -204,7 +204,7 @@ def test_the_loudest_window_is_the_one_with_the_words_that_count(pool):
     assert json.loads(json.dumps(answers)) == answers
 
 
-def test_with_several_labels_each_has_its_own_loudest_window():
+def test_with_several_labels_each_has_its_own_top_scoring_window():
     text = "milk " + "rain fell " * 60 + "cat"
     judge = task("max", multi_label=True, stride=0)
     model = Listening({"milk": 0, "cat": 2})
@@ -233,13 +233,13 @@ def test_memory_of_answers_does_not_grow_with_the_length_of_a_row():
 
 # -- training ----------------------------------------------------------------------------------------------------------
 
-LABELLED = [row(LONG, "l0"), row("the cat", "l1"), row(LONG[30:160], "l2"), row("rain fell", "l0")]
+LABELED = [row(LONG, "l0"), row("the cat", "l1"), row(LONG[30:160], "l2"), row("rain fell", "l0")]
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
 def test_training_counts_rows_and_its_gradients_pass_through_every_window(pool):
     judge = task(pool, stride=2)
-    examples = judge.examples(LABELLED, tokenizer(), 16)
+    examples = judge.examples(LABELED, tokenizer(), 16)
     model = Listening({})
     nn.init.normal_(model.table, generator=torch.Generator().manual_seed(3))
     outcome = judge.outcome(model, examples.batch([2, 0, 3]))
@@ -260,7 +260,7 @@ def test_training_counts_rows_and_its_gradients_pass_through_every_window(pool):
 
 def test_training_reads_at_most_so_many_windows_spread_over_the_row_and_tells_it():
     judge = task(stride=2, max_windows=3)
-    whole = judge.examples(LABELLED, tokenizer(), 16)
+    whole = judge.examples(LABELED, tokenizer(), 16)
     thin = judge.for_training(whole)
     assert thin.num_windows.tolist() == [min(3, count) for count in whole.num_windows.tolist()]
     assert thin.spans[0].tolist() == whole.spans[0].tolist()
@@ -287,7 +287,7 @@ def test_windows_are_spread_evenly_and_never_twice(count, most):
 
 def test_a_step_over_long_rows_is_taken_in_portions_that_add_up():
     judge = task(max_windows=1000)
-    rows = [row(LONG * 6, f"l{n % 3}") for n in range(12)] + LABELLED
+    rows = [row(LONG * 6, f"l{n % 3}") for n in range(12)] + LABELED
     examples = judge.examples(rows, tokenizer(), 24)
     portions = examples.portions(np.arange(len(rows)))
     assert len(portions) > 1 and sorted(np.concatenate(portions).tolist()) == list(range(len(rows)))

@@ -47,7 +47,7 @@ def test_tables_are_whole(table: PublishedTable):
 
 
 @pytest.mark.parametrize("benchmark", benchmarks())
-def test_the_tables_of_a_benchmark_are_told_apart_by_their_labels(benchmark: str):
+def test_the_tables_of_a_benchmark_are_distinguished_by_their_labels(benchmark: str):
     tables = published(benchmark)
     assert len({table.label for table in tables}) == len(tables)
     assert all(published_table(benchmark, table.label) == table for table in tables)
@@ -79,7 +79,7 @@ def test_both_versions_of_glue_are_kept_apart():
 
 @pytest.mark.parametrize("table", published("glue"), ids=lambda table: table.label)
 def test_the_averages_of_glue_are_means_of_nine_numbers(table: PublishedTable):
-    """Rounded to the table's one decimal. One row was averaged before its numbers were rounded, and says so."""
+    """Rounded to the table's one decimal. One row was averaged before its numbers were rounded, and notes it."""
     for row in table.rows:
         mean, printed = glue_average(row.values), row.values["Average"]
         if row.note is None:

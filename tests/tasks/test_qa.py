@@ -1,4 +1,4 @@
-"""Question answering as a task: learns, answers with places, refuses by a threshold that dev rows chose."""
+"""Question answering as a task: training, answers with offsets, no-answer prediction by a threshold chosen on dev."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_rows_are_answered_the_same_alone_and_beside_others():
 
 @pytest.fixture(scope="module")
 def trained() -> tuple[QuestionAnswering, Model]:
-    """A network that has learned the rows by heart."""
+    """A network that has memorized the rows."""
     task, network = QuestionAnswering.from_rows(rows()), model(hidden_dropout=0.0, attention_dropout=0.0)
     fit(network, task, task.examples(rows(), tokenizer(), 64), epochs=120, lr=3e-3, batch_size=4, seed=0)
     return task, network.eval()

@@ -22,7 +22,7 @@ from text.tokenizer_samples import any_text
 
 def words_of(text: str) -> list[str]:
     kept = [character for character in text.lower() if character not in string.punctuation]
-    runs: list[str] = []  # of letters and digits, and what stands between them
+    runs: list[str] = []  # of letters and digits, and the text between them
     for character in kept:
         if runs and runs[-1][-1].isalnum() == character.isalnum():
             runs[-1] += character

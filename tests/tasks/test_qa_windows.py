@@ -156,7 +156,7 @@ def test_long_questions_lose_their_end_and_are_counted():
     assert windows.input_ids[0][1:11].tolist() == whole[:10]
     assert (counts.texts, counts.cut_texts, counts.cut_tokens) == (1, 1, len(whole) - 10)
     half = make_windows([question], tokenizer(), 43, stride=3)
-    assert half.first.tolist() == [1 + 20 + 1] * len(half)  # 40 tokens beside the three special ones
+    assert half.first.tolist() == [1 + 20 + 1] * len(half)  # 40 tokens plus the three special ones
 
 
 def test_unknown_tokens_are_counted_once():

@@ -181,7 +181,7 @@ def test_the_same_text_is_in_one_half():
         assert len({cut for cut, other in zip(cuts, keys, strict=True) if other == key}) == 1
 
 
-def test_a_precision_that_nothing_reaches_and_a_class_that_dev_lacks_are_told(capsys):
+def test_an_unreachable_precision_and_a_class_missing_in_dev_are_reported(capsys):
     gold, values, keys = np.array([True, False]), np.array([0.1, 0.9]), ["a", "b"]
     RareClass("x", True, 0.9).tuned(values, gold, keys)
     assert "No threshold reaches a precision of 0.9" in capsys.readouterr().err

@@ -83,12 +83,12 @@ def test_a_setting_out_of_range_is_named(tmp_path, setting, value):
 
 # -- scores --------------------------------------------------------------------------------------------------------
 
-JUDGED = st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.booleans()), min_size=3, max_size=30).filter(
+PREDICTED = st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.booleans()), min_size=3, max_size=30).filter(
     lambda rows: any(gold for gold, _, _ in rows)
 )
 
 
-@given(JUDGED, st.integers(0, 9))
+@given(PREDICTED, st.integers(0, 9))
 def test_a_sample_scores_what_its_rows_would(rows, seed):
     gold, values, given_class = (np.array(column) for column in zip(*rows, strict=True))
     drawn = np.random.default_rng(seed).integers(len(gold), size=len(gold))

@@ -1,4 +1,4 @@
-"""A threshold for a rare class beside temperatures, ensembles, windows and comparisons."""
+"""A threshold for a rare class combined with temperatures, ensembles, windows and comparisons."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_model_with_a_rare_class_is_compared_by_it_with_one_without():
         on_equal_terms(classifier(), Classification(["a", "b"]))
 
 
-def test_asking_for_a_class_keeps_windows_and_temperature():
+def test_requesting_a_class_keeps_windows_and_temperature():
     task = Classification(["a", "b"], long=LongTexts(stride=2))
     task.temperature = Temperature(2.0)
     asked = task.for_class("a")
@@ -152,7 +152,7 @@ def test_windows_focal_loss_and_drawn_rows_go_together():
     assert again.long == task.long and again.focal == 2.0 and again.rare == task.rare
 
 
-def test_detectors_are_united_by_the_mean_of_errors_and_thresholds():
+def test_detectors_are_combined_by_the_mean_of_errors_and_thresholds():
     first, second = Anomaly("a", threshold=Threshold(1.0)), Anomaly("a", threshold=Threshold(3.0))
     joined = first.joined([second])
     united = joined.combine_predictions([torch.tensor([[0.0], [4.0]]), torch.tensor([[1.0], [2.0]])], [None, None])

@@ -1,4 +1,4 @@
-"""Regression: numbers in, numbers out, and nothing that is no number."""
+"""Regression: numbers in, numbers out, and rejected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of sentences as a task: what rows are, both texts apart, cosines and their scores."""
+"""Sentence embeddings as a task: rows, separate texts, cosine similarities and their metrics."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_answers_are_cosines_and_a_text_is_its_own_twin():
 def test_scores_of_two_pairs_by_hand():
     task = Similarity(scale=(0.0, 4.0))
     examples = task.examples([row("a", "0", "b"), row("c", "3", "d")], tokenizer())
-    logits = torch.tensor([[[1.0, 0.0], [0.8, 0.6]], [[1.0, 0.0], [0.6, 0.8]]])  # cosines 0.8 and 0.6
+    logits = torch.tensor([[[1.0, 0.0], [0.8, 0.6]], [[1.0, 0.0], [0.6, 0.8]]])  # cosine similarities 0.8 and 0.6
     found = task.score(logits, examples)
     assert found.metrics == {"spearman": pytest.approx(-1), "pearson": pytest.approx(-1)}
     assert found.loss == pytest.approx((0.8**2 + (0.6 - 0.75) ** 2) / 2)

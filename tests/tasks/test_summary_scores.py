@@ -1,4 +1,4 @@
-"""ROUGE is that of rouge-score, and says how it was computed."""
+"""ROUGE is that of rouge-score, with its signature."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def shown(examples, window, tok):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40), min_size=1, max_size=4), st.integers(3, 16))
-def test_every_word_is_judged_once_at_its_first_piece_in_windows_that_fit(rows, max_length):
+def test_every_word_is_scored_once_at_its_first_subword_in_windows_that_fit(rows, max_length):
     tok = tokenizer()
     examples = window_sentences([Sentence.of_words(row, None, 1, "x") for row in rows], tok, max_length)
     assert max(map(len, examples.input_ids)) <= max_length
@@ -49,7 +49,7 @@ def test_every_word_is_judged_once_at_its_first_piece_in_windows_that_fit(rows, 
             assert examples.input_ids[window][place] == tok.encode_plain([words[word]])[0][0]
 
 
-def test_a_word_longer_than_a_window_is_judged_and_nothing_is_cut():
+def test_a_word_longer_than_a_window_is_scored_without_truncation():
     tok = tokenizer()
     letter = next(
         token[2] for token in tok.tokens if len(token) == 3 and token.startswith("##") and token[2] in tok.tokens
@@ -61,7 +61,7 @@ def test_a_word_longer_than_a_window_is_judged_and_nothing_is_cut():
     assert sorted(np.concatenate(list(examples.words)).tolist()) == [0, 1, 2]
 
 
-def test_a_word_is_judged_where_most_is_seen_around_it():
+def test_a_word_is_scored_where_its_context_is_largest():
     tok = tokenizer()
     examples = window_sentences([sentence(" ".join(["a"] * 20))], tok, 10)  # 8 pieces a window, 2 shared
     assert [row.tolist() for row in examples.words][:2] == [list(range(7)), list(range(7, 13))]
@@ -82,7 +82,7 @@ def test_other_tokenizers_find_the_first_piece_too(kind):
     encoding = tok(" ".join(words))
     start = 0
     for word, place in zip(words, examples.places[0], strict=True):
-        assert encoding.offsets[place][0] in (start, start - 1), f"{word} is judged at another place"
+        assert encoding.offsets[place][0] in (start, start - 1), f"{word} is scored at another position"
         start += len(word) + 1
 
 
@@ -217,7 +217,7 @@ def test_a_crf_loaded_with_its_labels_in_another_order_scores_the_same(tmp_path)
 @given(
     row=st.lists(st.sampled_from([*WORDS, "unbelievably" * 4]), min_size=1, max_size=60), max_length=st.integers(3, 20)
 )
-def test_every_word_is_judged_by_the_window_that_shows_most_around_it(row, max_length):
+def test_every_word_is_scored_by_the_window_with_the_most_context(row, max_length):
     tok = tokenizer()
     examples = window_sentences([Sentence.of_words(row, None, 1, "x")], tok, max_length)
     pieces = tok(" ".join(row), add_special_tokens=False)

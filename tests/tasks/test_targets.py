@@ -1,4 +1,4 @@
-"""Tasks that guess targets: which rows they take, and scores that add up over rows."""
+"""Tasks that predict targets: their rows, and metrics that add up over rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_training_needs_a_row():
 
 
 def test_scores_are_those_of_all_tokens_and_not_of_rows():
-    logits = torch.tensor([[2.0, 1.0, 1.0], [3000.0, 0.0, 3.0]])  # loss, right guesses, tokens
+    logits = torch.tensor([[2.0, 1.0, 1.0], [3000.0, 0.0, 3.0]])  # loss, correct predictions, tokens
     task = Translation()
     found = task.score(logits, None)  # type: ignore[arg-type]
     assert found.metrics[task.main_metric] == 1 / 4 and found.loss == 3002 / 4

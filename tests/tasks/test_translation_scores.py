@@ -1,4 +1,4 @@
-"""BLEU and chrF are those of sacrebleu, and say how they were computed."""
+"""BLEU and chrF are those of sacrebleu, with its signature."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def pieces(texts: list[str], **options) -> bytes:
 
 
 def listed(model: bytes) -> list[str]:
-    """The pieces of a model."""
+    """Return the SentencePiece tokens of a model."""
     import sentencepiece
 
     library = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -39,9 +39,9 @@ def listed(model: bytes) -> list[str]:
 
 
 def marian_files(folder: Path, codes: tuple[str, ...] = (), two: bool = False, **options) -> dict[str, int]:
-    """Write the tokenizer of a Marian translator; returns the ids of the sources.
+    """Write the tokenizer of a Marian model; returns the IDs of the sources.
 
-    codes: languages that can be asked for; two: each side has a table of its own.
+    codes: target language codes; two: each side has a separate table.
     """
     folder.mkdir(parents=True, exist_ok=True)
     source, target = pieces(CORPUS, **options), pieces(TARGETS, **options)

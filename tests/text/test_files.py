@@ -1,4 +1,4 @@
-"""Files are opened, unpacked and cut into physical lines; what cannot be read is refused in words."""
+"""Files are opened, decompressed and split into physical lines; unreadable files are rejected with an error."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MNLI_TEST = (
 )
 STSB_TEST = "index genre filename year old_index source1 source2 sentence1 sentence2"
 # file -> (task, header, one row, what is read: text, second text, label)
-LABELLED: dict[str, tuple[str, str | None, str, tuple[str, str | None, str]]] = {
+LABELED: dict[str, tuple[str, str | None, str, tuple[str, str | None, str]]] = {
     "CoLA/train.tsv": (
         "CoLA",
         None,
@@ -74,7 +74,7 @@ LABELLED: dict[str, tuple[str, str | None, str, tuple[str, str | None, str]]] = 
     "WNLI/train.tsv": ("WNLI", "index\tsentence1\tsentence2\tlabel", "0\tIt is.\tA is.\t1", ("It is.", "A is.", "1")),
 }
 # file -> (task, header, rows, ids, texts of the first row)
-UNLABELLED = {
+UNLABELED = {
     "CoLA/test.tsv": ("CoLA", "index\tsentence", ["0\tBill laughed.", "1\tBill"], ("Bill laughed.", None)),
     "SST-2/test.tsv": ("SST-2", "index\tsentence", ["0\tuneasy .", "1\tgood"], ("uneasy .", None)),
     "MRPC/test.tsv": (
@@ -109,19 +109,19 @@ def write(folder: Path, name: str, lines: Sequence[str | None], end: str = "\n")
     return path
 
 
-@pytest.mark.parametrize("name", LABELLED)
+@pytest.mark.parametrize("name", LABELED)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_labelled_files_are_read_in_their_original_columns(tmp_path, name, end):
-    task, header, line, expected = LABELLED[name]
+def test_labeled_files_are_read_in_their_original_columns(tmp_path, name, end):
+    task, header, line, expected = LABELED[name]
     part = read_glue(write(tmp_path, name, [header, line, line], end), task)
     assert [(row.text, row.text_pair, row.label) for row in part.rows] == [expected, expected]
     assert [row.line for row in part.rows] == ([1, 2] if header is None else [2, 3])
     assert part.ids == ["0", "1"] and not part.skipped and len(part) == 2
 
 
-@pytest.mark.parametrize("name", UNLABELLED)
+@pytest.mark.parametrize("name", UNLABELED)
 def test_test_files_have_an_index_and_no_labels(tmp_path, name):
-    task, header, lines, texts = UNLABELLED[name]
+    task, header, lines, texts = UNLABELED[name]
     path = write(tmp_path, name, [header, *reversed(lines)])
     part = read_glue(path, task, with_labels=False)
     assert part.ids == ["1", "0"]
@@ -201,7 +201,7 @@ def test_cola_with_another_number_of_columns_is_a_bad_row(tmp_path):
 
 
 def test_mnli_without_agreement_is_left_out_and_counted(tmp_path):
-    _, header, line, _ = LABELLED["MNLI/dev_matched.tsv"]
+    _, header, line, _ = LABELED["MNLI/dev_matched.tsv"]
     split = line.rsplit("\t", 1)[0] + "\t-"
     part = read_glue(write(tmp_path, "dev_matched.tsv", [header, split, line]), "MNLI")
     assert len(part) == 1 and part.num_without_gold == 1 and not part.skipped
@@ -264,7 +264,7 @@ def test_all_files_of_mnli_are_found(tmp_path):
 
 
 def test_mrpc_is_found_under_its_first_names(tmp_path):
-    _, header, line, expected = LABELLED["MRPC/train.tsv"]
+    _, header, line, expected = LABELED["MRPC/train.tsv"]
     write(tmp_path, "MRPC/msr_paraphrase_train.txt", [header, line])
     path = glue_files(tmp_path, "MRPC")["train"]
     assert read_glue(path, "MRPC").rows[0].label == expected[2]

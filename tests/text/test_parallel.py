@@ -60,7 +60,7 @@ def test_empty_sides_are_all_listed_or_counted(tmp_path: Path):
     assert ([row.line for row in table.rows], table.num_skipped) == ([1, 4, 6], 3)
 
 
-def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_told(
+def test_one_file_on_both_sides_pairs_each_line_with_itself_and_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     source, _ = files(tmp_path, "ein Hund\nzwei Hunde\n", "\n")

@@ -43,7 +43,7 @@ def test_a_span_is_the_sources_characters_whatever_they_are(tmp_path: Path, max_
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=120), st.integers(1, 9))
-def test_cutting_loses_no_character(text: str, max_tokens: int):
+def test_segmentation_loses_no_character(text: str, max_tokens: int):
     spans = cut(text, tokenizer(), max_tokens)
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
 

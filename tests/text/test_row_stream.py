@@ -43,7 +43,7 @@ def write(folder: Path, ending: str) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "tsv", "jsonl", "parquet"])
-def test_a_stream_gives_the_rows_of_the_file_as_often_as_asked(tmp_path: Path, ending: str):
+def test_a_stream_repeats_the_rows_of_the_file_as_requested(tmp_path: Path, ending: str):
     path = write(tmp_path, ending)
     stream, rows = RowStream(path), read_texts(path).rows
     assert (stream.num_rows, stream.num_skipped) == (3, 0)

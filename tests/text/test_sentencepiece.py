@@ -136,7 +136,7 @@ def test_settings_of_the_folder_are_followed_as_there(family, config, tmp_path):
 
 
 @pytest.mark.parametrize("rule", ["identity", "nfkc", "nmt_nfkc_cf"])
-def test_any_normaliser_gives_their_ids(rule, tmp_path):
+def test_any_normalizer_gives_their_ids(rule, tmp_path):
     pytest.importorskip("sentencepiece")
     folder = folder_of("xlm-roberta", tmp_path, trained("xlm-roberta", normalization_rule_name=rule))
     ours, theirs = Tokenizer.load(folder), theirs_of(folder)

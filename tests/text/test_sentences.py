@@ -79,4 +79,4 @@ def test_time_is_linear_in_the_length(pattern):
         return best
 
     seconds(1000)
-    assert seconds(160_000) < 0.05 + 24 * seconds(20_000)  # processor time; linear is 8, quadratic is 64
+    assert seconds(160_000) < 0.05 + 24 * seconds(20_000)  # CPU time; linear is 8, quadratic is 64

@@ -156,7 +156,7 @@ def test_no_tree_at_all_is_said(tmp_path):
         read_sentiment_trees(write(tmp_path, "("), skip_bad_rows=True)
 
 
-def test_trees_are_labelled_rows_for_a_classifier(tmp_path):
+def test_trees_are_labeled_rows_for_a_classifier(tmp_path):
     path = write(tmp_path, FILM, DULL, FLAT)
     assert [(row.text, row.label) for row in Classification.read(path).rows] == [
         ("The film shines .", "3"),

@@ -136,7 +136,7 @@ def test_questions_without_answers_are_read_only_when_none_are_needed(tmp_path):
 
 
 def test_questions_come_while_the_file_is_read(tmp_path):
-    """What stands behind the first article is not needed for it."""
+    """Text after the first article is not needed for it."""
     text = json.dumps(squad(*[(CONTEXT, [entry(str(n), "Which?", ("Beijing", 46))]) for n in range(3000)]))
     (tmp_path / "q.json").write_text(text[: len(text) // 2], encoding="utf-8")
     rows = scan_questions(tmp_path / "q.json", [])

@@ -1,4 +1,4 @@
-"""Labeled text: the same rows from every format, columns found by their names, refusals in words."""
+"""Labeled text: the same rows from every format, column detection, error messages."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_tsv_is_taken_literally_quotes_and_all(tmp_path_factory, rows):
     assert [(row.text, row.label) for row in table.rows] == [(text, label.strip()) for text, label in rows]
 
 
-# -- which column is what ----------------------------------------------------------------------------------------
+# -- column mapping ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

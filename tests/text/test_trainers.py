@@ -234,7 +234,7 @@ def test_wordpiece_takes_the_longest_match_and_knows_every_word_of_its_alphabet(
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "wordpiece-score", "byte-bpe", "bpe", "word", "char"])
-def test_the_vocabulary_has_exactly_the_size_that_was_asked(kind):
+def test_the_vocabulary_has_exactly_the_requested_size(kind):
     size = {"char": 30, "byte-bpe": 300, "word": 40, "bpe": 130, "wordpiece": 200, "wordpiece-score": 200}[kind]
     tokenizer = Tokenizer.train_from_iterator(CORPUS * 3, kind, size)
     assert tokenizer.vocab_size == len(set(tokenizer.tokens)) == size
@@ -366,5 +366,5 @@ def test_thirty_thousand_tokens_from_fifty_megabytes_in_two_minutes_and_two_giga
     size, kilobytes = map(int, result.stdout.split())
     assert size == 30_000
     assert kilobytes < 2_000_000
-    # On a machine that is busy with other work the processor time is what training takes.
+    # On a shared machine, the CPU time is the time of training.
     assert min(seconds, processor_seconds) < 120

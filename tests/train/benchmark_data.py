@@ -91,7 +91,7 @@ def squad(path: Path, count: int, seed: int, can_refuse: bool = False) -> Path:
 
 
 def conll(path: Path, count: int, seed: int) -> Path:
-    """Columns as in eng.train: entities begin with I-, and with B- only behind another of their type."""
+    """Columns as in eng.train: entities begin with I-, and with B- only after another of their type."""
     rng = random.Random(seed)
     lines = ["-DOCSTART- -X- O O", ""]
     for _ in range(count):

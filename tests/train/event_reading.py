@@ -19,7 +19,7 @@ def bitwise_crc32c(data: bytes) -> int:
 
 
 def masked(data: bytes) -> int:
-    """The checksum as it stands in the file."""
+    """The checksum as stored in the file."""
     crc = bitwise_crc32c(data)
     return ((crc >> 15) + (crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) % 2**32
 

@@ -107,7 +107,7 @@ def test_it_goes_on_seed_by_seed_and_keeps_what_is_there(folder: Path):
     assert list(results["runs"]["mlm"][0]["accuracy"]) == ["0", "2", "4"]
     table = (folder / "out/table.md").read_text()
     assert table.count("| objective |") == 3
-    assert "no result" in table, "four steps cannot beat the commonest token"
+    assert "no result" in table, "four steps cannot beat the most common token"
     assert "ross" in table
     assert (folder / "out/accuracy.svg").read_text().startswith("<svg")
 

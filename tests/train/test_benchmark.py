@@ -150,7 +150,7 @@ def test_the_seeds_of_a_part_are_an_ensemble(glue):
     assert scores == pytest.approx(result.results.numbers["SST-2"].summary.seeds)
 
 
-# -- going on, parts that are missing, bad rows ------------------------------------------------------------------------
+# -- resuming, missing parts, bad rows ---------------------------------------------------------------------------------
 
 
 def test_what_is_finished_is_skipped_after_an_interruption(tmp_path: Path, model: Path, monkeypatch):
@@ -192,7 +192,7 @@ def test_missing_parts_are_named_and_there_is_no_average(tmp_path: Path, model: 
     assert "Average: not available" in table and "CoLA is not measured: its dev file is missing" in table
 
 
-def test_bad_rows_of_all_files_are_told_at_once_and_leave_nothing(tmp_path: Path, model: Path):
+def test_bad_rows_of_all_files_are_reported_at_once_and_leave_nothing(tmp_path: Path, model: Path):
     data = files.glue(tmp_path / "data")
     for name, line in (("RTE/train", "12\tonly one text"), ("QQP/dev", "8\t1\t1\ta\tb\tmaybe")):
         path = data / f"{name}.tsv"

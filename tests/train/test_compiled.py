@@ -74,7 +74,7 @@ def test_one_graph_serves_all_layers_and_lengths_with_the_plain_numbers(traced: 
     assert 1 <= len(traced) <= 2  # the trial's graph, perhaps once more for a free number of tokens
 
 
-def test_a_compiler_that_fails_leaves_the_layers_plain_and_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_a_compiler_that_fails_leaves_the_layers_plain_and_is_reported(monkeypatch: pytest.MonkeyPatch):
     def broken(*_: object) -> torch.Tensor:
         raise RuntimeError("no kernel today\nmore lines")
 

@@ -93,7 +93,7 @@ def records(run: Path) -> list[dict[str, float]]:
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> Any:
-    """Ask the loop to stop after so many steps, once. Returns what it replaced."""
+    """Ask the loop to stop after N steps, once. Returns what it replaced."""
     original, asked = loop._stop_if_requested, {"left": after}
 
     def ask(request: StopRequest, run: object, step: int, steps: int) -> None:

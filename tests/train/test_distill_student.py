@@ -1,4 +1,4 @@
-"""The student's first weights, and what pruning takes away."""
+"""The student's initial weights, and pruning."""
 
 from __future__ import annotations
 

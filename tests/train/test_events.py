@@ -81,13 +81,13 @@ def test_pretraining_has_the_events_of_its_log(tmp_path: Path):
     assert {tag for _, tag, _ in found} >= {"train/mlm_loss", "train/nsp_accuracy", "eval/mlm_loss", "train/lr"}
 
 
-def test_without_asking_there_are_none(tmp_path: Path):
+def test_there_are_none_by_default(tmp_path: Path):
     finetune(finetuning(tmp_path, epochs=1))
     assert not list((tmp_path / "tuned").rglob("*tfevents*"))
 
 
 def test_a_run_that_goes_on_repeats_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It is cut off two steps behind its last checkpoint: the log and the events of these are made again."""
+    """It is interrupted two steps after its last checkpoint: the log and the events of these are written again."""
     config = finetuning(tmp_path, epochs=3, tensorboard=True, log_every=1, checkpoint_every=4)
     seen = []
 
@@ -110,7 +110,7 @@ def test_a_run_that_goes_on_repeats_no_step(tmp_path: Path, monkeypatch: pytest.
     assert found == logged(folder)
 
 
-def test_a_cut_off_end_is_mended_when_the_run_goes_on(tmp_path: Path):
+def test_a_truncated_end_is_repaired_when_the_run_resumes(tmp_path: Path):
     with open_run(tmp_path / "run", {"tensorboard": True}) as run:
         run.rewind(0)
         for step in (1, 2, 3):
@@ -122,7 +122,7 @@ def test_a_cut_off_end_is_mended_when_the_run_goes_on(tmp_path: Path):
         assert [(step, value) for step, _, value in events(run.events.path)] == [(1, 1.0), (2, 0.5), (3, 0.25)]
 
 
-def test_events_may_be_asked_for_later_and_then_go_on(tmp_path: Path):
+def test_events_can_be_requested_later_and_then_continue(tmp_path: Path):
     with open_run(tmp_path / "run", {"lr": 1, "tensorboard": False}) as run:
         run.rewind(0)
         run.log({"step": 1, "loss": 1.0})

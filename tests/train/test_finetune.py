@@ -105,7 +105,7 @@ def numbers(path: Path, shift: float) -> Path:
     return path
 
 
-def test_a_new_head_starts_at_the_mean_and_a_learnt_one_where_it_was(tmp_path: Path):
+def test_a_new_head_starts_at_the_mean_and_a_trained_one_is_kept(tmp_path: Path):
     """With a rate of nearly nothing a run ends where it began."""
     still = {"task": "regression", "epochs": 1, "lr": 1e-12}
     low, high = numbers(tmp_path / "low.tsv", 0.0), numbers(tmp_path / "high.tsv", 7.0)
@@ -146,7 +146,7 @@ def test_rows_that_cannot_teach_are_refused_and_leave_nothing(tmp_path: Path, ro
     assert not (tmp_path / "tuned").exists()
 
 
-def test_dev_rows_of_one_class_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_dev_examples_of_one_class_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "dev.tsv"
     config = finetuning(tmp_path, epochs=1)
     path.write_text("text\tlabel\n" + "the old cat was here\tanimal\n" * 4)
@@ -167,7 +167,7 @@ def test_a_dev_label_that_training_does_not_know_is_named_with_its_line(tmp_path
         finetune(config)
 
 
-def test_a_dev_label_that_training_does_not_know_is_left_out_when_told(tmp_path: Path, capsys):
+def test_a_dev_label_missing_in_training_is_skipped_on_request(tmp_path: Path, capsys):
     config = finetuning(tmp_path, epochs=1, skip_bad_rows=True)
     with (tmp_path / "dev.tsv").open("a") as handle:
         handle.write("the car was here\tvehicle\n\tplace\n")

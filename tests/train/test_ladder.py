@@ -1,4 +1,4 @@
-"""A ladder: every rung on the same rows, what it costs, going on where it was cut off, and one table."""
+"""The model comparison: every model on the same rows, its cost, resuming, and one table."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_vectors(*others, **more):
-    raise MissingExtraError("Training word vectors", "vectors")
+    raise MissingExtraError("Training word embeddings", "vectors")
 
 
-def test_every_rung_is_scored_on_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_model_is_scored_on_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "train_static_vectors", without_vectors)
     result = ladder(recipe(tmp_path))
     assert [row["name"] for row in result.rows] == [name for name in LADDER_MODELS if name != "static"]
@@ -73,7 +73,7 @@ def test_it_goes_on_where_it_was_cut_off(tmp_path: Path, monkeypatch: pytest.Mon
         ladder(recipe(tmp_path, **changes, epochs=3))
 
 
-def test_a_given_model_is_a_rung_of_its_own(tmp_path: Path):
+def test_a_given_model_is_a_separate_model_of_the_comparison(tmp_path: Path):
     first = ladder(recipe(tmp_path, only=("lstm",), seeds=1))
     model = str(first.output / "finetuned" / "lstm" / "model")
     result = ladder(recipe(tmp_path, only=("words",), models=(model,), seeds=1, output=tmp_path / "other"))
@@ -83,7 +83,7 @@ def test_a_given_model_is_a_rung_of_its_own(tmp_path: Path):
         ladder(recipe(tmp_path, models=("nowhere-to-be-found",), output=tmp_path / "third"))
 
 
-def test_a_translator_is_refused_before_any_rung(tmp_path: Path):
+def test_a_translation_model_is_rejected_before_the_comparison(tmp_path: Path):
     translator().save(tmp_path / "translator")
     with pytest.raises(InputError, match="cannot classify texts"):
         ladder(recipe(tmp_path, models=(str(tmp_path / "translator"),)))
@@ -104,7 +104,7 @@ def test_times_are_of_single_texts_and_of_all():
     assert found["latency_ms"] >= 0 and found["texts_per_second"] > 0
 
 
-def test_the_headline_names_the_lowest_rung_that_is_as_good():
+def test_the_headline_names_the_simplest_model_that_is_as_good():
     rows = [
         {"title": "low", "score": 0.80, "deviation": 0.01},
         {"title": "middle", "score": 0.89, "deviation": 0.02},

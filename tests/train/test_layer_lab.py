@@ -309,7 +309,7 @@ def test_tags_that_are_no_entities_are_scored_by_accuracy_without_published_rows
     assert "Published: Devlin" not in page and "Skipped, because the model has too few layers" in page
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- rejected input ----------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_and_leaves_no_folder(tmp_path: Path, model: Path):

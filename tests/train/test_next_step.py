@@ -1,4 +1,4 @@
-"""Batches made ahead are those that would be made when asked for, and what they leave behind is told apart."""
+"""Batches prepared ahead equal those made on demand, and their leftovers are distinguished."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_nothing_is_made_ahead_on_a_processor():
     assert made == [0]
 
 
-def test_an_error_is_raised_when_its_step_is_asked_for():
+def test_an_error_is_raised_when_its_step_is_requested():
     def make(step: int) -> int:
         if step == 1:
             raise ValueError("step 1")

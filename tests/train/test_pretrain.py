@@ -163,7 +163,7 @@ def test_one_document_is_enough_for_mlm_and_too_little_for_next_sentence(tmp_pat
     config = pretraining(tmp_path, corpus=(str(single),), steps=2)
     with pytest.raises(InputError, match="at least two documents.*--objective mlm"):
         pretrain(config)
-    assert not (tmp_path / "run").exists(), "a refused input left something behind"
+    assert not (tmp_path / "run").exists(), "a rejected input left something"
     result = pretrain(replace(config, objective="mlm"))
     assert "nsp_accuracy" not in result.scores
 
@@ -202,7 +202,7 @@ def test_standard_input_trains_what_the_same_file_trains(tmp_path: Path, monkeyp
     assert digests[0] == digests[1]
 
 
-def test_bad_text_on_standard_input_is_told_as_such_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_bad_text_on_standard_input_is_reported_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"fine\nbad \xff\n")))
     with pytest.raises(RowErrors, match="standard input:2"):
         pretrain(pretraining(tmp_path, corpus=("-",)))
@@ -280,7 +280,7 @@ def test_a_prepared_corpus_serves_another_run(tmp_path: Path):
         pretrain(replace(again, output=tmp_path / "third", tokenizer=None))
 
 
-def test_a_labelled_file_is_scored_by_a_probe_at_every_evaluation(tmp_path: Path):
+def test_a_labeled_file_is_scored_by_a_probe_at_every_evaluation(tmp_path: Path):
     from train.runs import labeled
 
     rows = labeled(tmp_path / "rows.tsv", 60, 3)

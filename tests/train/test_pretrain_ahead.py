@@ -1,4 +1,4 @@
-"""A job whose batches are made ahead gives the same batches, and a checkpoint says where those that were used end."""
+"""A job with prefetching gives the same batches, and a checkpoint records the end of the used ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def job(ahead: bool) -> PretrainJob:
     return made
 
 
-def test_batches_and_places_are_those_of_a_job_that_makes_them_when_asked():
+def test_batches_and_positions_are_those_of_a_job_that_makes_them_on_demand():
     plain, early = job(False), job(True)
     for step in range(7):
         for one, other in zip(plain.micro_batches(step), early.micro_batches(step), strict=True):

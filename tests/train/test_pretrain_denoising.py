@@ -1,4 +1,4 @@
-"""A denoising run from text to a translator: what it scores and shows, and what follows from its folder."""
+"""A denoising run from text to a translation model: its metrics, its report, and fine-tuning from its folder."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_a_run_with_replaced_tokens_leaves_the_discriminator_and_its_generator(t
 
 
 def test_the_folder_scores_as_the_run_did(tmp_path: Path):
-    """What is loaded judges the run's own held-out batches as the run's last evaluation did."""
+    """The loaded model scores the run's held-out batches like the run's last evaluation."""
     config = configured(tmp_path, "rtd")
     result = pretrain(config)
     logged = [record for record in records(tmp_path / "run") if "eval_rtd_loss" in record][-1]

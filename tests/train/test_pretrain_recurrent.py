@@ -65,7 +65,7 @@ def test_a_run_that_was_cut_off_ends_with_the_bits_of_one_that_was_not(
 
 
 @pytest.mark.parametrize("name", ["lstm-small", "bilstm-small", "elmo-small"])
-def test_any_recurrent_preset_guesses_what_comes_next_from_the_left(name: str):
+def test_any_recurrent_preset_is_a_unidirectional_language_model(name: str):
     network = preset(name, **registry.resolve("objective", "clm").network_settings)
     assert network.attention == "causal" and not network.separate_directions
 
@@ -96,7 +96,7 @@ def test_it_reads_characters_words_and_bytes(kind: str, tmp_path: Path):
     assert mw.Generator(result.model, max_new_tokens=5).predict(["the"])[0] is not None
 
 
-def test_a_text_of_one_repeated_character_is_learnt(tmp_path: Path):
+def test_a_text_of_one_repeated_character_is_learned(tmp_path: Path):
     (tmp_path / "a.txt").write_text("a" * 2000 + "\n")
     Tokenizer.train([tmp_path / "a.txt"], kind="char", vocab_size=16).save(tmp_path / "tok")
     changes = {"corpus": (str(tmp_path / "a.txt"),), "tokenizer": tmp_path / "tok", "steps": 40, "lr": 2e-2}

@@ -30,7 +30,7 @@ def test_documents_in_memory_answer_as_shards_do(tokenizer: Tokenizer):
     assert texts.document_tokens(0).dtype == np.int64
 
 
-def test_a_masked_word_is_learnt(tokenizer: Tokenizer):
+def test_a_masked_word_is_learned(tokenizer: Tokenizer):
     model = pretrain_small(DOCUMENTS, tokenizer, steps=80, hidden_size=32, mask_rate=0.3)
     best = MaskFiller(model).fill(["red [MASK] grow here ."])[0].masks[0].candidates[0]
     assert best.token_str == "apples" and best.score > 0.3

@@ -134,7 +134,7 @@ def test_a_threshold_is_chosen_on_dev_kept_and_used(tmp_path, maskwright):
     page = result.report.read_text(encoding="utf-8")
     assert "chosen on the dev examples" in page and "Rare classes" in page and "random order" in page
     _, out, _ = maskwright("evaluate", result.model, tmp_path / "dev.tsv", "--json")
-    assert json.loads(out)["metrics"]["f1"] == pytest.approx(result.mean["f1"])  # dev rows chose it: cross-fitted
+    assert json.loads(out)["metrics"]["f1"] == pytest.approx(result.mean["f1"])  # chosen on dev: cross-fitted
     _, out, _ = maskwright("predict", result.model, "--input", tmp_path / "test.tsv", "--json")
     for answer in map(json.loads, out.splitlines()):
         assert (answer["label"] == "spam") == (answer["probabilities"]["spam"] > rare["threshold"]["value"])
@@ -158,7 +158,7 @@ def test_resampling_draws_by_seed_and_epoch_alone(tmp_path):
     rows = [batch.labels["example"].tolist() for step in range(steps) for batch in job.micro_batches(step)]
     expected = resample_rows(chances, generator(3, "resample", 0)).tolist()
     assert sorted(number for step in rows for number in step) == sorted(expected)
-    again = [batch.labels["example"].tolist() for batch in job.micro_batches(2)]  # as a run that goes on asks
+    again = [batch.labels["example"].tolist() for batch in job.micro_batches(2)]  # as in a resumed run
     assert again == [rows[2]]
 
 

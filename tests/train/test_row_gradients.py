@@ -22,7 +22,7 @@ class Small(nn.Module):
         self.table.weight.data.copy_(torch.randn(7, 4, generator=torch.Generator().manual_seed(0)))
 
     def loss(self, ids):
-        """A number that depends on the rows `ids`, each as often as it stands there."""
+        """A number that depends on the rows `ids`, each as often as it occurs."""
         rows = self.table(torch.tensor(ids))
         scale = torch.arange(1.0, 1 + rows.numel()).view_as(rows)
         made = (rows * scale).tanh().sum()

@@ -1,4 +1,4 @@
-"""A run that fails leaves nothing behind, unless something was learned: that is never removed."""
+"""A failed run leaves no files, unless it has trained weights, which are never removed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def test_refused_input_leaves_no_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("part", [".", "seed-0", "finetuned/lstm/seed-1"])
-def test_what_was_learnt_stays_when_something_fails_afterwards(tmp_path: Path, part: str):
+def test_trained_weights_stay_when_something_fails_afterwards(tmp_path: Path, part: str):
     with pytest.raises(ValueError), open_run(tmp_path / "run", {"epochs": 1}) as run:
         (run.path / part).mkdir(parents=True, exist_ok=True)
         RunFolder(run.path / part, {}).log({"step": 1})
         raise ValueError("in the report")
     assert RunFolder(tmp_path / "run" / part, {}).records()[0]["step"] == 1
-    with open_run(tmp_path / "run", {"epochs": 1}) as run:  # the same command goes on
+    with open_run(tmp_path / "run", {"epochs": 1}) as run:  # the same command resumes
         assert run.result is None
 
 

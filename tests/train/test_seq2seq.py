@@ -1,4 +1,4 @@
-"""Recurrent translators and autoencoders from rows to texts: toy languages, bad input, alignments, sentence vectors."""
+"""Recurrent translation models and autoencoders: toy languages, bad input, alignments, sentence embeddings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory, tokenizer: Path) -> Mod
     ],
     ids=["copying, dot", "reversing, mlp with feeding", "reversing, bilinear with two layers"],
 )
-def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turned: bool, network: dict[str, object]):
+def test_a_toy_language_is_learned_exactly(tmp_path: Path, tokenizer: Path, turned: bool, network: dict[str, object]):
     config = small(tmp_path, tokenizer, turned, epochs=12, network=SMALL | {"hidden_size": 64} | network)
     train = write(tmp_path, "train", sentences(3000, 1), turned)
     result = finetune(replace(config, train=train[0], train_target=train[1]))
@@ -119,7 +119,7 @@ def test_the_sentence_vector_is_the_state_with_which_the_decoder_begins(translat
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
 
 
-def test_a_state_is_asked_of_recurrent_networks_and_of_one_layer(translator: Model):
+def test_a_state_needs_a_recurrent_network_and_one_layer(translator: Model):
     with pytest.raises(ConfigError, match="requires a single layer"):
         TextEncoder(translator, layers=[0, 1], pooling="state")
 

@@ -62,7 +62,7 @@ def contrastive(folder: Path, **changes: Any) -> FinetuneConfig:
     return FinetuneConfig(**{**settings, **changes})
 
 
-def test_scored_pairs_are_learnt_and_the_folder_makes_sentence_vectors(tmp_path: Path, maskwright: Any):
+def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_path: Path, maskwright: Any):
     result = finetune(contrastive(tmp_path, epochs=6))
     assert result.main_metric == "spearman" and result.mean["spearman"] > 0.7
     model = mw.load(result.model)

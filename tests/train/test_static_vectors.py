@@ -1,4 +1,4 @@
-"""Static vectors: a network that is its word table, trained vectors in it, and what works on it."""
+"""Static word embeddings: a network without layers, trained embeddings, and its uses."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 def pairs(path: Path) -> Path:
-    """Text in which words of one kind stand in the same places."""
+    """Text in which words of one kind occur in the same contexts."""
     rng = random.Random(0)
     animals, places = ["cat", "dog", "bird", "fox"], ["house", "river", "tree", "road"]
     lines = [f"the {rng.choice(animals)} eats and sleeps near the {rng.choice(places)} at night" for _ in range(600)]
@@ -111,7 +111,7 @@ def test_words_of_one_kind_have_near_vectors(method, tmp_path: Path):
     assert storage.read_json(result.model / "maskwright.json")["training"]["method"] == method
     with pytest.raises(RunError):  # before the text is read
         train_static_vectors(replace(config, corpus=("nowhere.txt",)))
-    with pytest.raises(RunError, match="is not replaced"):  # a folder of texts is no model
+    with pytest.raises(RunError, match="is not replaced"):  # a folder of texts is not a model
         train_static_vectors(replace(config, output=tmp_path), replace_folder=True)
     assert (tmp_path / "t.txt").exists()
     again = train_static_vectors(config, replace_folder=True)

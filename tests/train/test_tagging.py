@@ -93,7 +93,7 @@ def test_dev_types_that_training_does_not_know_leave_nothing(tmp_path: Path):
     assert not (tmp_path / "tuned").exists()
 
 
-def test_dev_types_that_training_does_not_know_are_left_out_when_told(tmp_path: Path, capsys):
+def test_dev_types_missing_in_training_are_skipped_on_request(tmp_path: Path, capsys):
     config = tagging(tmp_path, epochs=1, skip_bad_rows=True)
     with config.dev.open("a", encoding="utf-8") as handle:
         handle.write("\nBob\tX\tB-PER\nis\tX\tO\nAnna\tX\tB-ORG\n\nKarl\tX\tQ-PER\n")

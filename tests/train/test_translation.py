@@ -1,4 +1,4 @@
-"""Training translators: toy languages are learned exactly, schedules and batches are as published, runs go on."""
+"""Training translation models: toy languages are learned exactly, published schedules and batches, runs resume."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def recipe(folder: Path, tokenizer: Path, turned: bool = False, **changes: objec
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("turned", "norm"), [(False, "post"), (True, "pre")], ids=["copying, norms behind", "reversing, norms before"]
+    ("turned", "norm"), [(False, "post"), (True, "pre")], ids=["copying, post-norm", "reversing, pre-norm"]
 )
-def test_a_toy_language_is_learnt_exactly(tmp_path: Path, tokenizer: Path, turned: bool, norm: str):
+def test_a_toy_language_is_learned_exactly(tmp_path: Path, tokenizer: Path, turned: bool, norm: str):
     config = recipe(tmp_path, tokenizer, turned, epochs=15, lr=2e-3, warmup=100, schedule="linear")
     config = replace(config, network=config.network | {"norm": norm})
     train = write(tmp_path, "train", sentences(3000, 1), turned)

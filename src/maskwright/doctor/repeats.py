@@ -139,8 +139,8 @@ def repeat_findings(
     if dev is not None:
         repeated = len(dev) - len(np.unique(dev.exact))
         if repeated:
-            rows = plural(repeated, "dev row repeats", "dev rows repeat")
-            sentence = f"{rows} an earlier dev row and counts twice in every score."
+            rows = plural(repeated, "dev example repeats", "dev examples repeat")
+            sentence = f"{rows} an earlier dev example and counts twice in every score."
             result.append(Finding("dev-duplicates", "note", sentence, repeated))
     return result
 

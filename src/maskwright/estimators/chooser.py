@@ -118,7 +118,7 @@ def _rows(X: Any, y: Any = None, columns: Sequence[Column] | None = None) -> lis
 def _named(number: int, item: Any) -> dict[str, Any]:
     parts = list(item) if isinstance(item, (tuple, list, np.ndarray)) else []
     if len(parts) not in (2, 3) or isinstance(parts[-1], str) or not isinstance(parts[-1], Iterable):
-        raise InputError(f"Item {number} is no row: give (context, [choices]) or (context, question, [choices]).")
+        raise InputError(f"Item {number} is not a row: pass (context, [choices]) or (context, question, [choices]).")
     context, *question, choices = parts
     return {
         "context": context,

@@ -151,7 +151,7 @@ def _tagged(X: Any, y: Any) -> list[Sentence]:  # noqa: N803
     found = []
     for number, (row, own) in enumerate(zip(rows, tags, strict=True)):
         if isinstance(own, str) or not isinstance(own, Iterable):
-            raise InputError(f"Item {number} of y is no list of tags.")
+            raise InputError(f"Item {number} of y is not a list of tags.")
         named = [str(tag) for tag in own]
         if len(named) != len(row):
             raise InputError(f"Item {number} has {len(row)} words and {len(named)} tags: they must be as many.")

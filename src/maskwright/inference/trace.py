@@ -58,7 +58,7 @@ class Trace:
         count: "words" or "pieces" (subword tokens); closing: False excludes the closing special token: 16x768 -> 768
         -> 3.
         """
-        start = "word vectors" if count == "words" else "hidden states"
+        start = "word embeddings" if count == "words" else "hidden states"
         steps = {step.name: step for step in self.steps}
         rows, *width = steps[start].shape
         first = Step(start, (rows if closing else rows - self.num_closing, *width), "")
@@ -101,7 +101,7 @@ def trace(predictor: Predictor, text: Text) -> Trace:
             (len(words),),
             f"split at whitespace, with special tokens; {open_words} without the closing one",
         ),
-        Step("word vectors", tuple(vectors.shape), "the mean of each word's tokens"),
+        Step("word embeddings", tuple(vectors.shape), "the mean of each word's tokens"),
         Step("pooled", tuple(pooled.shape), "the vector of the first token, through dense and tanh"),
         Step("logits", tuple(logits[0].shape), f"one linear layer: {names}"),
     ]

@@ -20,14 +20,14 @@ from .attention import SOURCES, Attention, AttentionMap, attention, attention_of
 from .attribution import Attribution, attribute, attribute_of
 from .compare import ModelComparison, compare_models, compare_readings
 from .flow import flow, rollout
-from .heads import PATTERNS, Found, HeadScore, find_heads, find_word_heads, patterns_of
+from .heads import PATTERNS, HeadScore, PatternScores, find_heads, find_word_heads, patterns_of
 from .moves import AttentionChange, AttentionChanges, Move, head_moves
 from .page import render, write_page
 from .predictions import MaskPrediction, Predictions, predictions, predictions_of
 from .probe import LayerProbe, ProbeResult, probe
 from .probe_rows import read_labeled
 from .query_key import QueryKey, query_key, query_key_of
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .results import attention_rows, search, through
 from .states import Neighbor, States, WordMap, hidden_states, neighbors, states_of, word_map
 from .steps import LayerSteps, Step, layer_steps, steps_of
@@ -43,7 +43,6 @@ __all__ = [
     "AttentionMap",
     "AttentionMapView",
     "Attribution",
-    "Found",
     "HeadScore",
     "Inspection",
     "LayerProbe",
@@ -52,12 +51,13 @@ __all__ = [
     "ModelComparison",
     "Move",
     "Neighbor",
+    "PatternScores",
     "Predictions",
     "ProbeResult",
     "QueryKey",
-    "Reading",
     "States",
     "Step",
+    "TokenizedText",
     "Tokens",
     "WordMap",
     "attention",

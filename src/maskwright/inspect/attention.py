@@ -19,7 +19,7 @@ from ..core.registry import unknown_name
 from ..models.model import Model
 from ..tasks.translation.alignments import attends as attends_to_source
 from ..text.readers.inputs import Text
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .tokens import Tokens
 
 MAX_JSON_WEIGHTS = 4_000_000  # about 40 MB of JSON
@@ -132,7 +132,7 @@ def attention(
     return attention_of(read(model, text, target=target, max_length=max_length, beams=beams))
 
 
-def attention_of(reading: Reading) -> Attention:
+def attention_of(reading: TokenizedText) -> Attention:
     """Return the attention weights of a text that was read. Raises InputError for a model without attention."""
     with torch.inference_mode():
         encoded, decoded = reading.run()

@@ -19,7 +19,7 @@ from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .tokens import Tokens
 
 STEPS = 16  # initial integration points; doubled until completeness holds
@@ -78,7 +78,7 @@ def attribute(
 
 
 def attribute_of(
-    reading: Reading, answer: str | None = None, *, place: int = 0, baseline: str = "mask", steps: int = STEPS
+    reading: TokenizedText, answer: str | None = None, *, place: int = 0, baseline: str = "mask", steps: int = STEPS
 ) -> Attribution:
     """Attribute a prediction for a text that was read. steps: initial integration points."""
     model = reading.model
@@ -103,7 +103,7 @@ def attribute_of(
         steps *= 2
 
 
-def _baseline(reading: Reading, baseline: str, vectors: Tensor) -> Tensor:
+def _baseline(reading: TokenizedText, baseline: str, vectors: Tensor) -> Tensor:
     """Return the token embeddings of the baseline: float [tokens, size]."""
     model, tokenizer = reading.model, tokenizer_of(reading.model)
     id = {"mask": tokenizer.mask_id, "pad": model.config.pad_token_id, "zero": None}[baseline]
@@ -114,7 +114,7 @@ def _baseline(reading: Reading, baseline: str, vectors: Tensor) -> Tensor:
     return torch.where(stays, vectors, neutral)
 
 
-def _position(reading: Reading, place: int) -> int | None:
+def _position(reading: TokenizedText, place: int) -> int | None:
     """Return the token index of the mask; None for a model that classifies the whole text."""
     model = reading.model
     if model.head_name in CLASSES:
@@ -128,7 +128,7 @@ def _position(reading: Reading, place: int) -> int | None:
     return masks[place]
 
 
-def _answers(model: Model, reading: Reading, vectors: Tensor, position: int | None) -> Tensor:
+def _answers(model: Model, reading: TokenizedText, vectors: Tensor, position: int | None) -> Tensor:
     """Return logits, [texts, answers], for token embeddings, float [texts, tokens, size]."""
     count, length = vectors.shape[:2]
     ids, types = list(reading.source.ids), list(reading.source.types)
@@ -146,7 +146,7 @@ def _answers(model: Model, reading: Reading, vectors: Tensor, position: int | No
         model.engine = engine
 
 
-def _answer(reading: Reading, answer: str | None, logits: Tensor, position: int | None) -> tuple[int, str]:
+def _answer(reading: TokenizedText, answer: str | None, logits: Tensor, position: int | None) -> tuple[int, str]:
     """Return index and name of the explained prediction. logits: float [answers], for the text."""
     model = reading.model
     if position is None:
@@ -168,7 +168,7 @@ def _answer(reading: Reading, answer: str | None, logits: Tensor, position: int 
 
 
 def _mean_gradient(
-    model: Model, reading: Reading, start: Tensor, end: Tensor, position: int | None, index: int, steps: int
+    model: Model, reading: TokenizedText, start: Tensor, end: Tensor, position: int | None, index: int, steps: int
 ) -> Tensor:
     """Return the mean gradient along the path by Gauss-Legendre quadrature: float64 [tokens, size]."""
     nodes, weights = np.polynomial.legendre.leggauss(steps)

@@ -16,7 +16,7 @@ from ..core.errors import InputError
 from ..models.model import Model
 from ..text.readers.inputs import Text
 from .attention import attention_of
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .states import states_of
 
 
@@ -79,12 +79,12 @@ def compare_models(
     return compare_readings([(_source(first, text, max_length), _source(second, text, max_length)) for text in texts])
 
 
-def compare_readings(pairs: Sequence[tuple[Reading, Reading]]) -> ModelComparison:
+def compare_readings(pairs: Sequence[tuple[TokenizedText, TokenizedText]]) -> ModelComparison:
     """Compare two models on texts that were read by both."""
     vectors: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     distances, counts = [], []
     for first, second in pairs:
-        if first.source.pieces != second.source.pieces:
+        if first.source.subwords != second.source.subwords:
             raise InputError(
                 f"The models tokenize '{first.source.text[:60]}' differently, so their attention cannot be compared: "
                 "use models with the same tokenizer."
@@ -110,14 +110,14 @@ def alignment(first: np.ndarray, second: np.ndarray) -> float:
     return both / sizes if sizes > 0 else 0.0
 
 
-def _source(model: Model, text: Text, max_length: int | None) -> Reading:
+def _source(model: Model, text: Text, max_length: int | None) -> TokenizedText:
     """Read the text; an encoder-decoder gets an empty target."""
     if model.has_decoder:
         return read(model, text, target="", max_length=max_length)
     return read(model, text, max_length=max_length)
 
 
-def _distances(first: Reading, second: Reading) -> np.ndarray:
+def _distances(first: TokenizedText, second: TokenizedText) -> np.ndarray:
     """Return the mean total variation distance of all pairs of heads: float64 [layers, heads, layers, heads]."""
     one, other = (attention_of(reading).maps[0].weights for reading in (first, second))
     found = np.empty((*one.shape[:2], *other.shape[:2]))

@@ -49,7 +49,7 @@ class HeadScore:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PatternScores:
     """Result of a pattern search.
 
     pattern: its name, or "it -> animal"; meaning: description of the attended tokens; num_tokens: query tokens that it
@@ -68,7 +68,7 @@ class Found:
         return {"pattern": self.pattern, "meaning": self.meaning, "tokens": self.num_tokens, "heads": heads}
 
 
-def find_heads(map: AttentionMap, pattern: str) -> Found:
+def find_heads(map: AttentionMap, pattern: str) -> PatternScores:
     """Rank the heads by one of PATTERNS, best first.
 
     Raises ConfigError for another name, and InputError if the pattern applies to no token of the text.
@@ -84,7 +84,7 @@ def find_heads(map: AttentionMap, pattern: str) -> Found:
     return _scored(map, pattern, PATTERNS[pattern], mask)
 
 
-def find_word_heads(map: AttentionMap, word: str, other: str) -> Found:
+def find_word_heads(map: AttentionMap, word: str, other: str) -> PatternScores:
     """Rank the heads by the attention from `word` to `other`, over all occurrences, best first.
 
     Raises InputError for a word that is not in the text.
@@ -96,7 +96,7 @@ def find_word_heads(map: AttentionMap, word: str, other: str) -> Found:
     return _scored(map, f"{word} -> {other}", f"from '{word}' to '{other}'", mask)
 
 
-def patterns_of(map: AttentionMap) -> list[Found]:
+def patterns_of(map: AttentionMap) -> list[PatternScores]:
     """Score every pattern that applies to the text."""
     found = []
     for name, meaning in PATTERNS.items():
@@ -107,7 +107,7 @@ def patterns_of(map: AttentionMap) -> list[Found]:
     return found
 
 
-def _scored(map: AttentionMap, pattern: str, meaning: str, mask: PatternMask) -> Found:
+def _scored(map: AttentionMap, pattern: str, meaning: str, mask: PatternMask) -> PatternScores:
     """Score a pattern. mask: bool [queries, keys]."""
     rows = np.flatnonzero(mask.any(axis=1))
     if not len(rows):
@@ -122,7 +122,7 @@ def _scored(map: AttentionMap, pattern: str, meaning: str, mask: PatternMask) ->
         HeadScore(map.layers[layer], map.heads[head], float(scores[layer, head]), even)
         for layer, head in zip(*np.unravel_index(order, scores.shape), strict=True)
     )
-    return Found(pattern, meaning, len(rows), heads, scores)
+    return PatternScores(pattern, meaning, len(rows), heads, scores)
 
 
 # -- patterns: bool [queries, keys] for a map; special tokens are excluded as queries --------------------------------

@@ -12,7 +12,7 @@ from ..core.errors import InputError
 from ..models.encoder_decoder import EncoderDecoder
 from ..models.model import Model, tokenizer_of
 from ..text.readers.inputs import Text
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .tokens import Tokens
 
 LANGUAGE_MODEL_HEADS = ("mlm", "pretraining", "clm", "seq2seq")
@@ -98,7 +98,7 @@ def predictions(
     return predictions_of(read(model, text, target=target, max_length=max_length), layers=layers)
 
 
-def predictions_of(reading: Reading, *, layers: bool = True, last: int | None = None) -> Predictions:
+def predictions_of(reading: TokenizedText, *, layers: bool = True, last: int | None = None) -> Predictions:
     """Predict tokens for a text that was read. last: only the last positions; None for all.
 
     For a recurrent network only the last layer predicts.

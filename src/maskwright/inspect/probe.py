@@ -100,7 +100,7 @@ def probe(
     dev: evaluation rows, None for a random quarter of `rows`; pooling: text embedding as in `embed` (words use their
     first subword token); max_length: maximum tokens; most: maximum words or texts per split; penalty: L2 penalty, 1 / C
     of scikit-learn; seed: of the split and the control labels. Raises InputError for missing labels, fewer than two
-    labels, or dev rows of another kind or without common labels; ConfigError for settings out of range.
+    labels, or dev examples of another kind or without common labels; ConfigError for settings out of range.
     """
     check_pooling(pooling)
     check(most >= 1, f"most is {most}; it must be at least 1.")
@@ -142,7 +142,7 @@ def labels_of(train: LabeledVectors, dev: LabeledVectors) -> tuple[str, ...]:
     """Return the sorted training labels. Raises InputError if a probe cannot be scored on `dev`."""
     if train.unit != dev.unit:
         raise InputError(
-            f"The training rows have labels of {train.unit}, the dev rows of {dev.unit}: use the same kind for both."
+            f"The training examples have labels of {train.unit}, the dev examples of {dev.unit}: use one kind for both."
         )
     labels = tuple(sorted(set(train.labels)))
     if len(labels) < 2:

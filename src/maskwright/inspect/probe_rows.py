@@ -54,7 +54,7 @@ def split_rows(rows: Sequence[Labeled], seed: int = 0) -> tuple[list[Labeled], l
     """Split rows randomly into three quarters for training and one quarter for evaluation, both in order."""
     if len(rows) < 2:
         raise InputError("A probe requires at least two rows, one for training and one for evaluation.")
-    order = generator(seed, "dev rows of a probe").permutation(len(rows))
+    order = generator(seed, "dev rows of a probe").permutation(len(rows))  # terms: ok (random key)
     held = set(order[: max(round(len(rows) * TEST_SHARE), 1)].tolist())
     return [row for index, row in enumerate(rows) if index not in held], [rows[index] for index in sorted(held)]
 

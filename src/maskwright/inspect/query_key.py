@@ -23,7 +23,7 @@ from ..nn.rotary import rotate_query_key
 from ..text.readers.inputs import Text
 from .attention import AttentionMap, attention_of
 from .capture import calls_of
-from .reading import Reading, read
+from .reading import TokenizedText, read
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ def query_key(
     return query_key_of(read(model, text, target=target, max_length=max_length, beams=beams), kind)
 
 
-def query_key_of(reading: Reading, kind: str | None = None) -> QueryKey:
+def query_key_of(reading: TokenizedText, kind: str | None = None) -> QueryKey:
     """Return queries, keys and values for a text that was read."""
     model = reading.model
     if not model.config.attends:
@@ -98,7 +98,7 @@ def query_key_of(reading: Reading, kind: str | None = None) -> QueryKey:
     return QueryKey(found, query, key, value, _position(stack, query, key))
 
 
-def _cross_attention(reading: Reading, model: EncoderDecoder) -> QueryKey:
+def _cross_attention(reading: TokenizedText, model: EncoderDecoder) -> QueryKey:
     """Return target queries and source keys and values of cross-attention."""
     parts = [layer.cross for layer in model.decoder.depths]
     with calls_of(part.query for part in parts) as asked, calls_of(part.key_value for part in parts) as seen:

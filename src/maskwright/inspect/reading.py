@@ -27,7 +27,7 @@ from .tokens import Tokens, source_tokens, target_tokens, tokens_of, written_tok
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class TokenizedText:
     """A tokenized text with its model.
 
     source: tokens; target: decoder tokens of an encoder-decoder, else None; is_given: False if the model generated the
@@ -61,7 +61,7 @@ class Reading:
 
 def read(
     model: Model, text: Text, *, target: str | None = None, max_length: int | None = None, beams: int = 1
-) -> Reading:
+) -> TokenizedText:
     """Tokenize a text or pair, and the target of an encoder-decoder.
 
     target: decoder text, None to generate it with beam size `beams`. Longer texts than `max_length` (None: the model's
@@ -74,20 +74,20 @@ def read(
     if not isinstance(model, EncoderDecoder):
         if target is not None:
             raise InputError("A target requires an encoder-decoder: remove it, or pass a text pair.")
-        return Reading(model, tokens_of(model, tokenizer, text, most))
+        return TokenizedText(model, tokens_of(model, tokenizer, text, most))
     if not isinstance(text, str):
         raise InputError("An encoder-decoder reads a single text: pass the second text as the target.")
     source = source_tokens(tokenizer, text, end_id(tokenizer), most)
     own, start = model.target_tokenizer or tokenizer, start_token(model)
     if target is not None:
         side = source_tokens(own, target, end_id(own), most)
-        return Reading(model, source, target_tokens(own, side, start))
+        return TokenizedText(model, source, target_tokens(own, side, start))
     if model.head is None:
         raise InputError("This model has no generation head: pass a target.")
     ids = np.array(source.ids, dtype=np.int32)
     grown = Translation().generate(model, [ids], Beams(beams), None)[0][0]
     end = model.config.eos_token_id if model.config.eos_token_id is not None else end_id(own)
-    return Reading(model, source, written_tokens(own, grown.ids, start, end, grown.is_ended), is_given=False)
+    return TokenizedText(model, source, written_tokens(own, grown.ids, start, end, grown.is_ended), is_given=False)
 
 
 def _pack(model: Model, tokens: Tokens) -> Batch:

@@ -11,12 +11,12 @@ import numpy as np
 from ..core.errors import InputError
 from .attention import AttentionMap
 from .flow import flow, rollout
-from .heads import PATTERNS, Found, find_heads, find_word_heads, patterns_of
+from .heads import PATTERNS, PatternScores, find_heads, find_word_heads, patterns_of
 
 ARROW = "->"
 
 
-def search(map: AttentionMap, asked: Sequence[str]) -> list[Found]:
+def search(map: AttentionMap, asked: Sequence[str]) -> list[PatternScores]:
     """Search heads for each of `asked`: a name of PATTERNS, or "it -> animal"; empty for every applicable pattern.
 
     Raises ConfigError and InputError as `find_heads` and `find_word_heads` do.

@@ -18,7 +18,7 @@ from ..inference.layers import choose_layers
 from ..models.model import Model
 from ..text.readers.inputs import Text
 from ..text.words import find_word
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .tokens import Tokens
 
 
@@ -83,7 +83,7 @@ def hidden_states(
     return states_of(read(model, text, target=target, max_length=max_length, beams=beams))
 
 
-def states_of(reading: Reading, side: str = "encoder") -> States:
+def states_of(reading: TokenizedText, side: str = "encoder") -> States:
     """Return the hidden states of a text that was read. side: "encoder", or "decoder" for the target."""
     with torch.inference_mode():
         encoded, decoded = reading.run()

@@ -12,7 +12,7 @@ from ..models.model import Model
 from ..text.readers.inputs import Text
 from .capture import calls_of
 from .query_key import QueryKey, query_key_of
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .tokens import Tokens
 
 
@@ -69,7 +69,7 @@ def layer_steps(model: Model, text: Text, layer: int, *, max_length: int | None 
     return steps_of(read(model, text, target=target, max_length=max_length))[_checked(model, layer) - 1]
 
 
-def steps_of(reading: Reading) -> list[LayerSteps]:
+def steps_of(reading: TokenizedText) -> list[LayerSteps]:
     """Return the steps of every layer for a text that was read."""
     stack = reading.model.encoder
     kind = "encoder" if reading.model.has_decoder else None

@@ -22,7 +22,7 @@ SPACE = "·"  # shown before a byte-level token that starts a word
 class Tokens:
     """Tokens of a text; every list has one entry per token.
 
-    text, text_pair: the texts; pieces: vocabulary entries; labels: readable form; offsets: start and end character in
+    text, text_pair: the texts; subwords: vocabulary entries; labels: readable form; offsets: start and end character in
     their text (0, 0 for special tokens); texts: 0 or 1, the text of a pair, None for special tokens; types: token type
     IDs; words: word index, None for special tokens; writes: for a decoder, the label of the next token.
     """
@@ -30,7 +30,7 @@ class Tokens:
     text: str
     text_pair: str | None
     ids: tuple[int, ...]
-    pieces: tuple[str, ...]
+    subwords: tuple[str, ...]
     labels: tuple[str, ...]
     offsets: tuple[tuple[int, int], ...]
     texts: tuple[int | None, ...]
@@ -51,7 +51,7 @@ class Tokens:
 
         Case as in `text.words.find_word`. Raises InputError if there is none.
         """
-        named = [[index] for index, piece in enumerate(self.pieces) if piece == word and self.texts[index] is None]
+        named = [[index] for index, piece in enumerate(self.subwords) if piece == word and self.texts[index] is None]
         if named:
             return named
         found = []
@@ -70,7 +70,7 @@ class Tokens:
 
     def to_json(self) -> dict[str, Any]:
         """Return {"text", "tokens": [{"id", "token", "label", "start", "end", ...}]}."""
-        rows = zip(self.ids, self.pieces, self.labels, self.offsets, self.texts, strict=True)
+        rows = zip(self.ids, self.subwords, self.labels, self.offsets, self.texts, strict=True)
         tokens: list[dict[str, Any]] = [
             {"id": id, "token": piece, "label": label, "start": start, "end": end, "text": number}
             for id, piece, label, (start, end), number in rows
@@ -172,7 +172,7 @@ def _chosen(tokens: Tokens, kept: Sequence[int]) -> Tokens:
         return tuple(values[index] for index in kept)
 
     t = tokens
-    return Tokens(t.text, t.text_pair, of(t.ids), of(t.pieces), of(t.labels), of(t.offsets), of(t.texts), of(t.types),
+    return Tokens(t.text, t.text_pair, of(t.ids), of(t.subwords), of(t.labels), of(t.offsets), of(t.texts), of(t.types),
                   of(t.words))  # fmt: skip
 
 
@@ -183,5 +183,5 @@ def _with_special(tokens: Tokens, tokenizer: Tokenizer, id: int, *, at_end: bool
         return (*values, value) if at_end else (value, *values)
 
     t = tokens
-    return Tokens(t.text, t.text_pair, add(t.ids, id), add(t.pieces, piece), add(t.labels, piece),
+    return Tokens(t.text, t.text_pair, add(t.ids, id), add(t.subwords, piece), add(t.labels, piece),
                   add(t.offsets, (0, 0)), add(t.texts, None), add(t.types, 0), add(t.words, None))  # fmt: skip

@@ -13,10 +13,10 @@ from ..text.readers.inputs import Text
 from .attention import Attention, AttentionMap, attention_of
 from .attribution import CLASSES, PREDICTIONS, Attribution, attribute_of
 from .flow import flow, rollout
-from .heads import Found, patterns_of
+from .heads import PatternScores, patterns_of
 from .predictions import LANGUAGE_MODEL_HEADS, Predictions, predictions_of
 from .query_key import QueryKey, query_key_of
-from .reading import Reading, read
+from .reading import TokenizedText, read
 from .states import States, states_of
 from .steps import LayerSteps, steps_of
 
@@ -38,7 +38,7 @@ class AttentionMapView:
 
     map: AttentionMap
     neurons: QueryKey | None
-    patterns: tuple[Found, ...]
+    patterns: tuple[PatternScores, ...]
     rollout: np.ndarray | None
     flow: np.ndarray | None
 
@@ -141,7 +141,7 @@ def _through(map: AttentionMap) -> tuple[np.ndarray | None, np.ndarray | None]:
     return rollout(map), flow(map) if len(map.queries) <= MAX_FLOW_TOKENS else None
 
 
-def _predictions(reading: Reading) -> Predictions | None:
+def _predictions(reading: TokenizedText) -> Predictions | None:
     model = reading.model
     if model.head_name not in LANGUAGE_MODEL_HEADS:
         return None
@@ -151,7 +151,7 @@ def _predictions(reading: Reading) -> Predictions | None:
     return predictions_of(reading, last=max(1, MAX_PROBABILITIES // len(model.scored_words)))
 
 
-def _attributions(reading: Reading) -> tuple[Attribution, ...]:
+def _attributions(reading: TokenizedText) -> tuple[Attribution, ...]:
     model = reading.model
     if len(reading.source) > MAX_EXPLAINED_TOKENS:
         return ()
@@ -162,12 +162,12 @@ def _attributions(reading: Reading) -> tuple[Attribution, ...]:
     return tuple(attribute_of(reading, place=place, baseline="pad") for place in places)
 
 
-def _masks(reading: Reading) -> int:
+def _masks(reading: TokenizedText) -> int:
     mask_id = tokenizer_of(reading.model).mask_id
     return 0 if mask_id is None else reading.source.ids.count(mask_id)
 
 
-def _steps(reading: Reading, shown: Attention) -> tuple[LayerSteps, ...]:
+def _steps(reading: TokenizedText, shown: Attention) -> tuple[LayerSteps, ...]:
     layers, config = shown.maps[0].layers, reading.model.config
     if not config.attends or 4 * len(reading.source) * len(layers) * config.hidden_size > MAX_STEP_ELEMENTS:
         return ()

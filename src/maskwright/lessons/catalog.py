@@ -1,4 +1,4 @@
-"""All lessons by name, in the order in which they are taught: the modules of topics/, each with a tuple LESSONS."""
+"""All lessons by name, in teaching order: the modules of topics/, each with a tuple LESSONS."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .lesson import Lesson
 TOPICS = (
     "words",
     "merges",
-    "pieces",
+    "subword_tokens",
     "positions",
     "inputs",
     "plain_attention",
     "scaling",
     "toy_scores",
-    "moving_heads",
+    "attention_changes",
     "encoder",
     "kinds_of_attention",
     "decoder",
     "masking",
     "mask_rate",
-    "guessing",
+    "masked_prediction",
     "pairs",
     "families",
     "sizes",
@@ -40,7 +40,7 @@ TOPICS = (
     "searching",
     "generation",
     "writing",
-    "judging",
+    "bleu",
     "smaller",
     "sparse",
     "recurrent",
@@ -49,13 +49,13 @@ TOPICS = (
 
 @cache
 def lessons() -> dict[str, Lesson]:
-    """Name -> lesson, in order."""
+    """Return name -> lesson, in order."""
     found = [one for topic in TOPICS for one in import_module(f"{__package__}.topics.{topic}").LESSONS]
     return {one.name: one for one in found}
 
 
 def lesson(name: str) -> Lesson:
-    """One lesson. Raises ConfigError naming the nearest name."""
+    """Return a lesson. Raises ConfigError with the nearest name for an unknown one."""
     if name not in lessons():
         raise ConfigError(unknown_name("lesson", name, lessons()))
     return lessons()[name]

@@ -1,4 +1,4 @@
-"""What a lesson is, and what running it gives. Plain values: a terminal, a page and a studio show the same."""
+"""Lessons and their results, as plain values for the terminal, the page and the studio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FRONTIERS = "Frontiers in NLP II: pre-trained model BERT"
 SESSION = "Understanding LLMs, session 03: LSTMs & Transformers"
 AUTOENCODER = "BERT & Autoencoder"
 NEUROCOMPUTING = "Neurocomputing: Transformers"
-LECTURES = {  # and a word for each, where room is short
+LECTURES = {  # with a short name for narrow columns
     APPLICATIONS: "Applications",
     FRONTIERS: "Frontiers",
     SESSION: "Session 03",
@@ -27,13 +27,13 @@ LECTURES = {  # and a word for each, where room is short
 
 @dataclass(frozen=True)
 class Lesson:
-    """One demonstration of the lectures.
+    """A demonstration from the lectures.
 
-    name: for the command line; part: the heading under which it stands; lecture: one of LECTURES, the first that shows
-    it; topic: of the slide; title: what is learned; about: a few sentences; functions: the functions that compute the
+    name: for the command line; part: the heading of its group; lecture: one of LECTURES, the first that shows it;
+    topic: of the slide; title: what is learned; about: a few sentences; functions: the functions that compute the
     numbers, "module:name" below `maskwright.` (shown as code, and broken by a test that expects the lesson to fail);
-    question: for the reader, answered by an experiment; run: records numbers, pictures and the answer;
-    accepts: which inputs of your own it takes, "matrix" or "text"; run_own: runs on them.
+    question: for the reader, answered by an experiment; run: records numbers, pictures and the answer; accepts: which
+    inputs of your own it takes, "matrix" or "text"; run_own: runs on them.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Code:
-    """A function of the toolkit: its place ("maskwright.nn.attention:scaled_dot_product") and its text."""
+    """A function of the toolkit: its name ("maskwright.nn.attention:scaled_dot_product") and its source code."""
 
     name: str
     text: str
@@ -59,8 +59,8 @@ class Code:
 
 @dataclass(frozen=True)
 class Result:
-    """A lesson that was run. pictures: blocks of a report, made of its numbers; answer: to the question, in words, with
-    answer_pictures; error: what stopped it, None where nothing did; seconds: it took; is_own: whether it ran on your
+    """The result of running a lesson. pictures: report blocks with its numbers; answer: to the question, in words, with
+    answer_pictures; error: the error that stopped it, or None; seconds: the run time; is_own: whether it ran on your
     own input instead of the slide's example.
     """
 
@@ -76,11 +76,11 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether it ran to its end, checked something, and every check holds."""
+        """Whether it finished, and has checks that all pass."""
         return self.error is None and bool(self.checks) and all(check.ok for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, without pictures."""
+        """Return plain values, without pictures."""
         lesson = self.lesson
         return {
             "name": lesson.name,

@@ -1,4 +1,4 @@
-"""Lessons on your own numbers or text: a table of scores or weights, or a sentence in any writing."""
+"""Lessons on your own numbers or text: a table of scores or weights, or a sentence in any script."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 MATRIX, TEXT = "matrix", "text"
 MOST = 64  # rows, columns and words of a figure
-FAR = 80.0  # a score so high that the others get no weight
+FAR = 80.0  # a score so high that the other weights are zero
 
 Matrix = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
 class OwnInput:
-    """What a lesson runs on instead of the slide's example.
+    """The input of a lesson instead of the slide's example.
 
     matrix: rows of scores or weights, () for none; text: a sentence, "" for none; head_dim: scores are divided by its
     square root (default 64, as in the original Transformer).
@@ -32,7 +32,7 @@ class OwnInput:
     head_dim: int = 64
 
     def given(self) -> tuple[str, ...]:
-        """Names of the inputs that are present."""
+        """Return the names of the inputs that are present."""
         return tuple(name for name, value in ((MATRIX, self.matrix), (TEXT, self.text)) if value)
 
     def words(self) -> list[str]:
@@ -80,14 +80,14 @@ def parse_matrix(source: str, *, files: bool = True) -> Matrix:
 
 
 def inspect_scores(record: LessonRecorder, own: OwnInput) -> None:
-    """Attention scores, divided by √d and soft-maxed, next to the weights without the division."""
+    """Softmax of attention scores divided by √d, next to the weights without the division."""
     import torch
 
     from ..report import Grid, Table
     from .parts.scaling import attention_weights, entropy
 
     if not own.matrix:
-        raise InputError("This lesson needs a matrix of scores; a text only names its columns.")
+        raise InputError("This lesson needs a matrix of scores; a text only labels its columns.")
     scores = torch.tensor(own.matrix, dtype=torch.float64)  # [queries, keys]
     keys = _names(own, scores.shape[1])
     queries = keys if scores.shape[0] == scores.shape[1] else [f"row {n}" for n in range(1, len(scores) + 1)]
@@ -110,7 +110,7 @@ def inspect_scores(record: LessonRecorder, own: OwnInput) -> None:
     record.show(Table(columns, list(zip(queries, *cells, strict=True)), right=columns[1:]))
     hot = int((plain.max(dim=1).values > 0.99).sum())
     record.answer(
-        f"Without the division {hot} of {len(plain)} rows give one key more than 0.99 of the weight; with it "
+        f"Without the division, {hot} of {len(plain)} rows have a weight above 0.99; with it, "
         f"{int((scaled.max(dim=1).values > 0.99).sum())} do."
     )
 
@@ -137,7 +137,7 @@ def _sum_rows(record: LessonRecorder, own: OwnInput) -> None:
     record.show(
         Bars([Bar(name, max(one, 0.0), f"{one:.2f}") for name, one in zip(rows, sums, strict=True)], title="Sums")
     )
-    record.answer(f"Rounding each of {len(columns)} weights to two decimals moves a sum by {bound:g} at most.")
+    record.answer(f"Rounding each of {len(columns)} weights to two decimals changes a sum by at most {bound:g}.")
 
 
 def attention_table(record: LessonRecorder, words: list[str]) -> None:
@@ -170,7 +170,7 @@ def attention_table(record: LessonRecorder, words: list[str]) -> None:
 
 
 def weighted_sum(record: LessonRecorder, own: OwnInput) -> None:
-    """Word vectors summed with the weights of given scores; by default only the first two words score."""
+    """Sum word embeddings with the weights of given scores; by default only the first two words have weight."""
     import torch
 
     from ..nn.attention import scaled_dot_product
@@ -194,7 +194,7 @@ def weighted_sum(record: LessonRecorder, own: OwnInput) -> None:
     record.near("weights sum to", 1.0, float(weights.sum()), digits=2)
     tokens = [Token(word, "right" if one > 0.1 else "", f"{one:.2f}") for word, one in zip(words, by_hand, strict=True)]
     record.show(Tokens([("sum", tokens)]))
-    record.answer(f"Vec = {formula}: here each word has a separate unit vector, so the sum shows the weights.")
+    record.answer(f"Vec = {formula}: each word has a separate unit vector here, so the sum shows the weights.")
 
 
 def _names(own: OwnInput, count: int) -> list[str]:

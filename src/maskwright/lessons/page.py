@@ -1,4 +1,4 @@
-"""Results of lessons as one self-contained page: text, pictures, numbers beside the slide's, question, answer, code."""
+"""Results of lessons as one self-contained page: text, pictures, numbers and the slide's, question, answer, code."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from .lesson import Result
 
 
 def report(results: Sequence[Result]) -> Report:
-    """One page of all: by parts where there are several lessons."""
+    """Build one page; several lessons are grouped by part."""
     checks = [check for result in results for check in result.checks]
     failed = [result for result in results if not result.ok]
     off = [check for check in checks if check.note]
     if failed:
         names = ", ".join(result.lesson.title for result in failed)
-        health = Health("bad", [f"Not as it must be: {names}."], "Some numbers are wrong")
+        health = Health("bad", [f"Different results: {names}."], "Some numbers are wrong")
     else:
-        health = Health(
-            "good", [f"{plural(len(checks), 'number or law', 'numbers and laws')} computed just now."], "All hold"
-        )
+        health = Health("good", [f"{plural(len(checks), 'check', 'checks')} computed."], "All checks pass")
     if len(results) == 1:
         only = results[0]
         return Report(f"Lesson {only.lesson.name}", only.lesson.title, health, [*_told(only), *_inside(only)])
     figures = [
         Figure("lessons", len(results)),
-        Figure("numbers and laws", len(checks), note="computed by the code that trains and serves"),
-        Figure("that hold", sum(check.ok for check in checks)),
-        Figure("where the slide is off", len(off), note="each is named, with the right value"),
+        Figure("checks", len(checks), note="computed by the code for training and inference"),
+        Figure("passed", sum(check.ok for check in checks)),
+        Figure("differences to the slides", len(off), note="each with the correct value"),
         Figure("time", round(sum(result.seconds for result in results), 1), "s"),
     ]
     parts: dict[str, list[Block]] = {}
@@ -40,7 +38,7 @@ def report(results: Sequence[Result]) -> Report:
         "Lessons",
         "The worked numbers of five lectures, computed",
         health,
-        [KeyFigures(figures), *sections, Section("Where slides are off", [_off(results)])],
+        [KeyFigures(figures), *sections, Section("Differences to the slides", [_off(results)])],
     )
 
 
@@ -54,15 +52,15 @@ def _inside(result: Result) -> list[Block]:
     rows: list[Sequence[str]] = [
         (check.what, check.slide, check.computed, _verdict(check.ok), check.note) for check in result.checks
     ]
-    columns = ["", "expected" if result.is_own else "the slide", "computed", "", "where they differ"]
+    columns = ["", "expected" if result.is_own else "the slide", "computed", "", "difference"]
     if not any(check.note for check in result.checks):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     blocks: list[Block] = [*result.pictures, Table(columns, rows, note=note, right=())]
     if result.error is not None:
-        blocks.append(Paragraph(f"It stopped: {result.error}"))
+        blocks.append(Paragraph(f"Error: {result.error}"))
     answer = [Paragraph(result.answer), *result.answer_pictures] if result.answer else []
-    blocks.append(Collapsible(lesson.question, "The answer, by experiment", answer))
-    return [*blocks, SourceCode([(code.name, code.text) for code in result.code], title="The code that computes it")]
+    blocks.append(Collapsible(lesson.question, "Answer by experiment", answer))
+    return [*blocks, SourceCode([(code.name, code.text) for code in result.code], title="Source code")]
 
 
 def _verdict(ok: bool) -> str:

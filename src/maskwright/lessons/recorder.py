@@ -1,4 +1,4 @@
-"""Where a lesson records its results: each number next to the slide's, figures, and the answer to its question."""
+"""Records the results of a lesson: each number next to the slide's, pictures, and the answer to its question."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ..report import Block
 
 DIGITS = 4  # decimals shown by default
-ROUNDING = 64  # units in the last place that a chain of operations may lose: its order differs from CPU to CPU
+ROUNDING = 64  # units in the last place of allowed rounding error: the order of operations differs between CPUs
 SINGLE = 2.0**-23  # machine epsilon of float32
 
 
 @dataclass(frozen=True)
 class Check:
-    """One number, or one law. what: which; slide: as the lecture has it; computed: as we find it; ok: whether that is
-    what it must be; note: where the slide is off, why, and what is right ("" where they agree).
+    """One number or relation. what: its name; slide: the lecture's value; computed: our value; ok: whether it is as
+    expected; note: explanation of a difference to the slide, with the correct value ("" if they agree).
     """
 
     what: str
@@ -30,7 +30,7 @@ class Check:
 
 
 class LessonRecorder:
-    """What one run of a lesson notes, in order."""
+    """Collects the checks, pictures and answer of one run of a lesson, in order."""
 
     def __init__(self) -> None:
         self.checks: list[Check] = []
@@ -39,7 +39,7 @@ class LessonRecorder:
         self.answer_pictures: list[Block] = []
 
     def equal(self, what: str, slide: Any, computed: Any, note: str = "") -> None:
-        """The slide's value must be ours."""
+        """Record that the slide's value equals ours."""
         self.checks.append(Check(what, show(slide), show(computed), bool(slide == computed), note))
 
     def near(
@@ -60,7 +60,7 @@ class LessonRecorder:
             computed: Number, sequence, tensor or array.
             within: Largest allowed difference, for numbers that are sampled or printed rounded.
                 Default: `tolerance` of the numbers.
-            of: Numbers from which `computed` was derived, where it is a difference of larger ones.
+            of: Numbers from which `computed` was derived, if it is a difference of larger ones.
             digits: Decimals shown.
         """
         self._compare(what, show(slide, digits), slide, computed, within, of, digits)
@@ -69,11 +69,11 @@ class LessonRecorder:
         """Records that two computations of the same numbers agree, up to the rounding of their precision.
 
         Args:
-            what: Name of the law.
+            what: Name of the check.
             slide: What the slide says.
             first: Tensor, array or nested sequence of numbers.
             second: The same numbers, computed another way.
-            said: Words in front of the largest difference.
+            said: Text before the largest difference.
         """
         gap, allowed = difference(first, second), tolerance(first, second)
         ok = gap <= allowed
@@ -92,7 +92,7 @@ class LessonRecorder:
         within: float | None = None,
         digits: int = DIGITS,
     ) -> None:
-        """Records a value where the slide is off or rounds: ours must be `right`, and the note says why.
+        """Records a value where the slide differs or rounds: ours must be `right`; the note explains the difference.
 
         Text, booleans and integers must be equal; other numbers agree as in `near`.
         """
@@ -122,7 +122,7 @@ class LessonRecorder:
         self.checks.append(Check(what, slide, shown, ok, note))
 
     def holds(self, what: str, slide: str, computed: str, ok: bool, note: str = "") -> None:
-        """A law or a relation: what the slide says, what we find, and whether it holds."""
+        """Record a relation: the slide's statement, our finding, and whether it holds."""
         self.checks.append(Check(what, slide, computed, bool(ok), note))
 
     def show(self, *blocks: Block) -> None:
@@ -130,7 +130,7 @@ class LessonRecorder:
         self.pictures += blocks
 
     def answer(self, text: str, *blocks: Block) -> None:
-        """The answer to the lesson's question, as its experiment gave it."""
+        """Set the answer to the lesson's question, with the results of the experiment."""
         self.answer_text = text
         self.answer_pictures += blocks
 

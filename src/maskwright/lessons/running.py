@@ -1,4 +1,4 @@
-"""Running lessons. A lesson that raises has failed, as one whose numbers are wrong; the others run all the same."""
+"""Run lessons. A lesson that raises an error has failed, like one with wrong numbers; the others still run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(chosen: Lesson | str, own: OwnInput | None = None) -> Result:
 
 
 def check_accepts(chosen: Lesson, given: Sequence[str]) -> None:
-    """Raises ConfigError for an input that the lesson does not take, naming the lessons that do."""
+    """Raise ConfigError for an input that the lesson does not accept; the error names the lessons that do."""
     for name in given:
         if name not in chosen.accepts:
             able = ", ".join(one.name for one in lessons().values() if name in one.accepts)
@@ -60,7 +60,7 @@ def run_all(
     on_lesson: Callable[[int, str], None] = lambda number, name: None,
     own: OwnInput | None = None,
 ) -> list[Result]:
-    """Runs several, in the order given.
+    """Runs several lessons in the given order.
 
     Args:
         names: Names of lessons.

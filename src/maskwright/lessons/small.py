@@ -1,4 +1,4 @@
-"""Small networks and tokenizers on which lessons show laws: nothing is downloaded, nothing has been trained."""
+"""Small untrained networks and tokenizers for lessons; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPREAD = 0.25  # of first weights: wide enough for attention that differs from t
 
 
 def word_tokenizer(*texts: str, lowercase: bool = True) -> Tokenizer:
-    """A tokenizer that knows exactly the words of these texts."""
+    """Return a tokenizer whose vocabulary is exactly the words of these texts."""
     from ..text.tokenizers.tokenizer import Tokenizer
 
     return Tokenizer.train_from_iterator(texts, "word", 10_000, lowercase=lowercase)
@@ -23,7 +23,7 @@ def word_tokenizer(*texts: str, lowercase: bool = True) -> Tokenizer:
 def small_network(
     vocab_size: int, head: str | None = None, *, labels: Sequence[str] | None = None, **changes: Any
 ) -> Model:
-    """A network of two layers, width 32 and four heads, which is only looked at: in evaluation mode, without gradients.
+    """Build a network of two layers, width 32 and four heads, in evaluation mode, without gradients.
 
     labels: of a classifier; changes: fields of ModelConfig.
     """
@@ -43,7 +43,7 @@ def small_network(
 
 
 def small_translator(vocab_size: int = 30) -> EncoderDecoder:
-    """Such a network that reads one text and writes another, which begins with token 0."""
+    """Build a similar encoder-decoder, whose targets begin with token 0."""
     from ..models.encoder_decoder import EncoderDecoder
 
     switches: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The code that a lesson shows: the functions of the toolkit that computed its numbers, as they stand in the files."""
+"""The source code that a lesson shows: the functions of the toolkit that computed its numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_LINES = 60
 
 
 def find(name: str) -> tuple[Any, str]:
-    """What holds a function and the function's name there: "objectives.masking:Masker.select" -> (Masker, "select")."""
+    """Return the owner and the name of a function: "objectives.masking:Masker.select" -> (Masker, "select")."""
     module, _, path = name.partition(":")
     owner: Any = import_module(f"{PACKAGE}.{module}")
     *outer, last = path.split(".")
@@ -25,7 +25,7 @@ def find(name: str) -> tuple[Any, str]:
 
 
 def code_of(names: Iterable[str]) -> tuple[Code, ...]:
-    """The text of each function, cut after MOST_LINES lines."""
+    """Return the source code of each function, at most MOST_LINES lines."""
     return tuple(Code(f"{PACKAGE}.{name}", _text(name)) for name in names)
 
 

@@ -1,14 +1,14 @@
-"""From documents to training examples: which span of which document becomes segment A, and which segment B.
+"""Training examples from documents: the spans of segment A and segment B.
 
-Examples are consecutive text of exactly the wanted length, as far as the document goes: a sentence that does not fit is
-cut there and continues in the next example. So nearly all sequences of a batch have the same length, which is what
-attention over runs is fast on, no position is wasted, and every token of an epoch is seen once. For next sentence
-prediction (Devlin et al. 2019, section 3.1, task 2) A ends where a sentence ends, and a coin decides whether B is the
-text that follows or text of another document; in the second case what followed A is used by the next example. For
-sentence order (Lan et al. 2020, section 3.1) B always follows A, and a coin decides whether the two change places.
+Examples are consecutive text of exactly the target length, as far as the document reaches: a sentence that does not fit
+is split and continues in the next example. Nearly all sequences of a batch therefore have the same length, which makes
+attention over runs fast, no position is wasted, and every epoch contains every token once. For next sentence prediction
+(Devlin et al. 2019, section 3.1, task 2), A ends at a sentence end, and B is randomly the text that follows or text of
+another document; in the second case, the text after A is used by the next example. For sentence order prediction (Lan
+et al. 2020, section 3.1), B always follows A, and the two are randomly swapped.
 
-Nothing but the meaning of the text may reveal the label. A random B is therefore what follows another A of another
-document (`partners.py`), and the two segments of a sentence-order example begin and end in the same way.
+Only the meaning of the text may reveal the label. A random B is therefore the text after another A of another document
+(`partners.py`), and the two segments of a sentence-order example begin and end in the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .partners import PairSpan, random_partners
 class Example(NamedTuple):
     """Token spans inside documents. B is empty (start == stop) for a single segment.
 
-    is_random: B is from another document; is_swapped: B is before A in the text.
+    is_random: B is from another document; is_swapped: B precedes A in the text.
     """
 
     a_document: int
@@ -39,7 +39,7 @@ class Example(NamedTuple):
 
 
 def sentence_bounds(sentence_lengths: np.ndarray) -> list[int]:
-    """Token offsets of the sentences of a document, [0, ..., tokens]; empty sentences are skipped."""
+    """Return the token offsets of the sentences of a document, [0, ..., tokens], without empty sentences."""
     return [0, *np.cumsum(sentence_lengths[sentence_lengths > 0]).tolist()]
 
 

@@ -134,14 +134,14 @@ class Studio:
     def model(self, name: str) -> LoadedModel:
         """Returns the model with this name. Raises MissingFileError if there is none."""
         if name not in self.models:
-            raise MissingFileError("No model of this name is loaded: choose one from the list.")
+            raise MissingFileError("No model of this name is loaded: select one from the list.")
         return self.models[name]
 
     def load_run_model(self, name: str) -> LoadedModel:
         """Loads the model of a finished run under the run's name. Raises MissingFileError if it has none."""
         folder = find_run(self.runs, name).path / "model"
         if not is_model_folder(folder) or folder.is_symlink():
-            raise MissingFileError("This run has no model yet: it is written at the end.")
+            raise MissingFileError("This run has no model yet: it is saved at the end.")
         with self.computing:
             own = LoadedModel(name, str(folder), open_model(folder, None, self.device, self.precision))
             self.models = {**self.models, name: own}

@@ -63,7 +63,7 @@ PAGES = (
         "fill-mask",
         "Fill mask",
         "Answers",
-        "What a masked language model expects where a word is missing. Make a gap of any word.",
+        "Predictions of a masked language model. Click any word to mask it.",
         MASKED,
     ),
     Page(

@@ -78,7 +78,7 @@ async def read_body(request: Request, limit_bytes: int) -> bytes:
             async for part in request.stream():
                 size += len(part)
                 if size > limit_bytes:
-                    raise TooLarge(f"This is more than the {limit_bytes:,} bytes that are read at once.")
+                    raise TooLarge(f"The request exceeds the limit of {limit_bytes:,} bytes.")
                 parts.append(part)
     except TimeoutError:
         raise TooLate(f"The request did not arrive within {BODY_SECONDS:.0f} seconds.") from None
@@ -99,7 +99,7 @@ def in_part(left_out: int, most: int) -> str:
     """Returns the message for an input truncated to `most` tokens; "" if nothing was truncated."""
     if not left_out:
         return ""
-    return f"{plural(left_out, 'token was', 'tokens were')} left out: the model reads at most {most:,} at once."
+    return f"{plural(left_out, 'token was', 'tokens were')} truncated: the maximum length is {most:,}."
 
 
 def finite(value: Any) -> Any:
@@ -140,12 +140,12 @@ def _worded(error: Exception) -> dict[str, Any]:
         where = ".".join(map(str, first["loc"]))
         if first["type"] == "string_too_long":
             most = first["ctx"]["max_length"]
-            return {"error": f"{where} is longer than the {most:,} characters that are read here."}
+            return {"error": f"{where} exceeds the limit of {most:,} characters."}
         return {"error": f"The request cannot be used: {where + ': ' if where else ''}{first['msg']}."}
     if isinstance(error, MaskwrightError):
         return {"error": str(error)}
     status = getattr(error, "status_code", None)
     if status is not None:
-        return {"error": "There is no such page." if status == 404 else "This is not asked in this way."}
+        return {"error": "There is no such page." if status == 404 else "This method is not supported here."}
     warn(f"studio: {type(error).__name__}: {error}")
-    return {"error": f"internal error: {type(error).__name__}. The terminal of the studio says more."}
+    return {"error": f"internal error: {type(error).__name__}. The terminal of the studio shows details."}

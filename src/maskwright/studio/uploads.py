@@ -14,7 +14,7 @@ from ..core.errors import InputError, MissingFileError, RowError, RowErrors
 from ..tasks.base import AnyRow
 from ..tasks.spec import spec_of
 
-# Plain text alone: a packed file of some kilobytes may unpack to gigabytes.
+# Only plain text: a compressed file of a few kilobytes can expand to gigabytes.
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt")
 FILE_BYTES = 64 << 20
 MOST_FILES = 200
@@ -31,14 +31,14 @@ class Uploads:
     def add(self, data: bytes, ending: str) -> str:
         """Stores a file under a hash of its content. Raises InputError for a wrong extension or an empty file."""
         if ending not in ENDINGS:
-            raise InputError(f"Files that end in '{ending}' are not taken here, but {', '.join(ENDINGS)}.")
+            raise InputError(f"Files with the extension '{ending}' are not supported; use {', '.join(ENDINGS)}.")
         if not data.strip():
             raise InputError("The file is empty.")
         name = hashlib.sha256(data).hexdigest()[:16] + ending
         path = self.folder / name
         if not path.exists():
             if self.folder.is_dir() and len(list(self.folder.iterdir())) >= MOST_FILES:
-                raise InputError(f"{self.folder} holds {MOST_FILES} files: remove those that are not needed.")
+                raise InputError(f"{self.folder} contains {MOST_FILES} files: remove those that you do not need.")
             storage.private_folder(self.folder.parent)
             storage.write_bytes(path, data, private=True)
         return name
@@ -47,7 +47,7 @@ class Uploads:
         """Returns the path of a stored file. Raises MissingFileError for an unknown name."""
         path = self.folder / name
         if not _NAME.fullmatch(name) or not path.is_file() or path.is_symlink():
-            raise MissingFileError("This file is not here any more: choose it again.")
+            raise MissingFileError("This file no longer exists: select it again.")
         return path.resolve()
 
     def read(

@@ -112,16 +112,16 @@ class RareLab:
     def conclude(self) -> dict[str, Any]:
         """Score all methods and write the report; returns the result of the run."""
         counts = draw_counts(len(self.gold), len(self.seeds), seed=self.config.seed)
-        scores = {method: method_scores(self.gold, self.judged(method), *counts) for method in METHODS}
+        scores = {method: method_scores(self.gold, self.predictions_of(method), *counts) for method in METHODS}
         rows = [_row(method, scores) for method in METHODS]
-        predictions = {method: self.judged(method) for method in METHODS}
+        predictions = {method: self.predictions_of(method) for method in METHODS}
         data = ComparisonData(
             self.config, self.gold, self.classes, self.sizes, self.pool.num_repeated, len(self.seeds), predictions
         )
         write_rare_lab_report(self.run, data, rows)
         return {"rows": rows, "parts": self.sizes}
 
-    def judged(self, method: str) -> list[SeedPredictions]:
+    def predictions_of(self, method: str) -> list[SeedPredictions]:
         """The predictions of a method for the test rows, seed by seed."""
         return [self.found[method][seed].test for seed in self.seeds]
 

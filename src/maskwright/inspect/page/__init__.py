@@ -27,7 +27,7 @@ from .data import page_data
 
 SCRIPTS = (
     "tools", "picture", "data", "state", "tokens", "overview", "lines", "matrix", "neurons", "steps", "heads", "flow",
-    "layers", "guesses", "reasons", "main",
+    "layers", "predictions", "attributions", "main",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def write_page(
     comparison: ModelComparison | None = None,
     title: str | None = None,
 ) -> None:
-    """Write the page as one file, complete or not at all. Raises StorageError when the disk refuses."""
+    """Write the page as one file, complete or not at all. Raises StorageError if writing fails."""
     storage.write_text(path, render(looks, moves, comparison, title))
 
 

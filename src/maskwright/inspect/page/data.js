@@ -27,7 +27,7 @@ function half(bits) {
   return sign * (1 + part / 1024) * 2 ** (exponent - 15);
 }
 
-// Rows of the last axis. Bytes stay bytes until they are looked at: a long text has tens of millions of them.
+// Rows of the last axis. Bytes are converted on access: a long text has tens of millions of them.
 class Table {
   constructor({ shape, values }) {
     this.shape = shape;

@@ -24,9 +24,9 @@ from ..steps import LayerSteps
 from ..tokens import Tokens
 from ..view import AttentionMapView, Inspection
 
-MOST_EXACT = 1_200_000  # weights of a page up to which they are float16
-MOST_NEAR = 160  # tokens whose cosines with each other a page holds
-LAYER_GUESSES = 5
+MOST_EXACT = 1_200_000  # maximum number of weights stored as float16
+MOST_NEAR = 160  # maximum number of tokens with pairwise cosine similarities
+LAYER_PREDICTIONS = 5
 SHOWN_MOVES = 24
 SHOWN_DIGITS = 5
 
@@ -97,7 +97,10 @@ def _states(states: States) -> dict[str, Any]:
 def _predictions(found: Predictions) -> dict[str, Any]:
     layers = [] if found.by_layer is None else range(len(found.by_layer))
     by_layer = [
-        [[[one.token, round(one.probability, 6)] for one in found.top(place, LAYER_GUESSES, layer)] for layer in layers]
+        [
+            [[one.token, round(one.probability, 6)] for one in found.top(place, LAYER_PREDICTIONS, layer)]
+            for layer in layers
+        ]
         for place in range(len(found.places))
     ]
     size = found.probabilities.shape[1]  # which may have rows that no token has

@@ -1,8 +1,8 @@
-// Attention through all layers: rollout and flow, to the tokens of the input.
+// Attention through all layers: rollout and flow to the input tokens.
 
 function flow(reading, map, panel) {
   if (!map.rollout) {
-    panel.append(h("p", { class: "note" }, "Rollout and flow follow a token through its own text. Choose the attention of the source or of the target above."));
+    panel.append(h("p", { class: "note" }, "Rollout and flow follow a token through its own text. Select the attention of the source or of the target above."));
     return;
   }
   const depth = map.rollout.shape[0];
@@ -11,7 +11,7 @@ function flow(reading, map, panel) {
   const full = Math.max(...rows.map((row) => Math.max(...row)));
   const name = `rollout up to layer ${layer + 1} of ${depth}`;
   panel.append(h("section", {}, h("h3", {}, "Rollout"),
-    h("p", { class: "note" }, "Each layer's attention, in the mean of its heads and mixed half with the residual connection, multiplied through: the share of all paths that lead from a token here to one of the input."),
+    h("p", { class: "note" }, "The mean attention of each layer, averaged with the residual connection and multiplied through all layers: the fraction of all paths from a token to an input token."),
     heat(panel, { rows, down: map.queries, across: map.keys, name, chosen: at(map).token, full, pick: (query) => change({ token: query }) })));
   const token = focus(map);
   const share = map.rollout.row(depth - 1, token);
@@ -26,7 +26,7 @@ function flow(reading, map, panel) {
         pipes ? h("td", { class: "other" }, barOf(pipes[key] / most), h("span", { class: "value" }, percent(pipes[key]))) : null,
       ))))),
     h("p", { class: "note" }, pipes
-      ? "Flow is the most that pipes of these capacities carry from the token at the top to one of the input; of several inputs it need not sum to 1."
-      : "Flow is left out of the page of a long text: maskwright inspect computes it for one token."),
+      ? "Flow is the maximum flow from the selected token to an input token, with the weights as capacities; over several inputs it need not sum to 1."
+      : "The page of a long text has no flow: maskwright inspect computes it for one token."),
     button("Save CSV", () => saveCsv("flow.csv", [["input", "rollout", ...(pipes ? ["flow"] : [])], ...map.keys.labels.map((label, key) => [label, share[key], ...(pipes ? [pipes[key]] : [])])]), { class: "quiet" })));
 }

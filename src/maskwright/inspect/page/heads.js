@@ -1,4 +1,4 @@
-// Heads by what they do: known patterns, from word to word, and which head moved between two texts.
+// Head functions: known patterns, word to word, and attention changes between two texts.
 
 const SHOWN_HEADS = 6;
 
@@ -6,14 +6,14 @@ function heads(reading, map, panel) {
   panel.append(h("section", {}, h("h3", {}, "Known patterns"),
     map.patterns.length
       ? h("div", { class: "wide" }, h("table", {},
-        h("thead", {}, h("tr", {}, ["pattern", "heads that look there most", "even"].map((name, i) => h("th", { scope: "col", class: i === 2 ? "number" : null }, name)))),
+        h("thead", {}, h("tr", {}, ["pattern", "top heads", "even"].map((name, i) => h("th", { scope: "col", class: i === 2 ? "number" : null }, name)))),
         h("tbody", {}, map.patterns.map((one) => h("tr", {},
           h("th", { scope: "row" }, `${SIGNS[one.pattern] || ""} ${one.pattern}`, h("span", { class: "tag" }, one.meaning)),
           h("td", {}, ranked(map, one.scores)),
           h("td", { class: "number" }, percent(one.even)),
         )))))
-      : h("p", { class: "note" }, "No known pattern speaks of this text."),
-    h("p", { class: "note" }, "A number is the mean part of attention that goes there, over the tokens that the pattern speaks of; “even” is what a head would give that looks everywhere alike."),
+      : h("p", { class: "note" }, "No known pattern applies to this text."),
+    h("p", { class: "note" }, "The score is the mean fraction of attention that follows the pattern, over the query tokens to which it applies; “even” is the score of uniform attention."),
     button("Save CSV", () => saveCsv("heads.csv", patternRows(map)), { class: "quiet" })));
   panel.append(wordToWord(map));
 }
@@ -24,7 +24,7 @@ function patternRows(map) {
   return rows;
 }
 
-// The best heads of a table [layers][heads] as buttons that show them.
+// The top heads of a table [layers][heads] as buttons that select them.
 function ranked(map, scores, view = "lines") {
   const flat = scores.flat();
   return h("ul", { class: "ranked" }, best(flat, SHOWN_HEADS).map((place) => {
@@ -49,10 +49,10 @@ function wordToWord(map) {
       tokenSelect(map.keys, "to", to, (index) => change({ key: index }))),
     ranked(map, scores),
     headGrid(map, scores, Math.max(even, ...scores.flat())),
-    h("p", { class: "note" }, `Each square is a head; even attention would give ${percent(even)}.`));
+    h("p", { class: "note" }, `Each square is a head; uniform attention has ${percent(even)}.`));
 }
 
-// A square for each head, layers down.
+// A square for each head, layers as rows.
 function headGrid(map, scores, full) {
   const colors = theme();
   const box = h("div", { class: "squares" });
@@ -68,24 +68,24 @@ function headGrid(map, scores, full) {
   return box;
 }
 
-// Which heads moved between the two texts of the page.
+// Attention changes between the two texts of the page.
 function moved(panel) {
   const map = data.readings[0].maps[data.readings[0].maps.length - 1];
   const found = data.moves;
-  panel.append(h("section", {}, h("h3", {}, found.word === null ? "Heads that move most between the two texts" : h("span", {}, "Heads whose attention of ", h("q", { dir: "auto" }, found.word), " moves most between the two texts")),
+  panel.append(h("section", {}, h("h3", {}, found.word === null ? "Heads with the largest attention change between the two texts" : h("span", {}, "Heads whose attention of ", h("q", { dir: "auto" }, found.word), " changes most between the two texts")),
     h("div", { class: "wide" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["head", "moved", "what gained and lost"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "number" : null }, name)))),
+      h("thead", {}, h("tr", {}, ["head", "moved", "largest changes"].map((name, i) => h("th", { scope: "col", class: i === 1 ? "number" : null }, name)))),
       h("tbody", {}, found.heads.slice(0, 10).map((one) => h("tr", {},
         h("td", {}, headButton(map, map.layers.indexOf(one.layer), map.heads.indexOf(one.head), "")),
         h("td", { class: "number" }, percent(one.distance)),
         h("td", {}, h("ul", { class: "shifts" }, one.shifts.filter((shift) => Math.abs(shift.after - shift.before) >= 0.005).map((shift) => h("li", {},
           h("span", { dir: "auto" }, shift.token), ` ${percent(shift.before)} → ${percent(shift.after)}`)))),
       ))))),
-    h("p", { class: "note" }, "Moved is the part of attention that went elsewhere (total variation): 0 % for the same attention, 100 % for none in common."),
+    h("p", { class: "note" }, "Change is the fraction of attention that differs (total variation): 0% for equal attention, 100% for no overlap."),
     button("Save CSV", () => saveCsv("moved.csv", [["layer", "head", "moved"], ...found.heads.map((one) => [one.layer, one.head, one.distance])]), { class: "quiet" })));
 }
 
-// Two models: which layers hold the same, which heads look the same way.
+// Two models: alignment of layers, and similar heads.
 function compared(panel) {
   const found = data.comparison;
   const [first, second] = data.readings;
@@ -93,10 +93,10 @@ function compared(panel) {
   const names = (count) => ({ labels: Array.from({ length: count }, (_, i) => (i ? `layer ${i}` : "embeddings")), texts: new Array(count).fill(0), writes: [] });
   const rows = found.layers.map((row) => Float32Array.from(row));
   const heads = [...found.heads].sort((a, b) => b.nearest.distance - a.nearest.distance).slice(0, 8);
-  panel.append(h("section", {}, h("h3", {}, "Layers that hold the same"),
+  panel.append(h("section", {}, h("h3", {}, "Similar layers"),
     heat(panel, { rows, down: names(rows.length), across: names(rows[0].length), name: "alignment of layers" }),
-    h("p", { class: "note" }, `Linear centered kernel alignment over ${found.tokens} tokens: ${first.name} down, ${second.name} across. With few tokens it is high for any two networks.`)),
-  h("section", {}, h("h3", {}, "Heads that found no partner"),
+    h("p", { class: "note" }, `Linear centered kernel alignment over ${found.tokens} tokens: ${first.name} as rows, ${second.name} as columns. With few tokens it is high for any two models.`)),
+  h("section", {}, h("h3", {}, "Heads without a similar head"),
     h("div", { class: "wide" }, h("table", {},
       h("thead", {}, h("tr", {}, [`head of ${first.name}`, `nearest of ${second.name}`, "apart", "same number"].map((name, i) => h("th", { scope: "col", class: i > 1 ? "number" : null }, name)))),
       h("tbody", {}, heads.map((one) => h("tr", {},

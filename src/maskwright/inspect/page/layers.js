@@ -1,4 +1,4 @@
-// The vectors of the tokens, layer by layer: how far each one turns, where they lie, what is near.
+// Hidden states by layer: change, map, nearest neighbors.
 
 const NEAREST = 4;
 
@@ -15,11 +15,11 @@ function layers(reading, map, panel) {
   const full = Math.max(1e-6, ...turns.map((row) => Math.max(...row)));
   const plane = planeOf(own, side, layer, chosen, panel);
   panel.append(
-    h("section", {}, h("h3", {}, "How far each layer turns a token"),
-      h("p", { class: "note" }, "1 less the cosine of a token's vector with its own one layer before."),
+    h("section", {}, h("h3", {}, "Change of each token by layer"),
+      h("p", { class: "note" }, "1 − cosine similarity of a token's hidden state to that of the previous layer."),
       heat(panel, { rows: turns, down: side, across, name: "turns", chosen, full, pick })),
-    h("section", {}, h("h3", {}, `Where the tokens lie behind layer ${layer}`), plane,
-      h("p", { class: "note" }, "The first two principal components of this layer's vectors. What is near here need not be near in all dimensions."),
+    h("section", {}, h("h3", {}, `Tokens after layer ${layer}`), plane,
+      h("p", { class: "note" }, "The first two principal components of this layer's hidden states. Points that are close here need not be close in all dimensions."),
       saves(`layer-${layer}`, () => plane)),
   );
   if (own.near) panel.append(nearest(own, side, depth, chosen >= 0 ? chosen : Math.max(0, side.texts.findIndex((text) => text >= 0)), isOne ? null : pick));
@@ -34,7 +34,7 @@ function planeOf(own, side, layer, chosen, panel) {
   });
   const taken = spots.map(({ x, y }) => ({ left: x - 4, right: x + 4, top: y - 4, bottom: y + 4 }));
   const isFree = (box) => taken.every((other) => box.right < other.left || box.left > other.right || box.bottom < other.top || box.top > other.bottom);
-  return svg("svg", { class: "plane", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `A map of ${side.labels.length} tokens behind layer ${layer}` },
+  return svg("svg", { class: "plane", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `A map of ${side.labels.length} tokens after layer ${layer}` },
     svg("rect", { width, height, class: "ground" }),
     spots.map(({ label, token, x, y }) => {
       const wide = widthOf(cut(label), 12);
@@ -49,10 +49,10 @@ function planeOf(own, side, layer, chosen, panel) {
 }
 
 function nearest(own, side, depth, token, pick) {
-  return h("section", {}, h("h3", {}, "What is nearest to ", h("q", { dir: "auto" }, side.labels[token]), " in this text"),
+  return h("section", {}, h("h3", {}, "Nearest neighbors of ", h("q", { dir: "auto" }, side.labels[token]), " in this text"),
     pick && h("div", { class: "fields" }, tokenSelect(side, "source token", token, pick)),
     h("div", { class: "wide" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["layer", "nearest tokens, by cosine"].map((name) => h("th", { scope: "col" }, name)))),
+      h("thead", {}, h("tr", {}, ["layer", "nearest tokens, by cosine similarity"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, Array.from({ length: depth }, (_, layer) => {
         const cosines = own.near.row(layer, token);
         const others = best(cosines, NEAREST + 1).filter((index) => index !== token).slice(0, NEAREST);

@@ -1,8 +1,8 @@
-// The head view: tokens that look at the left, tokens that are seen at the right, a line for each weight.
+// The head view: query tokens on the left, key tokens on the right, a line for each weight.
 
 const MOST_LINES = 1400;
 const LEAST_WEIGHT = 0.01;
-const TALL = 60; // tokens from which on the picture scrolls in a box of its own
+const TALL = 60; // number of tokens from which the picture scrolls in a separate box
 
 function lines(reading, map, panel) {
   const count = map.heads.length;
@@ -15,11 +15,11 @@ function lines(reading, map, panel) {
   let seen = -1;
   const draw = () => drawLines(map, picture, bars, pointed >= 0 ? pointed : at(map).token, seen, colors, width);
   const left = tokenColumn(map.queries, {
-    label: map.kind === "cross" ? "target, looks" : "looks", chosen: at(map).token, align: "right",
+    label: map.kind === "cross" ? "target, query" : "query", chosen: at(map).token, align: "right",
     pick: (index) => change({ token: index }), point: (index) => { pointed = index; draw(); },
   });
   const right = tokenColumn(map.keys, {
-    label: map.kind === "cross" ? "source, is seen" : "is seen", chosen: -1, point: (index) => { seen = index; draw(); }, marks: (index) => (bars[index] = h("span", { class: "bars", "aria-hidden": "true" })),
+    label: map.kind === "cross" ? "source, key" : "key", chosen: -1, point: (index) => { seen = index; draw(); }, marks: (index) => (bars[index] = h("span", { class: "bars", "aria-hidden": "true" })),
   });
   panel.append(
     headChips(map, count, colors),
@@ -29,14 +29,14 @@ function lines(reading, map, panel) {
   draw();
 }
 
-// One chip a head; several may be on, each with its color, where a view shows several.
+// One chip per head; several can be on, each with its color, if the view shows several.
 function headChips(map, count, colors, isSingle = false) {
   const box = h("div", { class: "chips", role: "group", "aria-label": `Heads of layer ${map.layers[at(map).layer]}` });
   map.heads.forEach((head, index) => {
     const on = isSingle ? at(map).heads[0] === index : at(map).heads.includes(index);
     const one = h("button", {
       type: "button", class: "chip", "aria-pressed": on ? "true" : "false", "aria-label": `head ${head}`, "data-key": `chip-${index}`,
-      title: isSingle ? `head ${head}` : `head ${head}: a click shows it alone, with Shift or Ctrl beside others`,
+      title: isSingle ? `head ${head}` : `head ${head}: click to show only this head, with Shift or Ctrl to add it`,
       onclick: (event) => {
         if (isSingle || !(event.shiftKey || event.ctrlKey || event.metaKey)) return change({ heads: [index] });
         const heads = on ? at(map).heads.filter((other) => other !== index) : [...at(map).heads, index].sort((a, b) => a - b);
@@ -64,7 +64,7 @@ function drawLines(map, picture, bars, token, seen, colors, width) {
   }
   found.sort((a, b) => b[0] - a[0]);
   const shown = found.slice(0, MOST_LINES);
-  const isLong = map.keys.labels.length > TALL; // there no weight is near 1, and lines would be too faint to see
+  const isLong = map.keys.labels.length > TALL; // there no weight is near 1, and lines would be too faint
   const lift = isLong && shown.length ? clamp(1 / shown[0][0], 1, 6) : 1;
   picture.replaceChildren(
     ...shown.reverse().map(([weight, head, query, key]) => {
@@ -81,7 +81,7 @@ function drawLines(map, picture, bars, token, seen, colors, width) {
   if (note) note.textContent = saidOfLines(map, token, seen, found);
 }
 
-// Beside a token that is seen: for each head how much of the chosen token's attention it gets.
+// Next to a key token: the attention of the selected token to it, for each head.
 function barsOf(map, token, key, colors) {
   if (token < 0) return [];
   return at(map).heads.map((head) => {
@@ -96,10 +96,10 @@ function barsOf(map, token, key, colors) {
 function saidOfLines(map, token, seen, found) {
   const heads = at(map).heads.length === 1 ? `head ${map.heads[at(map).heads[0]]}` : `${at(map).heads.length} heads`;
   const where = `Layer ${map.layers[at(map).layer]}, ${heads}`;
-  if (token < 0 && seen >= 0) return `${where}: ${map.keys.labels[seen]} is seen most by ${found.slice(0, 4).map(([weight, , query]) => `${map.queries.labels[query]} ${percent(weight)}`).join(", ") || "none"}.`;
-  if (token < 0) return `${where}: the ${Math.min(found.length, MOST_LINES).toLocaleString("en")} strongest of ${found.length.toLocaleString("en")} weights from ${LEAST_WEIGHT} on. Choose a token to see its own.`;
+  if (token < 0 && seen >= 0) return `${where}: ${map.keys.labels[seen]} gets most attention from ${found.slice(0, 4).map(([weight, , query]) => `${map.queries.labels[query]} ${percent(weight)}`).join(", ") || "none"}.`;
+  if (token < 0) return `${where}: the ${Math.min(found.length, MOST_LINES).toLocaleString("en")} strongest of ${found.length.toLocaleString("en")} weights of at least ${LEAST_WEIGHT}. Select a token to see its weights.`;
   const sums = new Float32Array(map.keys.labels.length);
   for (const head of at(map).heads) map.weights.row(at(map).layer, head, token).forEach((weight, key) => { sums[key] += weight / at(map).heads.length; });
   const most = best(sums, 4).map((key) => `${map.keys.labels[key]} ${percent(sums[key])}`).join(", ");
-  return `${where}: ${map.queries.labels[token]} looks at ${most}.`;
+  return `${where}: ${map.queries.labels[token]} attends to ${most}.`;
 }

@@ -3,7 +3,7 @@
 let data = null;
 
 const VIEWS = [
-  ["overview", "Overview", overview, "Every head of every layer; queries down, keys across."],
+  ["overview", "Overview", overview, "Every head of every layer; queries as rows, keys as columns."],
   ["lines", "Lines", lines, "Attention pattern: a thicker line is a greater weight."],
   ["matrix", "Matrix", matrix, "Every weight of one head."],
   ["neurons", "Neurons", neurons, "Queries, keys and their products."],
@@ -11,15 +11,15 @@ const VIEWS = [
   ["heads", "Heads", heads, "Head patterns."],
   ["flow", "Flow", flow, "Attention rollout and flow through all layers."],
   ["layers", "Layers", layers, "Hidden states by layer."],
-  ["guesses", "Predictions", guesses, "Predicted tokens."],
-  ["reasons", "Attributions", reasons, "Feature attributions of the prediction."],
+  ["predictions", "Predictions", predictions, "Predicted tokens."],
+  ["attributions", "Attributions", attributions, "Feature attributions of the prediction."],
 ];
-const HAS = { guesses: (reading) => reading.predictions, reasons: (reading) => reading.attributions.length };
+const HAS = { predictions: (reading) => reading.predictions, attributions: (reading) => reading.attributions.length };
 
 function header() {
   const [first, second] = data.readings;
   const quote = (reading) => [h("q", { dir: "auto" }, reading.text), reading.pair === null ? null : [" and ", h("q", { dir: "auto" }, reading.pair)]];
-  const written = (reading) => reading.target !== null && h("p", { class: "made" }, reading.written ? "It writes " : "Target: ", h("q", { dir: "auto" }, reading.target));
+  const written = (reading) => reading.target !== null && h("p", { class: "made" }, reading.written ? "Predicts " : "Target: ", h("q", { dir: "auto" }, reading.target));
   return h("header", {},
     h("p", { class: "over" }, h("span", { class: "name", dir: "auto" }, second && second.name !== first.name ? `${first.name} and ${second.name}` : first.name), h("span", {}, first.facts)),
     h("h1", {}, quote(first), second && second.text !== first.text ? [" against ", quote(second)] : null),

@@ -1,4 +1,4 @@
-// One head as a matrix: who looks down the side, who is seen across the top, the weight as a shade.
+// One head as a matrix: queries as rows, keys as columns, the weight as a shade.
 
 const LETTERS = 14; // of a label at an axis
 
@@ -12,7 +12,7 @@ function matrix(reading, map, panel) {
   );
 }
 
-// A matrix of numbers from 0 to 1 with its axes. rows: arrays; down, across: sides; pick: told of the row that is chosen.
+// A matrix of numbers from 0 to 1 with its axes. rows: arrays; down, across: sides; pick: called with the selected row.
 function heat(panel, { rows, down, across, name, chosen = -1, pick = null, full = 1, format = number }) {
   const colors = theme();
   const room = Math.min(panel.clientWidth || 340, 1100);
@@ -93,7 +93,7 @@ function drawHeat(context, rows, down, across, colors, { left, top, cell, isLabe
   });
 }
 
-// Cells that carry no label: as one picture, a point each, drawn to size.
+// Cells without labels: one picture, a pixel each, scaled.
 function drawDense(context, rows, colors, cell, tone) {
   const points = h("canvas", { width: rows[0].length, height: rows.length });
   const inner = points.getContext("2d");
@@ -107,7 +107,7 @@ function drawDense(context, rows, colors, cell, tone) {
   context.drawImage(points, 0, 0, cell * points.width, cell * points.height);
 }
 
-// Which shade is which number.
+// Legend of the shades.
 function scaleOf(colors, full, format = number) {
   const steps = [0, 0.25, 0.5, 0.75, 1];
   return h("span", { class: "scale", role: "img", "aria-label": `Shades from 0 to ${format(full)}${state.root ? ", of the roots" : ""}` },
@@ -119,7 +119,7 @@ function scaleOf(colors, full, format = number) {
 }
 
 function rootSwitch() {
-  return button("Lift small values", () => change({ root: !state.root }), {
-    class: "quiet", "aria-pressed": state.root ? "true" : "false", "data-key": "root", title: "Shades follow the root of the number: small ones can be told apart",
+  return button("Amplify small values", () => change({ root: !state.root }), {
+    class: "quiet", "aria-pressed": state.root ? "true" : "false", "data-key": "root", title: "Shades show the square root: small values can be distinguished",
   });
 }

@@ -1,10 +1,10 @@
-// What a weight is made of: a query and each key, element by element, their products, the score, the softmax.
+// The computation of a weight: a query and each key, their elementwise products, the score, the softmax.
 
 function neurons(reading, map, panel) {
   const head = at(map).heads[0];
   panel.append(headChips(map, map.heads.length, theme(), true));
   if (!map.neurons) {
-    panel.append(h("p", { class: "note" }, "Queries and keys of all heads of so long a text would make the page too large. Write it with a few layers or heads alone."));
+    panel.append(h("p", { class: "note" }, "Queries and keys of all heads of this long text would make the page too large. Write the page with only a few layers or heads."));
     return;
   }
   const token = focus(map);
@@ -36,11 +36,11 @@ function neurons(reading, map, panel) {
     ))));
   const shown = h("div", {},
     h("div", { class: "asked" }, h("b", { dir: "auto" }, map.queries.labels[token]),
-      h("div", { class: "strip" }, stripOf(asked, full.key, Math.max(strip, 200), colors, "query", 18), h("span", { class: "note" }, `q: ${size} numbers, ${signedRange(full.key)}`))),
+      h("div", { class: "strip" }, stripOf(asked, full.key, Math.max(strip, 200), colors, "query", 18), h("span", { class: "note" }, `q: ${size} dimensions, ${signedRange(full.key)}`))),
     h("div", { class: "wide" }, table));
   panel.append(
     shown,
-    h("p", { class: "note" }, `score = sum of q × k / √${size}${position ? " + what relative positions add" : ""}; weight = softmax of the scores over all keys${map.causal ? " that a token may see" : ""}. Blue is above 0, orange below.`),
+    h("p", { class: "note" }, `score = sum of q × k / √${size}${position ? " + relative position term" : ""}; weight = softmax of the scores over all keys${map.causal ? " that are not masked" : ""}. Blue is above 0, orange below.`),
     button("Save CSV", () => saveCsv("neurons.csv", [
       ["key of", "score", "weight", ...Array.from(asked, (_, i) => `k ${i + 1}`), ...Array.from(asked, (_, i) => `q × k ${i + 1}`)],
       ...rows.map((row) => [map.keys.labels[row.index], row.score, row.weight, ...row.own, ...row.product]),

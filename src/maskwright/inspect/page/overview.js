@@ -1,4 +1,4 @@
-// All heads at once: a row for each layer, a small picture for each head.
+// All heads: a row for each layer, a thumbnail for each head.
 
 const THUMB = 48;
 
@@ -33,7 +33,7 @@ function overview(reading, map, panel) {
   panel.append(box, h("div", { class: "below" }, button("Save PNG", () => savePng("heads.png", sheetOf(box, map)), { class: "quiet" })), legendOf(map));
 }
 
-// All heads as one picture, layers down, heads across.
+// All heads as one picture, layers as rows, heads as columns.
 function sheetOf(box, map) {
   const [edge, step, side] = [28, 78, 72];
   const colors = theme();
@@ -53,7 +53,7 @@ const SIGNS = {
   itself: "•", punctuation: ".", "other text": "⇄", diagonal: "⟍",
 };
 
-// The pattern that a head fits best, where it gets at least a third of the attention and twice what is even.
+// The best pattern of a head, if it has at least a third of the attention and twice the uniform score.
 function nameOf(map, row, column) {
   let found = null;
   for (const one of map.patterns) {
@@ -69,20 +69,20 @@ function legendOf(map) {
     const name = nameOf(map, row, column);
     if (name) known.set(name.pattern, (known.get(name.pattern) || 0) + 1);
   }));
-  if (!known.size) return h("p", { class: "note" }, "No head gives a third of its attention to one of the known patterns.");
+  if (!known.size) return h("p", { class: "note" }, "No head has a third of its attention on one of the known patterns.");
   const rows = [...known].sort((a, b) => b[1] - a[1]);
-  return h("div", { class: "signs" }, h("p", { class: "note" }, "Heads that give a third of their attention or more to one place, and twice what even attention would:"),
+  return h("div", { class: "signs" }, h("p", { class: "note" }, "Heads with at least a third of their attention on one pattern, and twice the uniform score:"),
     h("ul", {}, rows.map(([pattern, count]) => h("li", {}, h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[pattern]), ` ${pattern} `, h("span", { class: "count" }, count)))));
 }
 
-// Queries down, keys across; of a long text each point is the largest weight of its stretch, each row against its own.
+// Queries as rows, keys as columns; in a long text each point is the largest weight of its range, relative to its row.
 function thumb(map, row, column, colors) {
   const [, , queries, keys] = map.weights.shape;
   const size = [Math.min(queries, THUMB), Math.min(keys, THUMB)];
   const picture = h("canvas", { width: size[1], height: size[0], "aria-hidden": "true" });
   const context = picture.getContext("2d");
   const image = context.createImageData(size[1], size[0]);
-  const { bytes } = map.weights; // compared as they are: a long text has millions
+  const { bytes } = map.weights; // compared without conversion: a long text has millions
   const most = bytes ? new Uint8Array(size[0] * size[1]) : new Float32Array(size[0] * size[1]);
   for (let query = 0; query < queries; query++) {
     const start = map.weights.start([row, column, query]);
@@ -95,7 +95,7 @@ function thumb(map, row, column, colors) {
   }
   const full = queries > THUMB ? Math.max(...most) || 1 : bytes ? 255 : 1;
   most.forEach((weight, place) => {
-    const part = bytes ? weight / full : Math.sqrt(weight / full); // bytes are roots already
+    const part = bytes ? weight / full : Math.sqrt(weight / full); // bytes are already roots
     const rgb = shade(colors, part);
     image.data.set([rgb[0], rgb[1], rgb[2], 255], 4 * place);
   });

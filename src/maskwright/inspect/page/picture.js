@@ -1,4 +1,4 @@
-// Parts of the page that are no SVG, as one: strips of color, words and lines, each where it stands.
+// Converts parts of the page to SVG: strips of color, words and lines, each at its position.
 
 const MARGIN = 8; // units around such a picture
 
@@ -23,7 +23,7 @@ function drawn(part) {
     }, text)));
 }
 
-// What is filled in an element, its ground and the line below it: { box, color } each.
+// Filled boxes of an element, its background and the line below it: { box, color } each.
 function groundOf(element) {
   const [style, box] = [getComputedStyle(element), element.getBoundingClientRect()];
   const line = parseFloat(style.borderBottomWidth);
@@ -32,7 +32,7 @@ function groundOf(element) {
   return filled.filter(({ box: own, color }) => own.width && own.height && color !== "transparent" && !color.endsWith(", 0)"));
 }
 
-// The words of an element as they are broken into lines: { text, box, style } each.
+// The words of an element by line: { text, box, style } each.
 function linesOf(part) {
   const found = [];
   const nodes = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);

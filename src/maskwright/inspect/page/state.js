@@ -1,14 +1,14 @@
-// What is looked at, in the address of the page: a link shows the same again.
+// The state of the view, in the address of the page: a link restores it.
 
 const state = {
   view: "overview",
   kind: 0, // of attention
-  layer: 0, // places among those that are here, not numbers
+  layer: 0, // indices into the layers and heads of the page, not numbers
   heads: [0],
   token: -1, // of the queries; -1 for all
   key: -1, // of the keys
-  root: false, // whether shades are those of the roots
-  source: -1, // in Layers of a translator, whose tokens above are those of the target: the one of the source
+  root: false, // whether shades show square roots
+  source: -1, // source token in Layers of a translation model, whose tokens above are those of the target
   place: -1, // in Predictions: position
   part: "", // in Predictions: search text
   answer: -1, // in Attributions: index, -1 for the first
@@ -38,14 +38,14 @@ function writeAddress() {
   history.replaceState(null, "", `#${own}`);
 }
 
-// A page of two texts opens with the head that moved most, and the word that was asked.
+// A page of two texts opens with the largest attention change, and the requested word.
 function openMoved(map, kind) {
   const [first] = data.moves.heads;
   Object.assign(state, { view: "lines", kind, layer: map.layers.indexOf(first.layer), heads: [map.heads.indexOf(first.head)] });
   if (data.moves.word !== null) state.token = data.moves.pairs[0][0];
 }
 
-// The same in one map, where another model has fewer layers or heads, or another text fewer tokens.
+// The state in one map, limited to its layers, heads and tokens.
 function at(map) {
   const heads = state.heads.filter((head) => head < map.heads.length);
   return {
@@ -56,7 +56,7 @@ function at(map) {
   };
 }
 
-// The token that is looked at where a view needs one: the chosen one, else the first that is part of a text.
+// The token for views that need one: the selected one, else the first that is part of a text.
 function focus(map) {
   const { token } = at(map);
   return token >= 0 ? token : Math.max(0, map.queries.texts.findIndex((text) => text >= 0));

@@ -1,8 +1,8 @@
-// Columns of tokens: buttons that arrow keys walk through; one can be kept, and any be pointed at.
+// Columns of tokens: buttons with arrow-key navigation; one can be selected, any can be hovered.
 
 const ROW = 22;
 
-// side: labels and the texts they belong to; chosen: index or -1; pick, point: told of an index, -1 for none.
+// side: labels and the texts they belong to; chosen: index or -1; pick, point: called with an index, -1 for none.
 function tokenColumn(side, { label, chosen, pick, point, align = "left", marks = null }) {
   const box = h("div", { class: `tokens ${align}`, role: "listbox", "aria-label": label, "aria-orientation": "vertical" });
   side.labels.forEach((text, index) => {
@@ -31,7 +31,7 @@ function tokenClass(side, index) {
 }
 
 function tokenTitle(side, index) {
-  const writes = side.writes.length ? `, writes ${side.writes[index]}` : "";
+  const writes = side.writes.length ? `, predicts ${side.writes[index]}` : "";
   return `${index + 1}: ${side.labels[index]}${writes}`;
 }
 

@@ -1,4 +1,4 @@
-// Elements, numbers, colors. Text becomes text nodes and nothing else, wherever it comes from.
+// Elements, numbers, colors. Text only becomes text nodes, whatever its source.
 
 function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -22,7 +22,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// A number as people read it: 0.4, 0.012, 1.2e-5.
+// A readable number: 0.4, 0.012, 1.2e-5.
 function number(value, digits = 3) {
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -40,7 +40,7 @@ function best(values, count) {
   return Array.from(values.keys()).sort((a, b) => values[b] - values[a] || a - b).slice(0, count);
 }
 
-// The colors of the page as it stands, [red, green, blue].
+// The current colors of the page, [red, green, blue].
 function theme() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(name).trim();
@@ -68,7 +68,7 @@ function hue(head, count, isDark) {
   return isDark ? `hsl(${angle % 360} 62% 66%)` : `hsl(${angle % 360} 64% 40%)`;
 }
 
-// A canvas of so many units, sharp on every screen. Returns [canvas, context].
+// A canvas of the given size, sharp on every screen. Returns [canvas, context].
 function canvas(width, height, label) {
   const scale = Math.min(window.devicePixelRatio || 1, width * height > 4e6 ? 1 : 3);
   const element = h("canvas", { width: Math.round(width * scale), height: Math.round(height * scale), role: "img", "aria-label": label });
@@ -85,14 +85,14 @@ function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-// The buttons that save an SVG. pictureOf: gives it, from the page or with its colors written in it.
+// The save buttons of an SVG. pictureOf: returns it, from the page or with its colors inlined.
 function saves(name, pictureOf) {
   return h("div", { class: "below" },
     button("Save SVG", () => save(`${name}.svg`, fileOf(pictureOf())), { class: "quiet" }),
     button("Save PNG", () => saveDrawn(`${name}.png`, pictureOf()), { class: "quiet" }));
 }
 
-// An SVG as a file of its own: the colors it takes from the page are written into it.
+// An SVG as a standalone file: the colors of the page are inlined.
 function fileOf(picture) {
   const copy = picture.cloneNode(true);
   const own = picture.querySelectorAll("*");
@@ -107,7 +107,7 @@ function fileOf(picture) {
   return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
 }
 
-// The same as points, twice as many each way as it has units.
+// The same as pixels, at twice its size.
 async function saveDrawn(name, picture) {
   const [width, height] = ["width", "height"].map((side) => Number(picture.getAttribute(side)));
   const drawn = new Image();
@@ -128,7 +128,7 @@ function savePng(name, picture) {
 
 function saveCsv(name, rows) {
   const cell = (value) => {
-    const text = typeof value !== "number" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value); // no formula for a spreadsheet
+    const text = typeof value !== "number" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value); // not a formula in a spreadsheet
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   save(name, new Blob([rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n"], { type: "text/csv" }));
@@ -138,7 +138,7 @@ function button(label, onclick, more = {}) {
   return h("button", { type: "button", onclick, ...more }, label);
 }
 
-// Width that a label takes at 13 px, in the page's own letters.
+// The width of a label at 13 px, in the font of the page.
 const ruler = document.createElement("canvas").getContext("2d");
 function widthOf(label, size = 13) {
   ruler.font = `${size}px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`;

@@ -1,7 +1,7 @@
-"""What BLEU is made of, to be read and followed by hand (Papineni et al. 2002, section 2.3).
+"""The parts of BLEU, for computing it by hand (Papineni et al. 2002, section 2.3).
 
-Scores that are reported come from sacrebleu (`translation_scores.py`), which also cuts texts into words, and knows what
-to do where nothing matches. Here words stand between whitespace, and a test holds both numbers together.
+Reported scores come from sacrebleu (`translation_scores.py`), which also tokenizes and smooths. Here words are
+separated by whitespace; a test compares both numbers.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from ...core.errors import InputError
 
-LONGEST = 4  # words that are compared in a row
+LONGEST = 4  # highest n of the n-grams
 
 
 @dataclass(frozen=True)
 class ExplainedBleu:
-    """matches, rows: of 1 to 4 words in a row, how many are in the reference and how many were written, over all
-    texts; written, wanted: words; penalty: for too short a text, 1 without; score: 0 to 100.
+    """The parts of a BLEU score. matches, rows: number of matching and of generated n-grams, n from 1 to 4, over all
+    texts; written, wanted: number of generated and reference words; penalty: brevity penalty; score: 0 to 100.
     """
 
     matches: tuple[int, ...]
@@ -31,14 +31,14 @@ class ExplainedBleu:
 
     @property
     def precisions(self) -> tuple[float, ...]:
-        """The share of rows that are right, by their length."""
+        """Fraction of matching n-grams, by n."""
         return tuple(hits / rows if rows else 0.0 for hits, rows in zip(self.matches, self.rows, strict=True))
 
 
 def explain_bleu(written: Sequence[str], wanted: Sequence[str]) -> ExplainedBleu:
-    """BLEU of texts beside one reference each, without smoothing: 0 where some length of row never matches.
+    """Compute BLEU with one reference per text, without smoothing: 0 if no n-gram of some length matches.
 
-    Counts are summed over all texts before anything is divided. Raises InputError for none, or not as many of both.
+    Counts are summed over all texts before division. Raises InputError for no texts, or unequal numbers of both.
     """
     if not written or len(written) != len(wanted):
         raise InputError(f"BLEU needs a reference for each text: {len(written)} texts, {len(wanted)} references.")
@@ -52,5 +52,5 @@ def explain_bleu(written: Sequence[str], wanted: Sequence[str]) -> ExplainedBleu
 
 
 def _rows(words: Sequence[str], length: int) -> Counter[tuple[str, ...]]:
-    """How often each row of so many words stands there."""
+    """Count each n-gram of this length."""
     return Counter(tuple(words[start : start + length]) for start in range(len(words) - length + 1))

@@ -1,6 +1,4 @@
-"""Kernel regression, attention before its name: a weighted mean of known values, near ones first (Nadaraya 1964, Watson
-1964).
-"""
+"""Kernel regression as attention: a mean of known values, weighted by proximity (Nadaraya 1964, Watson 1964)."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ...nn.attention import scaled_dot_product
 
 
 def kernel_regression(x: Tensor, places: Tensor, values: Tensor, width: float) -> tuple[Tensor, Tensor]:
-    """Values at `x` from those known at `places`, by a Gaussian kernel, as attention.
+    """Estimate values at `x` from those known at `places` with a Gaussian kernel, computed as attention.
 
     exp(-(x - p)^2 / 2 width^2) divided by its sum over p is a softmax of (x p - p^2 / 2) / width^2: a product of a
     query (x, 1) and a key (p, -p^2 / 2), because x^2 is the same for all p. x: float [points]; places, values: float

@@ -1,7 +1,7 @@
-"""A dictionary that is read by attention: a key that is not there finds those that are spelled alike.
+"""A dictionary lookup by attention: an unknown key finds keys with similar spelling.
 
-`table["jacky"]` is a KeyError; attention gives each key a weight by its likeness and returns the weighted mean of the
-values. Likeness is that of spelling here: vectors count the pairs of neighboring letters.
+`table["jacky"]` is a KeyError; attention weights each key by similarity and returns the weighted mean of the values.
+Similarity is that of spelling: the vectors count character bigrams.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ SHARPNESS = 40.0
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a soft look-up gives. weights: of each key; value: the weighted mean."""
+class SoftLookup:
+    """Result of a soft lookup. weights: of each key; value: the weighted mean."""
 
     weights: dict[str, float]
     value: float
 
 
-def soft_lookup(table: Mapping[str, float], key: str, sharpness: float = SHARPNESS) -> Found:
-    """The value of `key` in `table`, by attention over its keys.
+def soft_lookup(table: Mapping[str, float], key: str, sharpness: float = SHARPNESS) -> SoftLookup:
+    """Look up `key` in `table` by attention over its keys.
 
-    sharpness: what likeness is multiplied by before the softmax; 0 gives the mean of all values, a large one the value
-    of the likest key. Raises InputError for an empty table.
+    sharpness: factor of the similarity before the softmax; 0 returns the mean of all values, a large one the value of
+    the most similar key. Raises InputError for an empty table.
     """
     if not table:
-        raise InputError("A soft look-up needs a table with at least one key.")
+        raise InputError("A soft lookup needs a table with at least one key.")
     vectors = spelling_vectors([key, *table])
     query, keys = vectors[:1], vectors[1:]
     values = torch.tensor(list(table.values()), dtype=torch.float64)[:, None]
     value, weights = scaled_dot_product(query * sharpness * keys.shape[1] ** 0.5, keys, values)
-    return Found(dict(zip(table, weights[0].tolist(), strict=True)), float(value))
+    return SoftLookup(dict(zip(table, weights[0].tolist(), strict=True)), float(value))
 
 
 def spelling_vectors(words: Sequence[str]) -> Tensor:
-    """A vector of length 1 for each word: how often each pair of neighboring characters, its ends included, stands in
-    it. Returns float64 [words, pairs].
+    """Return a unit vector of character bigram counts, including word boundaries, for each word: float64 [words,
+    pairs].
     """
     pairs = [[first + second for first, second in pairwise(f"\n{word}\n")] for word in words]
     place = {pair: index for index, pair in enumerate(dict.fromkeys(pair for own in pairs for pair in own))}

@@ -1,4 +1,4 @@
-"""What masking does to one sentence, word by word: which words are to be guessed, and what is shown in their place."""
+"""The masking of one sentence, word by word: which words are selected, and what replaces them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ MASK = "[MASK]"
 def mask_words(words: Sequence[str], vocabulary: Sequence[str], seed: int, rate: float = 0.15) -> AuditedSequence:
     """Mask a sentence of whole words with the masker of training.
 
-    vocabulary: further words, from which random ones are drawn too; seed: names the draw; rate: share of the words that
-    is selected.
+    vocabulary: further words for random replacements; seed: random seed; rate: masking probability.
     """
     known = [MASK, *dict.fromkeys([*words, *vocabulary])]
     number = {word: index for index, word in enumerate(known)}

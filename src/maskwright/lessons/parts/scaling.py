@@ -1,7 +1,8 @@
-"""Why scores are divided by sqrt(head_dim): their spread, and what a softmax makes of it (Vaswani et al. 2017, 3.2.1).
+"""The variance of attention scores and its effect on the softmax: the reason for the division by sqrt(head_dim)
+(Vaswani et al. 2017, 3.2.1).
 
-With the d numbers of q and k independent, of mean 0 and variance 1, q . k has mean 0 and variance d. A softmax of
-scores that lie far apart is all but one-hot; there it is flat, and hardly any gradient passes.
+If the d components of q and k are independent, with mean 0 and variance 1, q . k has mean 0 and variance d. The softmax
+of widely spread scores is nearly one-hot and saturated, so its gradient vanishes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PART = 5_000  # pairs of vectors at once
 
 
 def attention_weights(scores: Tensor, head_dim: int | None = None) -> Tensor:
-    """The weights of given scores: softmax(scores / sqrt(head_dim)), each row summing to 1.
+    """Return softmax(scores / sqrt(head_dim)); each row sums to 1.
 
     scores: float [..., keys], as is the result; head_dim: None leaves them unscaled.
     """
@@ -28,7 +29,7 @@ def attention_weights(scores: Tensor, head_dim: int | None = None) -> Tensor:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and variance of `count` numbers. standard_error: how far off that mean may be by chance."""
+    """Mean and variance of `count` numbers."""
 
     mean: float
     variance: float
@@ -36,22 +37,22 @@ class Moments:
 
     @property
     def standard_error(self) -> float:
-        """Of the mean."""
+        """Standard error of the mean."""
         return math.sqrt(self.variance / self.count)
 
 
 def moments(values: Tensor) -> Moments:
-    """Of float [count]."""
+    """Compute the moments of float [count]."""
     return Moments(float(values.mean()), float(values.var(correction=0)), values.numel())
 
 
 def normal(count: int, *shape: int, seed: int = 0, purpose: str = "normal") -> Tensor:
-    """Numbers of mean 0 and variance 1, named by seed and purpose: float64 [count, ...]."""
+    """Draw standard normal numbers, determined by seed and purpose: float64 [count, ...]."""
     return torch.from_numpy(generator(seed, purpose).standard_normal((count, *shape)))
 
 
 def sampled_scores(head_dim: int, count: int = SAMPLES, seed: int = 0) -> Tensor:
-    """q . k of `count` pairs of random vectors: float64 [count]."""
+    """Return q . k of `count` pairs of random vectors: float64 [count]."""
     parts = []
     for start in range(0, count, PART):
         size = min(PART, count - start)
@@ -62,7 +63,7 @@ def sampled_scores(head_dim: int, count: int = SAMPLES, seed: int = 0) -> Tensor
 
 @dataclass(frozen=True)
 class Identity:
-    """A rule of means and variances: what the formula gives, what samples give."""
+    """A rule for means and variances, with the value of the formula and of samples."""
 
     rule: str
     formula: float
@@ -70,9 +71,7 @@ class Identity:
 
 
 def identities(count: int = SAMPLES, seed: int = 0) -> list[Identity]:
-    """The rules from which Var(q . k) = d follows, for two independent variables with means 1 and -2, variances 4 and
-    0.25.
-    """
+    """Check the rules for Var(q . k) = d for two independent variables with means 1 and -2, variances 4 and 0.25."""
     mean_x, var_x, mean_y, var_y, c = 1.0, 4.0, -2.0, 0.25, 3.0
     x = mean_x + math.sqrt(var_x) * normal(count, seed=seed, purpose="x")
     y = mean_y + math.sqrt(var_y) * normal(count, seed=seed, purpose="y")
@@ -88,12 +87,14 @@ def identities(count: int = SAMPLES, seed: int = 0) -> list[Identity]:
 
 
 def entropy(weights: Tensor) -> Tensor:
-    """How spread rows of weights are, in nats: 0 for one-hot, log(keys) for equal ones. float [..., keys] to [...]."""
+    """Entropy of rows of weights, in nats: 0 for one-hot, log(keys) for uniform weights. float [..., keys] to
+    [...]...].
+    """
     return torch.special.entr(weights).sum(dim=-1)
 
 
 def softmax_slope(weights: Tensor) -> Tensor:
-    """How much the weights answer to a change of the scores: the Frobenius norm of diag(p) - p p^T.
+    """Sensitivity of the softmax to its scores: the Frobenius norm of the Jacobian diag(p) - p p^T.
 
     weights: float [..., keys], of a softmax. Returns float [...]; 0 where it is saturated.
     """
@@ -103,7 +104,7 @@ def softmax_slope(weights: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Saturation:
-    """Mean entropy and slope of the softmax over random keys, of unscaled and of scaled scores."""
+    """Mean entropy and slope of the softmax over random keys, for unscaled and scaled scores."""
 
     head_dim: int
     entropy: float
@@ -113,7 +114,7 @@ class Saturation:
 
 
 def saturation(head_dim: int, num_keys: int = 16, num_queries: int = 2_000, seed: int = 0) -> Saturation:
-    """Let random queries look at `num_keys` random keys of `head_dim` numbers."""
+    """Measure the softmax of random queries over `num_keys` random keys of `head_dim` components."""
     scores = sampled_scores(head_dim, num_queries * num_keys, seed).view(num_queries, num_keys)
     plain, scaled = attention_weights(scores), attention_weights(scores, head_dim)
     measured = [float(measure(weights).mean()) for weights in (plain, scaled) for measure in (entropy, softmax_slope)]

@@ -1,7 +1,7 @@
-"""Where queries, keys and values come from in each of the three kinds of attention, found by changing the texts.
+"""The source of queries, keys and values in the three kinds of attention, found by changing the texts.
 
-Vaswani et al. 2017, section 3.2.3: the encoder attends to the source itself; the decoder to what it has written, from
-the left; and across, with queries of the decoder, to keys and values of the encoder.
+Vaswani et al. 2017, section 3.2.3: the encoder has self-attention over the source; the decoder has causal
+self-attention over the target, and cross-attention with queries of the decoder and keys and values of the encoder.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SELF, MASKED, ACROSS = "encoder self-attention", "masked decoder self-attention"
 
 @dataclass(frozen=True)
 class AttentionSources:
-    """One kind of attention. query, key, value: "source" or "target", the text that it changes with; hides_later:
-    whether no token sees a later one.
+    """One kind of attention. query, key, value: "source" or "target", the text that it depends on; hides_later: whether
+    no token attends to a later one.
     """
 
     kind: str
@@ -34,9 +34,9 @@ class AttentionSources:
 
 @torch.inference_mode()
 def attention_sources(model: EncoderDecoder, source: list[int], target: list[int]) -> list[AttentionSources]:
-    """The three kinds, in the first layers of a model: each text is changed in turn, and what changes with it is noted.
+    """Find the sources of the three kinds in the first layers of a model by changing each text in turn.
 
-    source, target: ids, at least two each. In later layers the target's vectors hold the source too.
+    source, target: token IDs, at least two each. In later layers, the target's vectors depend on the source too.
     """
     model = model.eval()
     other_source = [(id + 1) % model.config.vocab_size for id in source]
@@ -56,8 +56,8 @@ def attention_sources(model: EncoderDecoder, source: list[int], target: list[int
 
 
 def _look(model: EncoderDecoder, source: list[int], target: list[int]) -> dict[tuple[str, str], Tensor]:
-    """Queries, keys, values and weights of each kind in the first layers: float [tokens, hidden], weights [heads,
-    queries, keys].
+    """Return queries, keys, values and weights of each kind in the first layers: float [tokens, hidden], weights
+    [heads, queries, keys].
     """
     kept: dict[str, Tensor] = {}
 
@@ -91,5 +91,5 @@ def _look(model: EncoderDecoder, source: list[int], target: list[int]) -> dict[t
 
 
 def _hides(weights: Tensor) -> bool:
-    """Whether every weight [heads, queries, keys] of a later key is 0."""
+    """Return whether every weight [heads, queries, keys] of a later key is 0."""
     return weights.shape[1] == weights.shape[2] and not bool(weights.triu(1).any())

@@ -1,4 +1,4 @@
-"""Answers as pieces of a text: tokens that begin and end them, and how they are scored."""
+"""Answer spans: their start and end tokens, and their scores."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _trace(record: LessonRecorder) -> None:
     from ..small import word_tokenizer
 
     found = trace_answer(QUESTION, CONTEXT, (0, len("Shanghai")))
-    record.equal("tokens split at whitespace, without the closing [SEP]", 27, found.num_tokens_without_end)
+    record.equal("tokens between whitespace, without the closing [SEP]", 27, found.num_tokens_without_end)
     record.off(
-        "tokens that BERT reads, split in the same way",
+        "input tokens of BERT, tokenized in the same way",
         "27",
         28,
         len(found.tokens),
-        "the slide leaves the closing [SEP] out; BERT's input ends with it",
+        "the slide omits the closing [SEP]; BERT's input ends with it",
     )
     record.equal("start, end", "TK10, TK10", f"{found.start}, {found.end}")
     record.equal("answer", "Shanghai", found.answer)
@@ -37,15 +37,15 @@ def _trace(record: LessonRecorder) -> None:
         "27",
         31,
         len(pieces.tokens),
-        "the slide splits at whitespace and counts from 1; a tokenizer makes ?, ',' and . separate tokens",
+        "the slide tokenizes on whitespace and counts from 1; in a tokenizer, ?, ',' and . are separate tokens",
     )
     kinds: dict[str, Kind] = {"special": "special", "question": "first", "context": ""}
     row = [Token(one.text, "right" if one.name == found.start else kinds[one.part], one.name) for one in found.tokens]
     record.show(Tokens([("", row)]))
     record.answer(
-        f"To {pieces.start}: the question mark is a token of its own and moves everything behind it by one. So a "
-        "trace has to say which splitter it counts by; answers are kept as characters of the text, which no splitter "
-        "moves."
+        f"To {pieces.start}: the question mark is a separate token and shifts everything after it by one. A trace "
+        "therefore names its tokenization; answers are stored as character offsets of the text, which do not depend "
+        "on it."
     )
 
 
@@ -63,7 +63,9 @@ def _spans(record: LessonRecorder) -> None:
     first, length = np.unravel_index(int(np.argmax(scores)), scores.shape)
     record.equal("the best valid span (words from 0)", "w2 … w5", f"w{first} … w{first + length}")
     record.near("its score: start 5 + end 4", 9.0, float(scores.max()), digits=1)
-    record.equal("the best start and the best end alone", "w6 … w5", f"w{start.argmax()} … w{end.argmax()}")
+    record.equal(
+        "the best start and the best end, chosen separately", "w6 … w5", f"w{start.argmax()} … w{end.argmax()}"
+    )
     ruled_out = int(np.isinf(scores).sum())
     record.equal("spans from [CLS], or beyond the text", 4 + 3 + 2 + 1, ruled_out)
     shown = [[None if np.isinf(one) else float(one) for one in row] for row in scores]
@@ -78,10 +80,10 @@ def _spans(record: LessonRecorder) -> None:
     )
     answer = AnswerCandidates((Span("w2 … w5", 0, 1, 9.0, 0.9),), no_answer_margin=-3.0, no_answer_probability=0.05)
     record.equal("answered at a threshold of 0", True, answer.best(0.0) is not None)
-    record.equal("refused at a threshold of −5", True, answer.best(-5.0) is None)
+    record.equal("no answer at a threshold of −5", True, answer.best(-5.0) is None)
     record.answer(
         f"No: the best start is w{start.argmax()}, the best end w{end.argmax()}, which ends before it begins. All "
-        "valid pairs are scored together, and 'no answer' is one more candidate with a threshold of its own."
+        "valid pairs are scored together, and 'no answer' is one more candidate, with a separate threshold."
     )
 
 
@@ -100,12 +102,12 @@ def _scoring(record: LessonRecorder) -> None:
         exact, f1 = score_answer(given, GOLDS)
         record.near(f"{given}: exact match, F1", list(slide), [exact, f1], digits=2)
         rows.append((given, exact, f1))
-    record.near("no answer where there is none", [1.0, 1.0], list(score_answer("", [])), digits=1)
-    record.show(Table(["answer", "exact match", "F1"], rows, note="Right: " + "; ".join(GOLDS)))
+    record.near("no answer to an unanswerable question", [1.0, 1.0], list(score_answer("", [])), digits=1)
+    record.show(Table(["answer", "exact match", "F1"], rows, note="Gold answers:  " + "; ".join(GOLDS)))
     single = score_answer("Broncos", GOLDS[:1])
     record.answer(
-        f"'Broncos' would score {single[0]:.0f} and {single[1]:.2f} against 'Denver Broncos' alone. With three "
-        "people's answers the best match counts, so what somebody also said is right."
+        f"'Broncos' would score {single[0]:.0f} and {single[1]:.2f} if 'Denver Broncos' were the only gold answer. "
+        "With the answers of three annotators, the best match counts."
     )
 
 
@@ -127,11 +129,11 @@ LESSONS = (
         PART,
         FRONTIERS,
         "Usage IV: extraction-based QA",
-        "A start and an end that fit each other",
-        "Every token gets a score for beginning the answer and one for ending it. A span must not end before it "
-        "begins, nor stand in the question, nor be too long.",
+        "The best valid span",
+        "Every token has a start score and an end score. A valid span does not end before it begins, is not in the "
+        "question, and is not too long.",
         ("tasks.qa.spans:span_scores", "tasks.qa.spans:AnswerCandidates.best"),
-        "Is the best start with the best end the best answer?",
+        "Do the best start and the best end form the best answer?",
         _spans,
     ),
     Lesson(
@@ -140,10 +142,10 @@ LESSONS = (
         APPLICATIONS,
         "NLP Tasks: SQuAD",
         "Which team represented the AFC?",
-        "Case, punctuation and articles do not count. Exact match asks for the rest, F1 for the words, and of several "
-        "right answers the one that fits best counts.",
+        "Case, punctuation and articles do not count. Exact match compares the rest, F1 the words; with several gold "
+        "answers, the best match counts.",
         ("tasks.qa.scores:score_answer",),
-        "What if only one person had been asked for the right answer?",
+        "What is the score with a single annotator?",
         _scoring,
     ),
 )

@@ -1,4 +1,4 @@
-"""From a text to a class: shapes, heads, and scores of answers."""
+"""Text classification: tensor shapes, heads and metrics."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _shapes(record: LessonRecorder) -> None:
         "16x768",
         "17x768 -> 768 -> 3",
         found.summary("words"),
-        "the slide leaves the closing [SEP] out; BERT's input ends with it",
+        "the slide omits the closing [SEP]; BERT's input ends with it",
     )
     record.off(
-        "tokens that the network reads",
+        "input tokens of the network",
         "16",
         19,
         len(found.tokens),
-        "the slide splits at whitespace; a tokenizer makes , and . separate tokens",
+        "the slide tokenizes on whitespace; in a tokenizer, , and . are separate tokens",
     )
     total = sum(found.answer["probabilities"].values())
     record.near("probabilities of the 3 classes sum to", 1.0, total, digits=2)
@@ -56,11 +56,11 @@ def _shapes(record: LessonRecorder) -> None:
         Box(f"{step.name}: {step.size}", (n if n < 4 else 7 - n) * 1.4 + 0.1, n // 4)  # back below the first row
         for n, step in enumerate(found.steps)
     ]
-    record.show(Flow(boxes, [Arrow(n, n + 1) for n in range(len(boxes) - 1)], "Shapes along the way"))
+    record.show(Flow(boxes, [Arrow(n, n + 1) for n in range(len(boxes) - 1)], "Tensor shapes per step"))
     record.show(Table(["", "shape", "what"], [(step.name, step.size, step.note) for step in found.steps]))
     record.answer(
-        f"In the pooler and one linear layer: {768 * 768 + 768:,} and {768 * 3 + 3:,} parameters. The network passes "
-        "on the vector of the first token alone, which has seen all others."
+        f"In the pooler and one linear layer: {768 * 768 + 768:,} and {768 * 3 + 3:,} parameters. The pooler uses only "
+        "the vector of the first token, which has attended to all others."
     )
 
 
@@ -76,17 +76,17 @@ def _heads(record: LessonRecorder) -> None:
         "3 classes": (parameter_count(base, "classification", 3) - bare, 768 * 3 + 3),
         "9 tags": (parameter_count(base, "tagging", 9) - (bare - 769 * 768), 768 * 9 + 9),
         "start and end": (parameter_count(base, "qa") - (bare - 769 * 768), 768 * 2 + 2),
-        "one of several texts": (parameter_count(base, "choice") - bare, 768 + 1),
-        "a number": (parameter_count(base, "regression") - bare, 768 + 1),
+        "multiple choice": (parameter_count(base, "choice") - bare, 768 + 1),
+        "regression": (parameter_count(base, "regression") - bare, 768 + 1),
     }
     for name, (found, slide) in heads.items():
-        record.equal(f"new numbers for: {name}", slide, found)
+        record.equal(f"new parameters for: {name}", slide, found)
         rows.append((name, found, f"{found / bare:.4%}"))
-    record.show(Table(["final layer", "new numbers", "share of BERT-Base"], rows, right=["new numbers"]))
+    record.show(Table(["final layer", "new numbers", "fraction of BERT-Base"], rows, right=["new numbers"]))
     most = max(found for found, _ in heads.values())
     record.answer(
-        f"At most {most:,} of {bare:,}: everything else comes from pre-training. When a folder is opened for another "
-        "task, the report of the run lists which weights are new."
+        f"At most {most:,} of {bare:,} parameters: all others come from pre-training. The report of a run lists the "
+        "new weights."
     )
 
 
@@ -96,11 +96,13 @@ def _scores(record: LessonRecorder) -> None:
 
     gold, predicted = [1, 1, 1, 1, 1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]
     by_hand = (7 * 1 - 2 * 0) / math.sqrt((7 + 2) * 7 * 3 * 1)
-    record.near("accuracy of 8 right in 10 (CoLA has 70 % acceptable)", 0.8, accuracy(gold, predicted), digits=2)
+    record.near(
+        "accuracy of 8 correct predictions of 10 (70% of CoLA is acceptable)", 0.8, accuracy(gold, predicted), digits=2
+    )
     record.near("Matthews, (TP·TN − FP·FN) / √…", by_hand, matthews(gold, predicted))
     record.equal("Matthews of 'always acceptable'", 0.0, matthews(gold, [1] * 10))
     similar, guessed = [0.0, 1.0, 2.0, 4.0, 5.0], [0.1, 0.2, 0.4, 1.6, 3.2]
-    record.near("Spearman of a bent but rising line", 1.0, spearman(similar, guessed))
+    record.near("Spearman of a nonlinear but monotonic relation", 1.0, spearman(similar, guessed))
     straight = pearson(similar, guessed)
     record.holds("Pearson of the same", "below 1", f"{straight:.4f}", 0.85 < straight < 0.99)
     always = accuracy(gold, [1] * 10)
@@ -110,8 +112,8 @@ def _scores(record: LessonRecorder) -> None:
     ]
     record.show(Table(["answers", "accuracy", "Matthews"], rows))
     record.answer(
-        f"Because always saying 'acceptable' is right for {always:.0%} of such sentences and knows nothing: its "
-        f"Matthews correlation is 0, that of the model {matthews(gold, predicted):.2f}."
+        f"Because always predicting 'acceptable' is correct for {always:.0%} of such sentences. The Matthews "
+        f"correlation of this baseline is 0, that of the model {matthews(gold, predicted):.2f}."
     )
 
 
@@ -122,8 +124,8 @@ LESSONS = (
         AUTOENCODER,
         "Text Classification: training",
         "From 16 words to 3 numbers",
-        "A support ticket passes through a classifier, with the shape of every tensor: words, vectors, one vector, "
-        "three scores. The ticket is our own sentence of exactly as many words as the slide's: 15.",
+        "A classifier processes a support ticket. The lesson shows the shape of every tensor: words, vectors, one "
+        "vector, three scores. The ticket is our own sentence of exactly as many words as the slide's: 15.",
         ("inference.trace:trace",),
         "Where is the decision made?",
         _shapes,
@@ -133,8 +135,8 @@ LESSONS = (
         PART,
         AUTOENCODER,
         "Introducing BERT: the final layer",
-        "Only the last layer belongs to the task",
-        "Classes, tags, spans, choices: each task puts one small layer on the same encoder.",
+        "Only the last layer is task-specific",
+        "Classes, tags, spans, choices: each task adds one small layer to the same encoder.",
         ("models.describe:parameter_count",),
         "How much of a fine-tuned BERT is new?",
         _heads,
@@ -144,9 +146,9 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "GLUE Tasks",
-        "Why CoLA has a score of its own",
-        "Accuracy flatters where one class is common. Matthews correlation is 0 for whoever always says the same; "
-        "correlations of similarity look at order, or at straight lines.",
+        "CoLA and the Matthews correlation",
+        "Accuracy is high if one class is frequent. The Matthews correlation of a constant prediction is 0. "
+        "Spearman's correlation measures order, Pearson's a linear relation.",
         (
             "tasks.evaluation.metrics:matthews",
             "tasks.evaluation.metrics:spearman",

@@ -1,4 +1,4 @@
-"""Writing a text from the left: the mask, teacher forcing, the published schedule."""
+"""Causal decoding: the mask, teacher forcing, the published learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def _mask(record: LessonRecorder) -> None:
         least = min(least, float((after - before)[place:].abs().amax(dim=1).min()))
     first, second = ([row for pair in kept for row in pair[side]] for side in (0, 1))
     worst = difference(first, second)
-    record.same("a later token changes", "nothing before it", first, second, said="outputs before it move by")
-    record.holds("and what follows it", "sees it", f"moves by {least:.2f} or more", least > 100 * tolerance(before))
+    record.same("if a later token changes", "nothing before it", first, second, said="earlier outputs change by")
+    record.holds(
+        "the later outputs", "depend on it", f"change by at least {least:.2f}", least > 100 * tolerance(before)
+    )
     weights = seen.attentions[0][0][0].detach()
     above = float(weights.triu(1).abs().max())
     record.equal("weights above the diagonal", 0.0, above)
@@ -41,11 +43,11 @@ def _mask(record: LessonRecorder) -> None:
         [value if column <= row else None for column, value in enumerate(values)]
         for row, values in enumerate(weights.tolist())
     ]
-    record.show(Grid(names, names, shown, "Masked self-attention of one head: dashed is ruled out"))
+    record.show(Grid(names, names, shown, "Masked self-attention of one head: dashed cells are masked"))
     free = model.config.num_hidden_layers
     record.answer(
-        f"No: the mask is in all {free} layers, and after them outputs still move by {tiny(worst)} only. One layer "
-        "without a mask would be enough to leak the next word, and training would learn to copy it."
+        f"No: all {free} layers are masked, and after them earlier outputs change by only {tiny(worst)}. A single "
+        "layer without a mask would leak the next word, and training would learn to copy it."
     )
 
 
@@ -68,17 +70,17 @@ def _parallel(record: LessonRecorder) -> None:
     written = torch.cat(steps)
     gap = difference(written, at_once)
     record.same("logits in one pass, and token by token", "the same", written, at_once)
-    record.equal("passes over the network to train on 6 tokens", 1, training)
-    record.equal("passes to write them", 6, len(passes) - training)
-    record.show(Bars([Bar("training", training, "1 pass"), Bar("writing", len(steps), f"{len(steps)} passes")]))
+    record.equal("forward passes to train on 6 tokens", 1, training)
+    record.equal("forward passes to generate them", 6, len(passes) - training)
+    record.show(Bars([Bar("training", training, "1 pass"), Bar("generation", len(steps), f"{len(steps)} passes")]))
     counter.remove()
     slow = CausalDecoder(model, [IDS[:1]], len(IDS), use_cache=False)
     again = [slow.start(), *(slow.step(torch.tensor([id])) for id in IDS[1:])]
-    record.same("with kept keys and values, and without", "the same", torch.cat(again), written)
+    record.same("with and without the key-value cache", "the same", torch.cat(again), written)
     record.answer(
-        "In training the right text is known, so every place is guessed at once, each from the true tokens before "
-        f"it; the logits are those of writing it token by token (they differ by {tiny(gap)}). In use the next token is "
-        f"an input of the step after it: {len(steps)} tokens are {len(steps)} steps."
+        "In training the target is known, so all positions are predicted at once, each from the true tokens before "
+        f"it. The logits equal those of generation token by token (they differ by {tiny(gap)}). In generation, each "
+        f"token is an input of the next step: {len(steps)} tokens need {len(steps)} steps."
     )
 
 
@@ -99,11 +101,11 @@ def _schedule(record: LessonRecorder) -> None:
     line = Series("rate", places, [rate(step) for step in places], smooth=False)
     record.show(Curves([Chart("Learning rate of the original Transformer", [line])], title=""))
     halved = rate(16_000) / rate(4000)
-    record.near("rate at four times the warm-up", 0.5, halved, digits=2)
+    record.near("learning rate at four times the warmup", 0.5, halved, digits=2)
     record.answer(
-        f"It is half of the highest: {rate(16_000):.5f} after 16,000 steps, {rate(4000):.5f} at 4,000. The rate falls "
-        "with the root of the step and never reaches 0, so nobody has to know the last step. The option is "
-        "--schedule inverse_sqrt."
+        f"Half of the peak: {rate(16_000):.5f} after 16,000 steps, {rate(4000):.5f} at 4,000. The learning rate decays "
+        "with the square root of the step and never reaches 0, so the number of steps need not be known. The option "
+        "is --schedule inverse_sqrt."
     )
 
 
@@ -113,11 +115,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Masked Self-Attention",
-        "No token sees what follows it",
-        "A decoder writes from the left, so in training, too, a token may see itself and what stands before it. Scores "
-        "of later tokens are ruled out before the softmax.",
+        "No token attends to later tokens",
+        "A decoder generates from left to right. In training, too, a token attends only to itself and earlier tokens: "
+        "the scores of later tokens are masked before the softmax.",
         ("nn.attention:apply_causal_mask",),
-        "Could the next word leak through a second layer?",
+        "Can the next word leak through a second layer?",
         _mask,
     ),
     Lesson(
@@ -125,11 +127,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Question: parallel training",
-        "Trained all at once, written one by one",
-        "A recurrent network must wait for its own last state. A decoder with a mask is trained on all places of a "
-        "text in one pass.",
+        "Parallel training, sequential generation",
+        "A recurrent network depends on its previous state. A causal decoder is trained on all positions of a text in "
+        "one pass.",
         ("models.decoding.causal:CausalDecoder.step",),
-        "Why can a Transformer decoder be trained in parallel, and why can it not write in parallel?",
+        "Why can a Transformer decoder be trained in parallel, but not generate in parallel?",
         _parallel,
     ),
     Lesson(
@@ -137,11 +139,11 @@ LESSONS = (
         PART,
         NEUROCOMPUTING,
         "Training procedure",
-        "A rate that rises and falls",
-        "The original Transformer warms up for 4,000 steps and then lets the rate fall with the root of the step: "
-        "d^−0.5 · min(step^−0.5, step · warm-up^−1.5).",
+        "Learning rate with warmup and decay",
+        "The original Transformer has a warmup of 4,000 steps and then decays the learning rate with the square root "
+        "of the step: d^−0.5 · min(step^−0.5, step · warm-up^−1.5).",
         ("train.schedules:learning_rate",),
-        "What is the rate at four times the warm-up?",
+        "What is the learning rate at four times the warmup?",
         _schedule,
     ),
 )

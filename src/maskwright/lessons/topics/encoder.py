@@ -1,4 +1,4 @@
-"""What an encoder layer is made of: heads, a feed-forward network, add and norm."""
+"""The parts of an encoder layer: heads, a feed-forward network, add and norm."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _heads(record: LessonRecorder) -> None:
         own = slice(64 * head, 64 * (head + 1))
         alone.append(attend(torch.cat([query[:, own], key[:, own], value[:, own]], dim=1), [Run(0, 1, 6)], 1)[0])
     record.same(
-        "each head alone = its block of the whole", "in parallel, concatenated", torch.cat(alone, dim=1), together
+        "each single head = its block of the whole", "in parallel, concatenated", torch.cat(alone, dim=1), together
     )
     ones, _ = attend(torch.cat([query, key, torch.ones(6, 512)], dim=1), [Run(0, 1, 6)], 8)
     record.near("values of 1 under any weights", [1.0, 1.0], [float(ones.min()), float(ones.max())], digits=1)
@@ -46,8 +46,8 @@ def _heads(record: LessonRecorder) -> None:
         "one head of 512 instead of eight of 64", "(asked)", f"differs by {apart:.2f} on average", apart > 0.05
     )
     record.answer(
-        f"The cost is the same, the result another (it differs by {apart:.2f} on average): one head has one set of "
-        "weights for all 512 numbers, eight can look at eight places."
+        f"The cost is the same, but the result differs by {apart:.2f} on average: one head has one set of weights for "
+        "all 512 dimensions, while eight heads can attend to eight positions."
     )
 
 
@@ -71,7 +71,7 @@ def _parts(record: LessonRecorder) -> None:
         torch.nn.init.normal_(parameter, generator=draw)
     tokens = torch.randn(5, 8, generator=draw)
     order = [4, 2, 0, 1, 3]
-    record.same("the same network on every place", "position-wise", network(tokens)[order], network(tokens[order]))
+    record.same("the same network at every position", "position-wise", network(tokens)[order], network(tokens[order]))
     for parameter in network.parameters():
         torch.nn.init.constant_(parameter, 1.0)
     record.near(
@@ -92,11 +92,11 @@ def _parts(record: LessonRecorder) -> None:
     from ...nn.activations import ACTIVATIONS
 
     lines = [Series(name, x.tolist(), ACTIVATIONS[name](x).tolist(), smooth=False) for name in ("relu", "gelu")]
-    record.show(Curves([Chart("What stands between the two layers", lines, x_label="x")], title=""))
+    record.show(Curves([Chart("Activation between the two layers", lines, x_label="x")], title=""))
     relu, gelu = (float(ACTIVATIONS[name](torch.tensor(-1.0))) for name in ("relu", "gelu"))
     record.answer(
-        f"relu gives {relu:.0f} at −1, gelu {gelu:.4f}".replace("-", "\N{MINUS SIGN}")
-        + ". gelu is x times the share of a normal distribution below x, so small negative numbers keep a gradient."
+        f"relu is {relu:.0f} at −1, gelu {gelu:.4f}".replace("-", "\N{MINUS SIGN}")
+        + ". gelu is x times the standard normal distribution function at x, so small negative inputs keep a gradient."
     )
 
 
@@ -121,7 +121,7 @@ def _stack(record: LessonRecorder) -> None:
     added = layer.attention_norm(states[0] + attended)
     whole = layer.ffn_norm(added + layer.ffn(added))
     note = "one slide says the residual is concatenated; it is added, so the width stays"
-    record.off("width behind a residual connection", "concat: 64", 32, states[1].shape[1], note)
+    record.off("width after a residual connection", "concat: 64", 32, states[1].shape[1], note)
     record.same("layer = norm(x + attention), norm(x + feed-forward)", "add & norm", whole, states[1])
     first = states[0].detach()
     alike = [float((state.detach() * first).sum() / (state.norm() * first.norm()).detach()) for state in states]
@@ -129,15 +129,17 @@ def _stack(record: LessonRecorder) -> None:
         Curves(
             [
                 Chart(
-                    "Cosine with the embeddings, by layer", [Series("6 layers", list(range(7)), alike)], x_label="layer"
+                    "Cosine similarity to the embeddings, by layer",
+                    [Series("6 layers", list(range(7)), alike)],
+                    x_label="layer",
                 )
             ],
             title="",
         )
     )
     record.answer(
-        "Through the residual connections: even behind 6 untrained layers the vectors have a cosine of "
-        f"{alike[-1]:.2f} with what came in. A layer adds to what is there."
+        "Through the residual connections: even after 6 untrained layers, the cosine similarity to the embeddings is "
+        f"{alike[-1]:.2f}. Each layer adds to its input."
     )
 
 
@@ -164,22 +166,22 @@ def _five_steps(record: LessonRecorder) -> None:
     layer = next(islice(model.encoder.in_order, 1))
     ids = list(found.tokens.ids)
     attended, _ = layer.attention(torch.from_numpy(found.inputs), Batch.from_sequences([ids]).runs)
-    record.same("the five steps = the layer's attention", "the same", attended, found.output)
+    record.same("the five steps = the attention of the layer", "the same", attended, found.output)
     query, key, weights = (torch.from_numpy(one) for one in (found.query, found.key, found.weights))
     scaled = attention_weights(query @ key.mT, 8)
     is_scaled = difference(scaled, weights) <= tolerance(scaled, weights)
     record.off(
-        "what goes into the softmax",
+        "input of the softmax",
         "the unscaled scores",
         "the scaled scores",
         "the scaled scores" if is_scaled else "something else",
-        "one slide puts unscaled scores into the softmax in step 3; step 2 has divided them by √d already",
+        "one slide uses unscaled scores in the softmax of step 3; step 2 has already divided them by √d",
     )
     boxes = [
         Box(f"{step.name}: {size}", (n if n < 3 else 5 - n) * 1.5 + 0.2, n // 3, n == 2)  # back below the first row
         for n, (step, size) in enumerate(zip(found.five, sizes, strict=True))
     ]
-    record.show(Flow(boxes, [Arrow(number, number + 1) for number in range(4)], "Shapes from step to step"))
+    record.show(Flow(boxes, [Arrow(number, number + 1) for number in range(4)], "Tensor shapes per step"))
     tokens = list(found.tokens.labels)
     record.show(Grid(tokens, tokens, weights[0].tolist(), "Weights of the first of 8 heads"))
     rows = [(step.name, step.formula, size) for step, size in zip(found.five, sizes, strict=True)]
@@ -189,8 +191,8 @@ def _five_steps(record: LessonRecorder) -> None:
     record.holds("weights without the scale", "(asked)", f"differ by {moved:.2f}", moved > 0.05)
     most = [float(one.max(dim=-1).values.mean()) for one in (weights, blind)]
     record.answer(
-        f"The largest weight of a token would be {most[1]:.2f} on average instead of {most[0]:.2f}, already with "
-        f"heads of 8 numbers. All {len(ids)} tokens pass each step at once."
+        f"The largest weight of a token would be {most[1]:.2f} on average instead of {most[0]:.2f}, even with a head "
+        f"dimension of 8. All {len(ids)} tokens are processed in parallel."
     )
 
 
@@ -201,8 +203,8 @@ LESSONS = (
         FRONTIERS,
         "Self-Attention Layer",
         "Self-attention in five steps",
-        "Embed, split into heads, attend, put the heads side by side, multiply by W_O: the numbers of a real layer, "
-        "one step after the other.",
+        "Embed, split into heads, attend, concatenate the heads, multiply by W_O: the numbers of a real layer, step "
+        "by step.",
         ("inspect.steps:layer_steps",),
         "What if the scores were not scaled?",
         _five_steps,
@@ -213,10 +215,10 @@ LESSONS = (
         APPLICATIONS,
         "Multi-head Attention",
         "Eight heads are eight blocks",
-        "Each head has its own queries, keys and values of 64 numbers, and looks for itself. Their contexts stand side "
-        "by side, 8 × 64 = 512, and W_O mixes them.",
+        "Each head has its own queries, keys and values of 64 dimensions. The head outputs are concatenated, 8 × 64 = "
+        "512, and W_O mixes them.",
         ("nn.attention:attend",),
-        "What is lost with one large head instead?",
+        "What changes with one large head?",
         _heads,
     ),
     Lesson(
@@ -224,11 +226,11 @@ LESSONS = (
         PART,
         NEUROCOMPUTING,
         "Encoder layer",
-        "Feed-forward and norm look at one token",
-        "After attention has mixed the tokens, a small network works on each by itself, the same one at every place. "
-        "The norm, too, is over the numbers of one vector.",
+        "Feed-forward and norm operate on single tokens",
+        "After attention has mixed the tokens, the same small network is applied to each token separately. The norm "
+        "is also computed over the dimensions of one vector.",
         ("nn.feed_forward:FeedForward.forward", "nn.linear:LayerNorm.forward"),
-        "Why does BERT take gelu where the Transformer has relu?",
+        "Why does BERT use gelu instead of the Transformer's relu?",
         _parts,
     ),
     Lesson(
@@ -236,11 +238,11 @@ LESSONS = (
         PART,
         SESSION,
         "Encoder: stacked layers",
-        "Layers that add to what is there",
-        "Six layers in the Transformer, 12 and 24 in BERT. Each adds its result to its input and norms the sum; every "
-        "layer's output can be looked at.",
+        "Residual connections",
+        "Six layers in the Transformer, 12 and 24 in BERT. Each layer adds its result to its input and normalizes the "
+        "sum; the output of every layer can be inspected.",
         ("models.transformer:Transformer.forward", "models.presets:preset"),
-        "How does the last layer still know the words?",
+        "Why does the last layer still encode the words?",
         _stack,
     ),
 )

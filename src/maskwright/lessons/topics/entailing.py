@@ -1,4 +1,4 @@
-"""Premise and hypothesis: how such pairs are read, judged and scored; and several tasks on one encoder."""
+"""Natural language inference: input format, classification and metrics of pairs; and multi-task learning."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _entailment(record: LessonRecorder) -> None:
             storage.write_text(place / f"{split}.tsv", "\n".join([HEADER, *rows]) + "\n")
         files = glue_files(folder, "MNLI")
         read = {split: read_glue(path, "MNLI") for split, path in files.items()}
-    record.equal("dev parts of MNLI", "dev_matched, dev_mismatched", ", ".join(one for one in read if "dev" in one))
+    record.equal("dev splits of MNLI", "dev_matched, dev_mismatched", ", ".join(one for one in read if "dev" in one))
     train = read["train"]
-    record.equal("rows, and those without a label that people agreed on", (3, 1), (len(train), train.num_without_gold))
+    record.equal("rows, and rows without an agreed label", (3, 1), (len(train), train.num_without_gold))
     record.equal("labels of the pairs", list(PAIRS), [row.label for row in train.rows])
     task = Classification.from_rows(train.rows)
-    record.equal("classes, and numbers that the last layer gives", 3, len(task.labels))
+    record.equal("classes, and outputs of the last layer", 3, len(task.labels))
     tokenizer = word_tokenizer(PREMISE, *PAIRS.values())
     row = train.rows[0]
     encoding = tokenizer(row.text, row.text_pair)
@@ -57,7 +57,7 @@ def _entailment(record: LessonRecorder) -> None:
     for split, guess in guesses.items():
         own = task.examples(read[split].rows, tokenizer)
         scores[split] = task.score(torch.eye(3)[guess], own).metrics["accuracy"]
-    record.near("answers all right, and two of three: accuracy", [1.0, 2 / 3], list(scores.values()))
+    record.near("accuracy with all predictions correct, and with two of three", [1.0, 2 / 3], list(scores.values()))
     kinds: list[Kind] = [
         "special" if one.startswith("[") else "second" if kind else "first"
         for one, kind in zip(encoding.tokens, encoding.type_ids, strict=True)
@@ -71,14 +71,14 @@ def _entailment(record: LessonRecorder) -> None:
     turned = tokenizer(str(row.text_pair), row.text)
     changed = sum(a != b for a, b in zip(encoding.ids, turned.ids, strict=True))
     record.answer(
-        "It does. Who plays a guitar makes music, but who makes music need not play a guitar. The two orders are other "
-        f"inputs: {changed} of {len(encoding.ids)} places have another token, and the types change at place "
+        "Yes. Playing a guitar implies making music, but not the reverse. The two orders are different inputs: "
+        f"{changed} of {len(encoding.ids)} positions have another token, and the segment changes at position "
         f"{turned.type_ids.index(1)} instead of {encoding.type_ids.index(1)}."
     )
 
 
 def _shape(tokens: list[str], types: list[int]) -> str:
-    """The frame of a pair, with its texts by name."""
+    """Return the input format of a pair, with names instead of texts."""
     names = {0: "premise", 1: "hypothesis"}
     found: list[str] = []
     for token, kind in zip(tokens, types, strict=True):
@@ -115,7 +115,7 @@ def _shared(record: LessonRecorder) -> None:
     together = sum(part.numel() for part in shared.parameters())
     heads = [sum(part.numel() for part in head.parameters()) for head in shared.heads]
     record.equal(
-        "weights of two models, and of one encoder with two heads",
+        "parameters of two models, and of one encoder with two heads",
         (sum(alone), alone[0] + heads[1]),
         (sum(alone), together),
     )
@@ -125,10 +125,10 @@ def _shared(record: LessonRecorder) -> None:
     torch.optim.SGD(models[0].parameters(), lr=0.5).step()
     moved = float((models[1].logits(batch) - before).abs().max().detach())
     record.holds(
-        "a step of the first task moves the answers of the second", "one encoder", f"by {moved:.3f}", moved > 1e-3
+        "a step of the first task changes the outputs of the second", "one encoder", f"by {moved:.3f}", moved > 1e-3
     )
     untouched = all(part.grad is None for part in shared.heads[1].parameters())
-    record.equal("the head of the second has no gradient of it", True, untouched)
+    record.equal("the head of the second has no gradient from it", True, untouched)
     parts = [
         Part(name, task, task.examples(rows[name], tokenizer), task.examples(rows[name], tokenizer))
         for name, task in tasks.items()
@@ -139,7 +139,7 @@ def _shared(record: LessonRecorder) -> None:
     record.equal("steps of an epoch: 16 and 24 rows, 4 at a time", (4, 6), (turns.count(0), turns.count(1)))
     for number, (name, count) in enumerate((("first", 16), ("second", 24))):
         seen = sorted(row for part, own in plan if part == number for row in own.tolist())
-        record.equal(f"every row of the {name} task once, in steps of its own", True, seen == list(range(count)))
+        record.equal(f"every row of the {name} task once, in separate steps", True, seen == list(range(count)))
     names = list(tasks)
     record.show(Tokens([("one epoch", [Token(names[part], "first" if part == 0 else "second") for part in turns])]))
     record.show(
@@ -153,9 +153,9 @@ def _shared(record: LessonRecorder) -> None:
     )
     other = generator(1, "turns of the tasks", 0).permutation([0] * 4 + [1] * 6).tolist()
     record.answer(
-        f"As often as they have rows for: {turns.count(0)} and {turns.count(1)} steps, in an order drawn by the seed: "
-        f"{''.join(map(str, turns))}, and with another seed {''.join(map(str, other))}. Two heads cost {sum(heads):,} "
-        f"weights, the encoder {together - sum(heads):,}, once."
+        f"In proportion to their rows: {turns.count(0)} and {turns.count(1)} steps, in an order determined by the "
+        f"seed: {''.join(map(str, turns))}, and with another seed {''.join(map(str, other))}. The two heads have "
+        f"{sum(heads):,} parameters, the shared encoder {together - sum(heads):,}."
     )
 
 
@@ -165,11 +165,12 @@ LESSONS = (
         PART,
         FRONTIERS,
         "Usage III: pair to class; MNLI",
-        "Does the premise say so?",
-        "A pair of sentences gets one of three classes. MNLI has two dev parts, of the kinds of text that training has "
-        "and of others, and each has its own score. Three pairs of our own, in a file like MNLI's.",
+        "Does the premise entail the hypothesis?",
+        "A pair of sentences belongs to one of three classes. MNLI has two dev splits, with the genres of the "
+        "training data and with others, and each has its own score. The lesson uses three pairs of our own, in MNLI's "
+        "format.",
         ("text.readers.glue:read_glue", "tasks.classification.task:Classification.metrics"),
-        "Does it matter which of both sentences comes first?",
+        "Does the order of the two sentences matter?",
         _entailment,
     ),
     Lesson(
@@ -178,10 +179,9 @@ LESSONS = (
         APPLICATIONS,
         "Assignment 2",
         "One BERT for several tasks",
-        "Models with heads of their own are given one encoder: what a task teaches it, all have learned. Each step "
-        "trains one task.",
+        "Models with separate heads share one encoder, which learns from all tasks. Each step trains one task.",
         ("train.finetuning.multi_task.job:SharedEncoder.__init__", "train.finetuning.multi_task.job:MultiTaskJob.plan"),
-        "How often does each task have its turn?",
+        "How often is each task trained?",
         _shared,
     ),
 )

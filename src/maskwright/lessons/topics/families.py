@@ -1,4 +1,4 @@
-"""Readers from both sides and writers from the left: what each sees, and what each learns from a text."""
+"""Bidirectional and causal language models: the context of a prediction, and the predictions per text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SENTENCES = (  # what follows 'the dog' is known only from the words after it
     "the cat sleeps in the sun",
     "the cat eats a fish",
 )
-TEXT = "the animal did not cross the street because it was too tired to go on walking that day"
+TEXT = "the animal did not cross the street because it was too tired to keep on walking that day"
 
 
 def _sides(record: LessonRecorder) -> None:
@@ -31,14 +31,14 @@ def _sides(record: LessonRecorder) -> None:
 
     tokenizer = word_tokenizer(TEXT)
     ids = tokenizer(TEXT).ids
-    place = 8  # "it" would follow "because"; what is to be guessed there
-    guesses: dict[str, tuple[Any, Any, Any]] = {}  # as the text stands, with an earlier word changed, with a later one
+    place = 8  # "it" would follow "because"; the position to predict
+    guesses: dict[str, tuple[Any, Any, Any]] = {}  # the text unchanged, with an earlier word changed, with a later one
     causal: dict[str, Any] = {"attention": "causal", "type_vocab_size": 0, "pooler": False}
     for name, head, switches in (("BERT", "mlm", {}), ("GPT-2", "clm", causal)):
         model = small_network(tokenizer.vocab_size, head, **switches)
 
-        def guess(row: list[int], model: Any = model, name: str = name) -> Any:
-            read = place if name == "BERT" else place - 1  # GPT-2 guesses at the token before
+        def predict(row: list[int], model: Any = model, name: str = name) -> Any:
+            read = place if name == "BERT" else place - 1  # GPT-2 predicts at the previous token
             hidden = model.encode(Batch.from_sequences([row])).hidden[read : read + 1]
             return model.mlm_logits(hidden).softmax(dim=-1).detach()
 
@@ -46,23 +46,23 @@ def _sides(record: LessonRecorder) -> None:
         hidden_ids = masked if name == "BERT" else list(ids)
         earlier, later = list(hidden_ids), list(hidden_ids)
         earlier[place - 2], later[place + 2] = ids[2], ids[2]
-        guesses[name] = (guess(hidden_ids), guess(earlier), guess(later))
+        guesses[name] = (predict(hidden_ids), predict(earlier), predict(later))
     moved = {
         name: tuple(float((one - before).abs().sum()) for one in others) for name, (before, *others) in guesses.items()
     }
     record.holds(
         "BERT: P(x[MASK] | X), an earlier word changes",
         "both sides",
-        f"the guess moves by {moved['BERT'][0]:.3f}",
+        f"the prediction changes by {moved['BERT'][0]:.3f}",
         moved["BERT"][0] > 1e-4,
     )
     record.holds(
-        "BERT: a later word changes", "both sides", f"moves by {moved['BERT'][1]:.3f}", moved["BERT"][1] > 1e-4
+        "BERT: a later word changes", "both sides", f"changes by {moved['BERT'][1]:.3f}", moved["BERT"][1] > 1e-4
     )
     record.holds(
         "GPT-2: P(y_i | y_<i), an earlier word changes",
         "the left side",
-        f"moves by {moved['GPT-2'][0]:.3f}",
+        f"changes by {moved['GPT-2'][0]:.3f}",
         moved["GPT-2"][0] > 1e-4,
     )
     before, _, later = guesses["GPT-2"]
@@ -73,11 +73,11 @@ def _sides(record: LessonRecorder) -> None:
         weights = model.encode(Batch.from_sequences([ids[:6]]), attentions=True).attentions
         assert weights is not None
         shown = [[one if one > 0 else None for one in row] for row in weights[0][0][0].tolist()]
-        record.show(Grid(words, words, shown, f"Who sees whom: {name}"))
+        record.show(Grid(words, words, shown, f"Attention pattern: {name}"))
     record.answer(
-        f"It would see the answer. A changed later word moves BERT's guess by {moved['BERT'][1]:.3f}, so the word "
-        "itself must be hidden from its input; GPT-2 needs no mask token because a guess never sees what it is to "
-        "say."
+        f"It would see the target. A changed later word changes BERT's prediction by {moved['BERT'][1]:.3f}, so the "
+        "word itself must be masked in its input. GPT-2 needs no mask token, because a prediction never depends on "
+        "its target."
     )
 
 
@@ -90,12 +90,12 @@ def _own_text(record: LessonRecorder, own: OwnInput) -> None:
     known = list(dict.fromkeys(" ".join(SENTENCES).split()))
     new = [word for word in words if word not in known]
     if new:
-        raise InputError(f"The models have not read {', '.join(new)}: pass words of these: {', '.join(known)}.")
+        raise InputError(f"The models were not trained on {', '.join(new)}. Use these words: {', '.join(known)}.")
     _side_by_side(record, " ".join(words))
 
 
 def _side_by_side(record: LessonRecorder, text: str) -> None:
-    """Trains a masked and a causal model on the same sentences, and asks both for every word of the text."""
+    """Trains a masked and a causal model on the same sentences, and predicts every word of the text with both."""
     from ...inference.side_by_side import predict_side_by_side
     from ...report import Table
     from ...text.tokenizers.tokenizer import Tokenizer
@@ -123,8 +123,8 @@ def _side_by_side(record: LessonRecorder, text: str) -> None:
         place = found.words.index("night")
         both, left = (float(one[place, found.ids[place]]) for one in (found.masked, found.causal))
         record.holds(
-            "'night', which has all words before it",
-            "both know",
+            "'night', the last word",
+            "both predict it",
             f"bidirectional {both:.2f}, causal {left:.2f}",
             min(both, left) > 0.5,
         )
@@ -135,13 +135,13 @@ def _side_by_side(record: LessonRecorder, text: str) -> None:
             best = int(distributions[place].argmax())
             cells += [f"{float(distributions[place, token]):.3f}", f"{tokenizer.tokens[best]}"]
         rows.append((word, *cells))
-    columns = ["word", "bidirectional: P(word)", "its first guess", "causal: P(word)", "its guess"]
+    columns = ["word", "bidirectional: P(word)", "top prediction", "causal: P(word)", "its top prediction"]
     record.show(Table(columns, rows, title="The same text through both models"))
     losses = [found.loss(one) for one in (found.masked, found.causal)]
     record.answer(
         f"Mean −log P of a word: {losses[0]:.2f} with both sides, {losses[1]:.2f} with the left side only. The masked "
         "model reads the text once for each word, with that word masked; the causal one reads it once. Both read the "
-        f"same {len(SENTENCES)} sentences, 150 steps. predict_side_by_side does the same with two models of your own."
+        f"same {len(SENTENCES)} sentences, 150 steps. predict_side_by_side does the same with your own models."
     )
 
 
@@ -167,20 +167,20 @@ def _answers(record: LessonRecorder) -> None:
     ):
         batch = objective.batch(texts, examples, generator(0, "lesson masks"))
         share[name] = objective.counts(batch)[objective.words] / batch.num_tokens
-    record.near("words to guess of all that are read: masked", 0.15, share["masked"], 0.01, digits=3)
-    record.holds("left to right", "every word", f"{share['left to right']:.3f}", share["left to right"] > 0.98)
+    record.near("predicted tokens per input token: masked LM", 0.15, share["masked"], 0.01, digits=3)
+    record.holds("causal LM", "every word", f"{share['left to right']:.3f}", share["left to right"] > 0.98)
     ratio = share["left to right"] / share["masked"]
-    record.near("answers in a step: left to right to masked", 1 / 0.15, ratio, 0.35, digits=1)
+    record.near("predictions per step: causal LM to masked LM", 1 / 0.15, ratio, 0.35, digits=1)
     steps = np.arange(0, 5001, 500).tolist()
     lines = [
         Series(name, steps, [part * 16 * 128 * step / 1e6 for step in steps], smooth=False)
         for name, part in share.items()
     ]
-    record.show(Curves([Chart("Answers seen, millions, at 16 texts of 128 tokens a step", lines)], title=""))
+    record.show(Curves([Chart("Predictions, millions, with 16 texts of 128 tokens per step", lines)], title=""))
     record.answer(
-        f"Because of the answers: a left-to-right model gets {ratio:.1f} times as many from the same text. With whole "
-        "runs at equal tokens (docs/results/ablations.md, three seeds) it is ahead at every checkpoint up to 3,000 "
-        "steps, and the masked model, which sees both sides, from 3,500 on."
+        f"Because of the number of predictions: a causal language model makes {ratio:.1f} times as many on the same "
+        "text. At equal tokens (docs/results/ablations.md, three seeds) it is ahead at every checkpoint up to 3,000 "
+        "steps; the masked model, which uses both sides, is ahead from 3,500 on."
     )
 
 
@@ -190,9 +190,9 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BERT vs. GPT-2",
-        "One reads both sides, one only the left",
-        "The same sentence through a masked and a left-to-right network. Which words may change a guess shows what "
-        "each of them conditions on.",
+        "Bidirectional and left context",
+        "A masked and a causal language model process the same sentence. The words that change a prediction are its "
+        "context.",
         ("nn.attention:apply_causal_mask",),
         "What would happen if BERT's input were not masked?",
         _sides,
@@ -203,10 +203,10 @@ LESSONS = (
         APPLICATIONS,
         "BERT vs. GPT-2: losses",
         "One text through a bidirectional and a causal language model",
-        "Two networks of the same size learn from the same sentences for a few seconds: one predicts masked words from "
-        "both sides, one predicts each next word from the left. Then both are asked for every word of one text.",
+        "Two networks of the same size learn from the same sentences for a few seconds: one predicts masked words "
+        "from both sides, one predicts each next word from the left. Then both predict every word of one text.",
         ("inference.side_by_side:predict_side_by_side", "train.pretraining.in_memory:pretrain_small"),
-        "Which of both is surprised less by a text, and why?",
+        "Which of the two models has the lower loss on a text, and why?",
         _two_models,
         (OWN_TEXT,),
         _own_text,
@@ -217,8 +217,8 @@ LESSONS = (
         APPLICATIONS,
         "Question: why does BERT converge more slowly?",
         "BERT converges more slowly, and why",
-        "A masked model guesses 15 % of what it reads, a left-to-right model all of it. Counted on the batches of both "
-        "objectives for the same text.",
+        "A masked language model predicts 15% of its input tokens, a causal one all of them. The lesson counts them "
+        "in the batches of both objectives for the same text.",
         ("objectives.causal:NextTokenPrediction.batch", "objectives.masking:Masker.select"),
         "Why does BERT converge more slowly, and yet end up better?",
         _answers,

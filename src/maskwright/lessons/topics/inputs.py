@@ -1,4 +1,4 @@
-"""What BERT reads: special tokens, three vectors added, at most 512 tokens."""
+"""The input of BERT: special tokens, the sum of three embeddings, at most 512 tokens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def _sum(record: LessonRecorder) -> None:
             getattr(model.encoder.embeddings, field).weight.zero_()
         changes[name] = float((model.encode(batch).hidden - before).abs().max())
         record.holds(
-            f"without the {name} vector", "another input", f"outputs move by {changes[name]:.2f}", changes[name] > 1e-3
+            f"without the {name} vector",
+            "different input",
+            f"outputs change by {changes[name]:.2f}",
+            changes[name] > 1e-3,
         )
     embeddings = small_network(40).encoder.embeddings
     assert embeddings.position and embeddings.token_type and embeddings.norm
@@ -43,13 +46,13 @@ def _sum(record: LessonRecorder) -> None:
     ]
     whole = embeddings(batch.input_ids, batch.position_ids, batch.token_type_ids, torch.float32)
     normed = embeddings.norm(torch.stack(parts).sum(dim=0))
-    record.same("input = token + segment + position, normed", "sum of three", normed, whole)
-    record.show(Table(["left out", "largest change of an output"], list(changes.items())))
+    record.same("input = token + segment + position, normalized", "sum of three", normed, whole)
+    record.show(Table(["removed", "largest change of an output"], list(changes.items())))
     swapped = Batch.from_sequences([encoding.ids], [[1 - one for one in encoding.type_ids]])
     still = small_network(40)
     moved = float((still.encode(swapped).hidden - still.encode(batch).hidden).abs().max())
     record.answer(
-        f"Yes, with learned vectors it does: exchanging A and B moves the outputs by {moved:.2f}. A text alone is all "
+        f"Yes, with learned embeddings: exchanging A and B changes the outputs by {moved:.2f}. A single text is all "
         "segment A."
     )
 
@@ -68,9 +71,9 @@ def _pair(record: LessonRecorder) -> None:
     )
     record.equal("types", [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], encoding.type_ids)
     flip = encoding.type_ids.index(1)
-    record.equal("the types flip behind the first [SEP]", "[SEP]", encoding.tokens[flip - 1])
+    record.equal("the segment changes after the first [SEP]", "[SEP]", encoding.tokens[flip - 1])
     alone = word_tokenizer(*PAIR)(PAIR[0])
-    record.equal("one text alone", [0] * 6, alone.type_ids)
+    record.equal("single text", [0] * 6, alone.type_ids)
     kinds: list[Kind] = [
         "special" if token.startswith("[") else "second" if one else "first"
         for token, one in zip(encoding.tokens, encoding.type_ids, strict=True)
@@ -82,8 +85,8 @@ def _pair(record: LessonRecorder) -> None:
     record.show(Tokens([("", row)]))
     cut = word_tokenizer(*PAIR)(*PAIR, max_length=8)
     record.answer(
-        f"The longer text gives way, token by token, and the special tokens stay: with room for 8 tokens the pair is "
-        f"{' '.join(cut.tokens)}; {cut.num_truncated} tokens are counted as cut."
+        "The longer text is truncated token by token, and the special tokens stay: with at most 8 tokens the pair is "
+        f"{' '.join(cut.tokens)}; {cut.num_truncated} tokens are counted as truncated."
     )
 
 
@@ -95,10 +98,10 @@ def _limit(record: LessonRecorder) -> None:
     from ..small import small_network
 
     base, large = preset("bert-base"), preset("bert-large")
-    record.equal("most tokens", 512, base.max_position_embeddings)
-    record.equal("width of a vector, base and large", [768, 1024], [base.hidden_size, large.hidden_size])
+    record.equal("maximum number of tokens", 512, base.max_position_embeddings)
+    record.equal("hidden size, base and large", [768, 1024], [base.hidden_size, large.hidden_size])
     model = small_network(20, max_position_embeddings=512)
-    record.equal("512 tokens give vectors", 512, len(model.encode(Batch.from_sequences([[5] * 512])).hidden))
+    record.equal("outputs for 512 tokens", 512, len(model.encode(Batch.from_sequences([[5] * 512])).hidden))
     said = ""
     try:
         model.encode(Batch.from_sequences([[5] * 513]))
@@ -113,9 +116,9 @@ def _limit(record: LessonRecorder) -> None:
     record.show(Table(columns, rows, right=columns[1:]))
     free = preset("bert-base", positions="sinusoidal", max_position_embeddings=4096)
     record.answer(
-        "The table of learned positions has 512 rows, and no row for place 513. With sines and cosines there is no "
-        f"table to learn, and a network may take {free.max_position_embeddings:,} tokens; long texts can also be read "
-        "in windows (predict --long)."
+        "The table of learned position embeddings has 512 rows, and none for position 513. Sinusoidal positions need "
+        f"no learned table, so a network can use {free.max_position_embeddings:,} tokens; long texts can also be split "
+        "into windows (predict --long)."
     )
 
 
@@ -125,11 +128,11 @@ LESSONS = (
         PART,
         AUTOENCODER,
         "Introducing BERT: segmentation embedding",
-        "Two texts in one row",
-        "[CLS] stands first and will stand for the whole; [SEP] ends each text. Types say which of the two texts a "
-        "token belongs to.",
+        "Two texts in one sequence",
+        "[CLS] is first and represents the whole sequence; [SEP] ends each text. Segment IDs mark the text of each "
+        "token.",
         ("text.tokenizers.tokenizer_files:set_special_tokens",),
-        "What gives way when a pair is too long?",
+        "What is truncated if a pair is too long?",
         _pair,
     ),
     Lesson(
@@ -137,11 +140,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BERT Pretraining Task 2: input",
-        "Token, segment and position are added",
-        "Each token's input is the sum of three learned vectors: which token, which of the two texts, which place. "
-        "Then the sum is normed.",
+        "Token, segment and position embeddings are added",
+        "Each token's input is the sum of three learned embeddings: token, segment and position. The sum is then "
+        "normalized.",
         ("nn.embeddings:Embeddings.forward",),
-        "Does the network notice which of two texts is called A?",
+        "Does the order of segments A and B affect the network?",
         _sum,
     ),
     Lesson(
@@ -149,11 +152,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BERT: MLM (input)",
-        "512 tokens, and not one more",
-        "BERT learns a vector for each of 512 places. A longer text is refused with a reason, or cut, or read in "
-        "windows; it is never read beyond the table.",
+        "At most 512 tokens",
+        "BERT learns an embedding for each of 512 positions. A longer text is rejected with an error, truncated, or "
+        "split into windows.",
         ("models.model:Model.check",),
-        "Why is there a limit at all?",
+        "Why is there a limit?",
         _limit,
     ),
 )

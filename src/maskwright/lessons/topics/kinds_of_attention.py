@@ -1,4 +1,4 @@
-"""Self-attention, masked self-attention, cross-attention: where Q, K and V come from."""
+"""Self-attention, masked self-attention, cross-attention: the sources of Q, K and V."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def _sources(record: LessonRecorder) -> None:
     for one in found:
         query, key, value, hides = SLIDE[one.kind]
         record.equal(f"{one.kind}: Q, K, V", f"{query}, {key}, {value}", f"{one.query}, {one.key}, {one.value}")
-        record.equal(f"{one.kind}: hides later tokens", hides, one.hides_later)
+        record.equal(f"{one.kind}: masks later tokens", hides, one.hides_later)
     across = found[-1]
     record.off(
-        "what the encoder gives the decoder",
+        "passed from the encoder to the decoder",
         "query and value",
         "key and value",
         " and ".join(part for part in ("query", "key", "value") if getattr(across, part) == "source"),
@@ -44,16 +44,16 @@ def _sources(record: LessonRecorder) -> None:
         Box("next token", 4.2, 1),
     ]
     arrows = [Arrow(0, 1, "Q K V"), Arrow(2, 3, "Q K V"), Arrow(3, 4, "Q"), Arrow(1, 4, "K V"), Arrow(4, 5)]
-    record.show(Flow(boxes, arrows, "Where queries, keys and values come from"))
+    record.show(Flow(boxes, arrows, "Sources of queries, keys and values"))
     record.show(
         Table(
-            ["attention", "Q", "K", "V", "hides later"],
+            ["attention", "Q", "K", "V", "masks later tokens"],
             [(one.kind, one.query, one.key, one.value, one.hides_later) for one in found],
         )
     )
     record.answer(
-        f"Only {across.query}: with another target the keys and values of the cross-attention stay the same to the "
-        "bit. So a translator computes them once for each source, and not again for each word that it writes."
+        "Only the source: with another target, the keys and values of the cross-attention are bit-identical. A "
+        "translation model therefore computes them once per source, not for each target token."
     )
 
 
@@ -86,16 +86,16 @@ def _cross(record: LessonRecorder) -> None:
             ["start", "word 1", "word 2"],
             [f"source {n}" for n in range(1, 5)],
             weights[0].tolist(),
-            "Each target token looks at all source tokens",
+            "Each target token attends to all source tokens",
         )
     )
     swapped = Batch.from_sequences([[8, 7, 6, 5]])
     other = model.decode(Batch.from_sequences([target]), model.encode(swapped).hidden, swapped).hidden
     moved = float((other - decoded.hidden).abs().max().detach())
-    record.holds("another order of the source", "another result", f"moves by {moved:.2f}", moved > 1e-3)
+    record.holds("different order of the source", "different result", f"changes by {moved:.2f}", moved > 1e-3)
     record.answer(
-        f"All of them: every source token is there before the first word is written (each row has {weights.shape[2]} "
-        "weights and none is 0), and all of its layers have read it from both sides."
+        "All of them: the whole source is encoded before the first token is generated (each row has "
+        f"{weights.shape[2]} weights and none is 0), and every encoder layer is bidirectional."
     )
 
 
@@ -106,8 +106,8 @@ LESSONS = (
         APPLICATIONS,
         "Three Attentions – KQV",
         "Three kinds of attention, one formula",
-        "In a translator the formula of attention is used three times. Which text Q, K and V come from is found by "
-        "changing each text and looking at what changes with it.",
+        "A translation model uses the attention formula three times. The lesson finds the sources of Q, K and V by "
+        "changing each text in turn.",
         ("lessons.parts.sources:attention_sources",),
         "Which of the two texts must be known before the keys of the cross-attention can be computed?",
         _sources,
@@ -117,11 +117,11 @@ LESSONS = (
         PART,
         NEUROCOMPUTING,
         "Decoder",
-        "The decoder looks at what was read",
-        "Between its masked self-attention and its feed-forward network each decoder layer looks across, with "
-        "queries of its own, at the keys and values that the encoder made.",
+        "The decoder attends to the source",
+        "Between masked self-attention and feed-forward network, each decoder layer has cross-attention: its queries "
+        "come from the decoder, keys and values from the encoder.",
         ("nn.cross:cross_attend",),
-        "Which source tokens may the first written word see?",
+        "To which source tokens does the first target token attend?",
         _cross,
     ),
 )

@@ -1,4 +1,4 @@
-"""What a layer costs as texts grow: the published table, its operations, and the time they take here."""
+"""The cost of a layer by text length: the published table, its operations, and measured times."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def _complexity(record: LessonRecorder) -> None:
     rows = []
     for kind in KINDS:
         record.equal(
-            f"{kind.name}: cost, steps, longest way",
+            f"{kind.name}: cost, steps, maximum path length",
             ", ".join(slides[kind.name]),
             f"{kind.cost}, {kind.sequential}, {kind.path}",
         )
         fitted = power(LENGTHS, [kind.flops(n, 64, 3, 64) for n in LENGTHS])
-        record.near(f"{kind.name}: power of n in its operations", float(kind.power), fitted, digits=2)
+        record.near(f"{kind.name}: exponent of n in its operations", float(kind.power), fitted, digits=2)
         rows.append((kind.name, f"O({kind.cost})", f"O({kind.sequential})", f"O({kind.path})"))
-    record.show(Table(["layer", "cost", "steps in a row", "longest way"], rows))
+    record.show(Table(["layer", "cost", "sequential steps", "maximum path length"], rows))
     found = {one.kind.name: one for one in measure(LENGTHS, width=32, window=64)}
     attention, window = found["self-attention"], found["restricted attention"]
     record.holds(
-        "time measured here: power of n",
+        "measured time: exponent of n",
         "attention 2, in windows 1",
         f"{attention.fitted:.2f}, {window.fitted:.2f}",
         attention.fitted > window.fitted + 0.3,
@@ -48,9 +48,8 @@ def _complexity(record: LessonRecorder) -> None:
     record.show(Curves([Chart("Milliseconds for one layer, width 32", lines, x_label="tokens", log_y=True)], title=""))
     cross = next((n for n in LENGTHS if KINDS[0].flops(n, 768, 3, 64) > KINDS[1].flops(n, 768, 3, 64)), None)
     record.answer(
-        f"Once the text is longer than a vector: with d = 768, a length of {cross:,} is the first of these at which "
-        f"n² d is more than n d². But the recurrent layer has to take {LENGTHS[-1]:,} steps one after the other, "
-        "attention takes one."
+        f"If the text is longer than the hidden size: with d = 768, {cross:,} is the first of these lengths at which "
+        f"n² d exceeds n d². But the recurrent layer needs {LENGTHS[-1]:,} sequential steps, attention one."
     )
 
 
@@ -60,11 +59,11 @@ LESSONS = (
         PART,
         SESSION,
         "Complexity",
-        "What a layer costs as texts grow",
-        "Attention compares every token with every other; a recurrent layer takes one step for each; a convolution "
-        "and a window look at neighbors. The table of the paper, its operations, and the time they take here.",
+        "The cost of a layer by text length",
+        "Attention compares every token with every other; a recurrent layer takes one step per token; convolutions "
+        "and windows use neighbors. The table of the paper, its operations, and measured times.",
         ("speed.complexity:measure", "speed.complexity:power"),
-        "When is self-attention dearer than a recurrent layer?",
+        "When is self-attention more expensive than a recurrent layer?",
         _complexity,
     ),
 )

@@ -1,4 +1,4 @@
-"""Which layers make a vector, learned mixes of them, and what a context does to a word."""
+"""Layers as features, scalar mixes, and contextual word embeddings."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def _choices(record: LessonRecorder) -> None:
     from ...report import Bar, Bars
     from ...tasks.evaluation.published import published_table
 
-    states = [torch.full((2, 3), float(layer)) for layer in range(13)]  # layer n holds the number n
+    states = [torch.full((2, 3), float(layer)) for layer in range(13)]  # layer n contains the number n
     table = published_table("conll2003-layers", "paper")
     wanted = {"embeddings": 0.0, "last": 12.0, "second-to-last": 11.0, "sum-all": 78.0, "sum-last-4": 42.0}
     for name, value in wanted.items():
         record.near(
-            f"{name}: a number of the vector", value, float(choose_layers(name, 12).apply(states)[0, 0]), digits=0
+            f"{name}: a component of the vector", value, float(choose_layers(name, 12).apply(states)[0, 0]), digits=0
         )
     joined = choose_layers("concat-last-4", 12)
     record.equal("concat-last-4", [9, 10, 11, 12], joined.apply(states)[0, ::3].int().tolist())
     record.equal(
-        "width of a token's vector in BERT-Base",
+        "hidden size of BERT-Base",
         {"last": 768, "concat-last-4": 3072},
         {name: choose_layers(name, 12).size(768) for name in ("last", "concat-last-4")},
     )
@@ -43,7 +43,7 @@ def _choices(record: LessonRecorder) -> None:
     doubtful = [row.name for row in table.rows if row.scores["Dev F1"].doubt]
     record.holds(
         "values of the first two rows",
-        "(lost in the text)",
+        "(missing in the text)",
         ", ".join(doubtful),
         doubtful == ["embeddings", "last"],
         "these two are from the slide's figure; its text has the other four",
@@ -56,9 +56,9 @@ def _choices(record: LessonRecorder) -> None:
     )
     gain = scores["concat-last-4"] - scores["last"]
     record.answer(
-        f"Four layers beside each other gain {gain:.1f} points over the last one, published; the last layer is made "
-        "for predicting masked words. maskwright experiment layers trains the same tagger on all six, and on a "
-        "learned mix, on your data."
+        f"No: in the published table, four concatenated layers are {gain:.1f} points better than the last one, which "
+        "is specialized for masked LM. maskwright experiment layers trains the same tagger on all six choices, and on "
+        "a scalar mix, on your data."
     )
 
 
@@ -70,27 +70,27 @@ def _mix(record: LessonRecorder) -> None:
 
     mix = ScalarMix(3)
     layers = [torch.tensor([[value]]) for value in (6.0, 0.0, 3.0)]
-    record.near("shares at the beginning", [1 / 3] * 3, mix.shares().detach())
+    record.near("initial weights", [1 / 3] * 3, mix.shares().detach())
     record.near("the mix of 6, 0 and 3: their mean", 3.0, float(mix(layers).detach()), digits=1)
     with torch.no_grad():
         mix.weights.copy_(torch.tensor([math.log(2), 0.0, 0.0]))
         mix.scale.fill_(2.0)
-    record.near("weights log 2, 0, 0: shares", [0.5, 0.25, 0.25], mix.shares().detach(), digits=2)
+    record.near("parameters log 2, 0, 0: weights", [0.5, 0.25, 0.25], mix.shares().detach(), digits=2)
     record.near("2 · (0.5·6 + 0.25·0 + 0.25·3)", 7.5, float(mix(layers).detach()), digits=1)
     names = ("embeddings", "layer 1", "layer 2")
     record.show(
         Bars(
             [Bar(name, one, f"{one:.2f}") for name, one in zip(names, mix.shares().tolist(), strict=True)],
-            title="Shares of the layers",
+            title="Weights of the layers",
         )
     )
     mix(layers).sum().backward()
     pulls = mix.weights.grad
     assert pulls is not None
     record.answer(
-        "By its gradient, like any weight: if a larger mix is wanted, the layer that holds 6 is pulled up by "
-        f"{float(pulls[0]):.2f}, the one that holds 0 down by {-float(pulls[1]):.2f}. The softmax keeps the shares at "
-        "1 in all."
+        "By the gradient, like any parameter: to increase the mix, the gradient of the layer with 6 is "
+        f"{float(pulls[0]):.2f}, that of the layer with 0 is −{-float(pulls[1]):.2f}. The softmax keeps the sum of the "
+        "weights at 1."
     )
 
 
@@ -107,29 +107,29 @@ def _green(record: LessonRecorder) -> None:
     rows = [Row(text, None, None, number, "lesson") for number, text in enumerate(GREEN, 1)]
     found = word_similarities(TextEncoder(model, pooling="none"), rows, "green")
     assert found.static is not None
-    record.near("static vectors of 'green'", [1.0] * 9, found.static, digits=1)
+    record.near("static word embeddings of 'green'", [1.0] * 9, found.static, digits=1)
     others = [float(found.matrix[a, b]) for a in range(3) for b in range(a)]
     record.holds(
-        "vectors of 'green' in context", "differ", ", ".join(f"{one:.2f}" for one in others), max(others) < 0.999
+        "contextual embeddings of 'green'", "differ", ", ".join(f"{one:.2f}" for one in others), max(others) < 0.999
     )
     record.show(
         Grid(
             [f"sentence {n}" for n in (1, 2, 3)],
             ["1", "2", "3"],
             found.matrix.tolist(),
-            "Cosines of 'green' in context",
+            "Cosine similarities of 'green' in context",
         ),
-        Grid([f"sentence {n}" for n in (1, 2, 3)], ["1", "2", "3"], found.static.tolist(), "of its static vector"),
+        Grid([f"sentence {n}" for n in (1, 2, 3)], ["1", "2", "3"], found.static.tolist(), "of its static embedding"),
     )
     depth = [
         float(word_similarities(TextEncoder(model, layers=layer, pooling="none"), rows, "green").matrix[0, 1])
         for layer in (0, 1, 2)
     ]
     record.answer(
-        f"With each layer more of the context: the cosine of the first two is {depth[0]:.2f} at the input (positions "
-        f"aside it is one word), {depth[1]:.2f} after one layer, {depth[2]:.2f} after two. This network is untrained: "
-        "that the contexts which mean the same are nearer has to be learned. maskwright similarity MODEL --word green "
-        "shows it."
+        f"The context has more influence in each layer: the cosine similarity of the first two is {depth[0]:.2f} at "
+        f"the input (the same word at different positions), {depth[1]:.2f} after one layer, {depth[2]:.2f} after two. "
+        "This network is untrained; training has to make similar senses similar. maskwright similarity MODEL --word "
+        "green shows this for a trained model."
     )
 
 
@@ -139,8 +139,8 @@ LESSONS = (
         PART,
         SESSION,
         "Later layers have the best…",
-        "Six ways to make a vector of twelve layers",
-        "Every layer gives each token a vector. One can take one, add several, or put four side by side; the paper "
+        "Six ways to combine twelve layers",
+        "Every layer outputs a vector for each token. You can use one, add several, or concatenate four; the paper "
         "compared them with a tagger on CoNLL-2003.",
         (
             "inference.layers:choose_layers",
@@ -155,10 +155,10 @@ LESSONS = (
         PART,
         SESSION,
         "ELMo: step 2 and 3",
-        "A mix of layers that is learned",
-        "ELMo gives each layer a weight, soft-maxed, and scales the sum. The weights belong to the task.",
+        "A scalar mix of layers",
+        "ELMo weights each layer with a softmax and scales the sum. The weights are learned for each task.",
         ("nn.scalar_mix:ScalarMix.forward", "nn.scalar_mix:ScalarMix.shares"),
-        "How does training find the right layer?",
+        "How does training find the best layer?",
         _mix,
     ),
     Lesson(
@@ -167,10 +167,9 @@ LESSONS = (
         FRONTIERS,
         "Embeddings generated from BERT; Self Attention Motivation",
         "Green leaves, green players, green parties",
-        "A word has one vector in the table, whatever the sentence. What comes out of the encoder differs with the "
-        "context.",
+        "A word has one embedding in the table, in any sentence. The output of the encoder depends on the context.",
         ("inference.similarity:word_similarities",),
-        "Where in the network does a word become its meaning?",
+        "In which layer does a word embedding become contextual?",
         _green,
     ),
 )

@@ -1,4 +1,4 @@
-"""How much is masked: too little is expensive, too much leaves no context."""
+"""The masking probability: a low one is expensive, a high one leaves no context."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PART = "Pre-training"
 RATES = (0.05, 0.15, 0.4, 0.8)
 VOCAB = 45  # ids 0 to 4 are special, 4 is [MASK]
-MASK_SHARE = 0.8  # of the selected words are hidden
+MASK_SHARE = 0.8  # of the selected words are masked
 
 
 def _rate(record: LessonRecorder) -> None:
@@ -35,19 +35,19 @@ def _rate(record: LessonRecorder) -> None:
         known = _told(masked, len(ids))
         usable.append(len(known) / len(ids))
         right.append(_learnt(masked, known, unseen))
-    record.near("words to guess per word read: 5, 15, 40, 80 %", list(RATES), answers, 0.01, digits=2)
+    record.near("predicted words per input word: 5%, 15%, 40%, 80%", list(RATES), answers, 0.01, digits=2)
     wanted = [rate * (1 - MASK_SHARE * rate) ** 2 for rate in RATES]
-    record.near("of these with both neighbors not hidden: rate · (1 − 0.8 rate)²", wanted, usable, 0.015, digits=3)
+    record.near("of these, with both neighbors visible: rate · (1 − 0.8 rate)²", wanted, usable, 0.015, digits=3)
     share = [one / two for one, two in zip(usable, answers, strict=True)]
     record.holds(
         "too much: no context",
-        "share with both",
+        "fraction with both neighbors",
         ", ".join(f"{one:.0%}" for one in share),
         share == sorted(share)[::-1],
     )
     best = RATES[int(np.argmax(right))]
     record.holds(
-        "a reader that counts what stands between two words: right after 7,680 words",
+        "accuracy of a trigram counting model after 7,680 words",
         "a trade",
         ", ".join(f"{one:.0%}" for one in right),
         best in RATES[1:3] and right[0] < right[1] and right[3] < max(right) - 0.1,
@@ -57,16 +57,16 @@ def _rate(record: LessonRecorder) -> None:
         Curves(
             [
                 Chart(
-                    "In 100 words read",
+                    "Per 100 input words",
                     [
-                        Series("words to guess", x, [100 * one for one in answers], smooth=False),
+                        Series("predicted words", x, [100 * one for one in answers], smooth=False),
                         Series("with both neighbors", x, [100 * one for one in usable], smooth=False),
                     ],
                     x_label="masked, %",
                 ),
                 Chart(
-                    "Right guesses on new text, %",
-                    [Series("counting reader", x, [100 * one for one in right], smooth=False)],
+                    "Accuracy on new text, %",
+                    [Series("counting model", x, [100 * one for one in right], smooth=False)],
                     x_label="masked, %",
                 ),
             ],
@@ -74,14 +74,16 @@ def _rate(record: LessonRecorder) -> None:
         )
     )
     record.answer(
-        f"Not for everyone: this reader, which looks at two neighbors, gets {right[1]:.0%} right with 15 % and "
-        f"{right[2]:.0%} with 40 %. Networks were measured with whole runs at equal tokens (docs/results/ablations.md, "
-        "three seeds): 5 % had hardly learned anything, 15 % gave 71.9 points, 40 % 72.9."
+        f"Not for every model: this one, which uses two neighbors, reaches {right[1]:.0%} with 15% and {right[2]:.0%} "
+        "with 40%. Networks were compared at equal tokens (docs/results/ablations.md, three seeds): with 5% they had "
+        "hardly learned anything, 15% reached 71.9 points, 40% 72.9."
     )
 
 
 def _walks(count: int, seed: int = 0) -> np.ndarray:
-    """Texts of 128 words, each followed by one of four that it likes: int64 [count, 128]."""
+    """Return random texts of 128 words; each word is followed by one of its four possible successors: int64 [count,
+    128].
+    """
     import numpy as np
 
     from ...core.randomness import generator
@@ -95,13 +97,13 @@ def _walks(count: int, seed: int = 0) -> np.ndarray:
 
 
 def _told(masked: Masked, tokens: int) -> np.ndarray:
-    """The places to guess whose neighbors are shown, [MASK] being no word."""
+    """Return the positions to predict whose neighbors are not masked."""
     inner = masked.positions[(masked.positions > 0) & (masked.positions < tokens - 1)]
     return inner[(masked.input_ids[inner - 1] != 4) & (masked.input_ids[inner + 1] != 4)]
 
 
 def _learnt(masked: Masked, places: np.ndarray, unseen: np.ndarray) -> float:
-    """The share of new words that are guessed by what stood most often between the same two words."""
+    """Return the accuracy on new words of predicting the most frequent word between the same two words."""
     import numpy as np
 
     seen = np.zeros((VOCAB, VOCAB, VOCAB), dtype=np.int64)
@@ -117,11 +119,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Word Masking: how much?",
-        "Too little is expensive, too much leaves no context",
-        "Every masked word is an answer to learn from, and one word less to learn it by. A reader that only counts "
-        "which word stands between which two shows both, on made text masked by the masker of training.",
+        "A low masking probability is expensive, a high one leaves no context",
+        "Every masked word is a training target, and one word less of context. A model that only counts the words "
+        "between two neighbors shows both effects, on synthetic text masked as in training.",
         ("objectives.masking:Masker.__call__",),
-        "Is 15 % the best rate?",
+        "Is 15% the best masking probability?",
         _rate,
     ),
 )

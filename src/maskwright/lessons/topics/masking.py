@@ -1,4 +1,4 @@
-"""Which tokens BERT has to guess, and what it sees in their place."""
+"""The tokens that BERT predicts, and their replacements in the input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _shares(record: LessonRecorder) -> None:
     is_mask, is_same = shown == 4, shown == masked.labels
     fates = [float(is_mask.mean()), float((~is_mask & ~is_same).mean()), float(is_same.mean())]
     share = selected / (count * (length - 2))
-    record.near(f"share selected of {count * (length - 2):,} tokens", 0.15, share, 0.003)
+    record.near(f"fraction selected of {count * (length - 2):,} tokens", 0.15, share, 0.003)
     record.near(f"[MASK], random, unchanged of {selected:,}", [0.8, 0.1, 0.1], fates, 0.01)
     special = int((flat[masked.positions] < 5).sum())
     record.equal("special tokens selected", 0, special)
@@ -42,20 +42,20 @@ def _shares(record: LessonRecorder) -> None:
     record.holds("labels in every sequence", "(at least one)", f"{fewest} or more", fewest >= 1)
     untouched = np.delete(masked.input_ids, masked.positions)
     record.equal(
-        "tokens that are not selected stay", True, bool((untouched == np.delete(flat, masked.positions)).all())
+        "tokens that are not selected are unchanged", True, bool((untouched == np.delete(flat, masked.positions)).all())
     )
     names = ("[MASK]", "random token", "unchanged")
     record.show(
         Bars(
             [Bar(name, one, f"{one:.1%}") for name, one in zip(names, fates, strict=True)],
-            title="What is shown in place of a selected token",
+            title="Replacement of a selected token",
         )
     )
     short = masker(np.array([2, 77, 78, 3] * 20_000), np.full(20_000, 4), generator(1, "lesson masks"))
     rate = len(short.positions) / 40_000
     record.answer(
-        f"Then the promise of one label each wins: of texts with two words {rate:.0%} of the words are selected. "
-        "Longer texts round up or down at random, so that the share stays 15 %."
+        f"Every sequence has at least one label: in texts of two words, {rate:.0%} of the words are selected. In "
+        "longer texts the number is rounded up or down at random, so that the fraction stays 15%."
     )
 
 
@@ -70,7 +70,7 @@ def _milk(record: LessonRecorder) -> None:
     }
     masked, random, kept = variants.values()
     record.equal("masked", "the man went to the [MASK] to buy a [MASK] of milk", _text(masked))
-    record.equal("the words to guess", "store, gallon", ", ".join(one.original for one in masked.tokens if one.fate))
+    record.equal("the masked words", "store, gallon", ", ".join(one.original for one in masked.tokens if one.fate))
     record.equal("random: store becomes", "apple", _fate(random, "store", "random"))
     record.equal("unchanged: store stays", "store", _fate(kept, "store", "kept"))
     rows = []
@@ -85,14 +85,14 @@ def _milk(record: LessonRecorder) -> None:
                 ],
             )
         )
-    record.show(Tokens(rows, note="Below a word: what is to be guessed there."))
+    record.show(Tokens(rows, note="Below a word: the token to predict."))
     again = mask_words(words, OTHERS, MASKED)
     record.equal("the same seed again", "the same masks", "the same masks" if again == masked else "others")
     fates = [one.fate for seed in range(400) for one in mask_words(words, OTHERS, seed).tokens if one.fate]
     record.answer(
-        f"Because [MASK] never stands in a text that is used. Of {len(fates):,} words selected with 400 seeds "
-        f"{fates.count('masked') / len(fates):.0%} became [MASK]; the others keep BERT from trusting any word "
-        "blindly, so that every token's vector has to hold its context."
+        f"Because [MASK] does not occur at inference. Of {len(fates):,} words selected with 400 seeds, "
+        f"{fates.count('masked') / len(fates):.0%} became [MASK]. Because of the others, BERT cannot rely on the input "
+        "token, so every token's vector must encode its context."
     )
 
 
@@ -101,7 +101,7 @@ def _text(sequence: AuditedSequence) -> str:
 
 
 def _fate(sequence: AuditedSequence, word: str, fate: str) -> str:
-    """What is shown for a word that met this fate; else what happened."""
+    """Return the replacement of a word with this fate, or what happened instead."""
     found = [one for one in sequence.tokens if one.original == word]
     return next((one.shown for one in found if one.fate == fate), f"{[one.fate for one in found]}")
 
@@ -112,11 +112,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BERT: Word Masking, 80 % / 10 % / 10 %",
-        "15 % of the tokens, and what becomes of them",
-        "BERT has to guess 15 % of the tokens. Of these 80 % are shown as [MASK], 10 % as a random token, 10 % as they "
-        "are. Counted over half a million tokens.",
+        "The 15% of selected tokens",
+        "BERT predicts 15% of the tokens. Of these, 80% are replaced by [MASK], 10% by a random token, and 10% are "
+        "unchanged. Counted over half a million tokens.",
         ("objectives.masking:Masker.__call__", "objectives.masking:Masker.select"),
-        "What is 15 % of a text with two words?",
+        "What is 15% of a text with two words?",
         _shares,
     ),
     Lesson(
@@ -124,11 +124,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Word Masking: examples",
-        "The man, the store and the gallon of milk",
-        "The slides' sentence, masked by the masker of training. A seed names the draw, so each of the three "
-        "variants can be shown again.",
+        "Masking of the slides' sentence",
+        "The slides' sentence, masked as in training. The seed determines the masks, so each of the three variants "
+        "can be reproduced.",
         ("lessons.parts.mask_demo:mask_words",),
-        "Why is not every selected word shown as [MASK]?",
+        "Why is not every selected word replaced by [MASK]?",
         _milk,
     ),
 )

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from ...text.tokenizers.explain import Explanation
     from ..recorder import LessonRecorder
 
-PART = "Words and pieces"
+PART = "Words and subword tokens"
 CORPUS = {"old": 7, "older": 3, "finest": 9, "lowest": 4}
 START = {"</w>": 23, "o": 14, "l": 14, "d": 10, "e": 16, "r": 3, "f": 9, "i": 9, "n": 9, "s": 13, "t": 13, "w": 4}
-STEPS = (  # each: what is merged, and the counts before and after that the slide shows
+STEPS = (  # each: the merge, and the slide's counts before and after
     ("es", {"e": (16, 3), "s": (13, 0), "es": (0, 13)}),
     ("est", {"es": (13, 0), "t": (13, 0), "est": (0, 13)}),
     ("est</w>", {"est": (13, 0), "</w>": (23, 10), "est</w>": (0, 13)}),
     ("ol", {"o": (14, 4), "l": (14, 4), "ol": (0, 10)}),
     ("old", {"ol": (10, 0), "d": (10, 0), "old": (0, 10)}),
 )
-TIE = "es, st and t</w> tie at 13, ol and ld at 10: only 'the pair seen first wins' gives the slide's order"
+TIE = "es, st and t</w> tie at 13, ol and ld at 10: only the rule 'first pair in the corpus' gives the slide's order"
 
 
 def _merges(record: LessonRecorder) -> None:
@@ -46,11 +46,13 @@ def _merges(record: LessonRecorder) -> None:
         rule: [step.merged for step in explain(CORPUS, num_merges=5, tie_break=rule).steps]
         for rule in ("last", "lexicographic")
     }
-    record.equal("merges if the pair seen last wins", "t</w>, st</w>, est</w>, ld, old", ", ".join(others["last"]))
-    record.equal("merges in the order of the alphabet", "es, est, est</w>, ld, old", ", ".join(others["lexicographic"]))
+    record.equal(
+        "merges if the last pair in the corpus wins", "t</w>, st</w>, est</w>, ld, old", ", ".join(others["last"])
+    )
+    record.equal("merges with lexicographic ties", "es, est, est</w>, ld, old", ", ".join(others["lexicographic"]))
     record.answer(
-        f"The order changes, the words hardly do. Last seen: {', '.join(others['last'])}. By the alphabet: "
-        f"{', '.join(others['lexicographic'])}. All three know est</w> and old after five merges. The option is "
+        f"The order changes, but the symbols hardly do. Last: {', '.join(others['last'])}. Lexicographic: "
+        f"{', '.join(others['lexicographic'])}. All three contain est</w> and old after five merges. The option is "
         "--tie-break."
     )
 
@@ -86,7 +88,7 @@ def _encoding(record: LessonRecorder) -> None:
     )
     for word in ("old", "lowest", "estimate", "finer"):
         pieces = encode_steps(word, learned.merges)[-1]
-        record.equal(f"pieces of {word} joined", word, "".join(pieces).removesuffix("</w>"))
+        record.equal(f"subword tokens of {word}, joined", word, "".join(pieces).removesuffix("</w>"))
     three, fifteen = explain(CORPUS, num_merges=3), explain(CORPUS, vocab_size=15)
     record.equal("limit of 3 iterations: merges", 3, len(three.steps))
     record.equal("limit of 15 symbols: 12 and merges", 15, len(fifteen.start) + len(fifteen.steps))
@@ -100,8 +102,8 @@ def _encoding(record: LessonRecorder) -> None:
         )
     )
     record.answer(
-        f"In the order in which they were learned: {' → '.join(' '.join(state) for state in states)}. So a new word is "
-        f"cut as the corpus was; {len(states[0])} characters become {len(states[-1])} tokens."
+        f"In the order in which they were learned: {' → '.join(' '.join(state) for state in states)}. A new word is "
+        f"therefore tokenized like the corpus; {len(states[0])} characters become {len(states[-1])} tokens."
     )
 
 
@@ -115,7 +117,9 @@ def _scores(record: LessonRecorder) -> None:
     record.equal("first merge of WordPiece", "l + ##o", f"{best.left} + {best.right}")
     record.near("its score: 4 / (4 · 4)", 0.25, float(best.score or 0), digits=2)
     tied = ", ".join(f"{one.left} + {one.right}" for one in scores.steps[0].tied)
-    record.holds("ties", "(not said)", tied, tied == "##o + ##w", "l + ##o and ##o + ##w tie; the pair seen first wins")
+    record.holds(
+        "ties", "(not said)", tied, tied == "##o + ##w", "l + ##o and ##o + ##w tie; the first pair in the corpus wins"
+    )
     rows = [
         (f"{one.left} + {one.right}", one.count, one.left_count, one.right_count, round(float(one.score or 0), 4))
         for one in scores.steps[0].candidates[:6]
@@ -124,8 +128,8 @@ def _scores(record: LessonRecorder) -> None:
     record.show(Table(columns, rows, title="The best six pairs by score", right=columns[1:]))
     frequent = next(one for one in scores.steps[0].candidates if (one.left, one.right) == ("##e", "##s"))
     record.answer(
-        f"##e + ##s is seen {frequent.count} times but scores {float(frequent.score or 0):.4f}, because ##e is also "
-        "seen without ##s. A score asks how much a pair belongs together, a count how often it is seen."
+        f"##e + ##s occurs {frequent.count} times but scores {float(frequent.score or 0):.4f}, because ##e also occurs "
+        "without ##s. The score measures association, the count frequency."
     )
 
 
@@ -136,10 +140,10 @@ LESSONS = (
         APPLICATIONS,
         "BPE: Byte-Pair Encoding",
         "Byte-pair encoding, merge by merge",
-        "Words begin as characters and an end mark. The pair of neighbors that is seen most often becomes one symbol, "
-        "again and again. Each merge takes its count away from the two symbols that it joins.",
+        "Words start as characters and an end-of-word symbol. The most frequent adjacent pair becomes one symbol, "
+        "repeatedly. Each merge reduces the counts of the two merged symbols.",
         ("text.tokenizers.explain:explain",),
-        "Three pairs are seen equally often at the first merge. What if another of them wins?",
+        "Three pairs are equally frequent at the first merge. What changes if another one wins?",
         _merges,
     ),
     Lesson(
@@ -147,11 +151,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BPE: steps 4 and 5",
-        "Cutting a new word with learned merges",
-        "Training stops at a number of merges or of symbols. A new word then starts as characters, and the merges "
-        "apply to it. The end mark keeps the ending of oldest apart from the beginning of estimate.",
+        "Tokenizing a new word with learned merges",
+        "Training stops at a given number of merges or symbols. To tokenize a new word, the merges are applied to its "
+        "characters. The end-of-word symbol distinguishes the ending of oldest from the beginning of estimate.",
         ("text.tokenizers.explain:encode_steps", "text.tokenizers.explain:explain"),
-        "In which order do the merges apply?",
+        "In which order are the merges applied?",
         _encoding,
     ),
     Lesson(
@@ -159,11 +163,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BPE vs. WordPiece",
-        "WordPiece asks for the best pair, not the most frequent one",
-        "WordPiece divides the count of a pair by the counts of its parts, which is the pair that raises the "
-        "likelihood of the text most. On the same four words it starts elsewhere than BPE.",
+        "WordPiece merges the pair with the highest score",
+        "WordPiece divides the count of a pair by the counts of its parts, and so merges the pair that increases the "
+        "likelihood of the text most. On the same four words, its first merge differs from BPE's.",
         ("text.tokenizers.explain:explain",),
-        "Why does the pair that BPE takes first come so late here?",
+        "Why is the first merge of BPE so late here?",
         _scores,
     ),
 )

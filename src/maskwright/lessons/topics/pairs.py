@@ -33,19 +33,19 @@ def _pairs(record: LessonRecorder) -> None:
     examples = plan_pairs(bounds, 60, 0.0, generator(0, "lesson pairs"))
     pairs = [one for one in examples if one.b_stop > one.b_start]
     true = [one for one in pairs if not one.is_random]
-    record.near(f"share of IsNext in {len(pairs):,} pairs", 0.5, len(true) / len(pairs), 0.01, digits=3)
+    record.near(f"fraction of IsNext in {len(pairs):,} pairs", 0.5, len(true) / len(pairs), 0.01, digits=3)
     follows = all(one.b_document == one.a_document and one.b_start == one.a_stop for one in true)
     record.off(
-        "IsNext: where B stands",
+        "IsNext: position of B",
         "B precedes A",
         "B follows A",
         "B follows A" if follows else "elsewhere",
-        "one slide says that B precedes A; its own example, and the other lectures, have B after A",
+        "one slide states that B precedes A; its own example and the other lectures have B after A",
     )
     others = all(one.b_document != one.a_document for one in pairs if one.is_random)
     record.equal("NotNext: B is from another document", True, others)
 
-    story = {number: [0, 1, 2, 3] for number in range(2)}  # each sentence as one token, to read the plan off
+    story = {number: [0, 1, 2, 3] for number in range(2)}  # one token per sentence, to show the plan
     drawn = [one for seed in range(30) for one in plan_pairs(story, 2, 0.0, generator(seed, "story"))]
     found = {
         (STORY[one.a_document][one.a_start], STORY[one.b_document][one.b_start]): one.is_random
@@ -66,14 +66,13 @@ def _pairs(record: LessonRecorder) -> None:
         bool(abs(lengths[0] - lengths[1]) < 1.5),
     )
     record.answer(
-        "It would, if it could, so the builder takes care: both kinds of B have the same length on average "
-        f"({lengths[0]:.1f} and {lengths[1]:.1f} tokens). What it can use is the topic, which is why later work "
-        "doubted the task."
+        f"It would, so both kinds of B are built with the same average length ({lengths[0]:.1f} and {lengths[1]:.1f} "
+        "tokens). It can use the topic, which is why later work questioned the task."
     )
 
 
 def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
-    """The slides' two pairs as the batches of pre-training have them, with the masked words put back."""
+    """Return the slides' two pairs as in the batches of pre-training, with the masked words restored."""
     from ...core.randomness import generator
     from ...data.in_memory import TextsInMemory
     from ...objectives.next_sentence import MaskedLanguageModelingAndNextSentence
@@ -106,9 +105,9 @@ def _written(record: LessonRecorder) -> list[tuple[str, list[Token]]]:
         name = tuple(ROWS)[int(batch.labels["nsp"][number])]
         rows.append((name, tokens))
         length = first[1] + 2
-        record.equal(f"{name}: the row", ROWS[name], " ".join(words))
+        record.equal(f"{name}: the sequence", ROWS[name], " ".join(words))
         record.equal(
-            f"{name}: 0 up to the first [SEP], 1 behind it",
+            f"{name}: 0 up to the first [SEP], 1 after it",
             f"{length}, {len(words) - length}",
             f"{types.count(0)}, {types.count(1)}",
         )
@@ -134,11 +133,11 @@ def _total(record: LessonRecorder) -> None:
     window = Window()
     window.add(outcome)
     means = window.means()
-    record.near("total = masked words + next sentence", means["mlm_loss"] + means["nsp_loss"], means["loss"])
+    record.near("total = masked LM + next sentence", means["mlm_loss"] + means["nsp_loss"], means["loss"])
     weight = next(model.encoder.in_order).attention.qkv.weight
 
     def gradient(*parts: str) -> torch.Tensor:
-        """Of the mean losses of these parts; each is computed anew, because its graph can be used once."""
+        """Return the gradient of these mean losses; each is recomputed, because its graph can be used once."""
         found = objective.outcome(model, batch)
         total = torch.stack([found.losses[part] / found.counts[part] for part in parts]).sum()
         return torch.autograd.grad(total, weight)[0]
@@ -158,8 +157,9 @@ def _total(record: LessonRecorder) -> None:
     )
     norms = [float(one.norm()) for one in each]
     record.answer(
-        f"Not for these weights: the words' gradient has the norm {norms[0]:.2f}, that of the pairs {norms[1]:.2f}. A "
-        "pair is one yes or no for a whole row, the words are several answers out of thousands."
+        f"Not for these weights: the gradient norm of masked LM is {norms[0]:.2f}, that of next sentence prediction "
+        f"{norms[1]:.2f}. A pair has one binary label per sequence; masked LM has several predictions among thousands "
+        "of tokens."
     )
 
 
@@ -173,7 +173,7 @@ def _batch(objective: Any, texts: Any) -> Any:
         examples = objective.plan(bounds, generator(seed, "lesson pairs"))
         if len({one.is_random for one in examples}) == 2:
             return objective.batch(texts, examples, generator(seed, "lesson masks"))
-    raise AssertionError("fifty plans had pairs of one kind only")
+    raise AssertionError("fifty batches had pairs of only one kind")
 
 
 LESSONS = (
@@ -183,10 +183,10 @@ LESSONS = (
         APPLICATIONS,
         "Pretraining Task 2: next sentence",
         "Does B follow A?",
-        "Half of the pairs are text and what follows it, half have a B from another document. The builder is the one "
-        "of pre-training, on sixty documents and on the slides' own sentences, and so are the rows below.",
+        "In half of the pairs, B follows A; in the other half, B is from another document. The pairs are built as in "
+        "pre-training, from sixty documents and from the slides' sentences.",
         ("objectives.segments:plan_pairs", "objectives.masked:MaskedLanguageModeling.batch"),
-        "Could a model tell the two kinds apart by their length?",
+        "Could a model distinguish the two kinds by length?",
         _pairs,
     ),
     Lesson(
@@ -195,10 +195,9 @@ LESSONS = (
         APPLICATIONS,
         "BERT Pretraining Loss",
         "Two losses, one sum",
-        "Pre-training adds the mean loss of the masked words to the mean loss of the pairs, and follows the gradient "
-        "of the sum.",
+        "Pre-training minimizes the sum of the mean masked LM loss and the mean next sentence loss.",
         ("train.loop:Window.means", "objectives.sentence_pairs:MaskedLanguageModelingOnPairs.sums"),
-        "Do both tasks pull equally hard?",
+        "Do both tasks have equally large gradients?",
         _total,
     ),
 )

@@ -1,4 +1,4 @@
-"""Attention as a weighted mean: without parameters, by hand, as a dictionary, as a smoother."""
+"""Attention as a weighted mean: without parameters, by hand, as a dictionary, as kernel smoothing."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def _basic(record: LessonRecorder) -> None:
     )
     twice = self_attention(torch.cat([words, words]))[:6]
     same = difference(twice, plain)
-    record.same("the text said twice", "(asked)", twice, plain, said="vectors differ by")
+    record.same("the text repeated twice", "(asked)", twice, plain, said="vectors differ by")
     record.answer(
-        f"No. Other order, or the whole text twice, changes no token's vector (by {tiny(max(gap, same))} at most): "
-        "order is unknown to attention, which is why positions are added."
+        "No. Another order, or repeating the whole text, changes no token's vector (by at most "
+        f"{tiny(max(gap, same))}). Attention does not encode order, so position embeddings are added."
     )
 
 
@@ -61,14 +61,14 @@ def _by_hand(record: LessonRecorder) -> None:
         record.near(f"z_{row + 1}", BY_HAND[row], context[row], digits=3)
     record.near("weights of the first token: 3/6, 1/6, 1/6, 1/6", [1 / 2, 1 / 6, 1 / 6, 1 / 6], weights[0])
     loops = torch.stack([scaled_dot_product(query[i : i + 1], key, values)[0][0] for i in range(4)])
-    record.same("all tokens at once, and one by one", "equal", loops, context)
+    record.same("all tokens at once, and separately", "equal", loops, context)
     fused = fused_scaled_dot_product(query[None, None], key[None, None], values[None, None])[0, 0]
-    record.same("the fast kernel and the formula", "equal", fused, context)
+    record.same("the fused kernel and the formula", "equal", fused, context)
     names = [f"token {row + 1}" for row in range(4)]
-    record.show(Grid(names, [str(row + 1) for row in range(4)], weights.tolist(), "Who looks at whom", digits=3))
+    record.show(Grid(names, [str(row + 1) for row in range(4)], weights.tolist(), "Attention pattern", digits=3))
     record.answer(
-        f"8 in every row: {', '.join(f'{float(row[3]):.0f}' for row in context)}. Weights sum to 1, so where all "
-        "values agree, the mean is that value whatever the weights are."
+        f"8 in every row: {', '.join(f'{float(row[3]):.0f}' for row in context)}. The weights sum to 1, so if all "
+        "values are equal, the mean is that value for any weights."
     )
 
 
@@ -80,7 +80,7 @@ def _weighted_sum(record: LessonRecorder) -> None:
 
     characters = list("深度学习")
     vectors = torch.eye(4, dtype=torch.float64)
-    query = 80 * (vectors[0] + vectors[1])[None]  # asks for 深 and 度 alike
+    query = 80 * (vectors[0] + vectors[1])[None]  # queries 深 and 度 equally
     deep, weights = scaled_dot_product(query, vectors, vectors)
     record.near("weights of 深 度 学 习", [0.5, 0.5, 0.0, 0.0], weights[0], digits=1)
     record.near("Vec(deep) = 0.5·深 + 0.5·度", (0.5 * vectors[0] + 0.5 * vectors[1]).tolist(), deep[0], digits=1)
@@ -91,8 +91,8 @@ def _weighted_sum(record: LessonRecorder) -> None:
     record.show(Tokens([("deep", row)]))
     mild = scaled_dot_product(query / 80, vectors, vectors)[1][0]
     record.answer(
-        f"The weights become {', '.join(f'{one:.2f}' for one in mild.tolist())}: a softmax never gives exactly 0. Only "
-        "scores that lie far above the others make a weight vanish."
+        f"The weights become {', '.join(f'{one:.2f}' for one in mild.tolist())}: a softmax is never exactly 0. A "
+        "weight only vanishes if its score is far below the others."
     )
 
 
@@ -110,14 +110,14 @@ def _dictionary(record: LessonRecorder) -> None:
     record.show(
         Bars(
             [Bar(name, weight, f"{weight:.2f}") for name, weight in soft.weights.items()],
-            title="Weights for 'jacky', not sharpened",
+            title="Weights for 'jacky', with a low sharpness",
         )
     )
     mean = soft_lookup(telephone, "jacky", sharpness=0).value
-    record.near("without any preference: the mean of the values", 4118.5, mean, digits=1)
+    record.near("uniform weights: the mean of the values", 4118.5, mean, digits=1)
     record.answer(
-        f"Then every key counts the same and the value is {mean:,.1f}, nobody's number. With sharpness 2 it is "
-        f"{soft.value:,.1f}; the sharper the softmax, the nearer attention is to a dictionary."
+        f"Then every key has the same weight, and the value is the mean, {mean:,.1f}. With sharpness 2 it is "
+        f"{soft.value:,.1f}; the sharper the softmax, the more attention resembles a dictionary."
     )
 
 
@@ -142,11 +142,11 @@ def _kernel(record: LessonRecorder) -> None:
         float((lines[0.1] - known.sin()[((x + 0.2499) / 0.5).long()]).abs().median()),
     )
     record.holds(
-        "a narrow kernel gives the nearest value", "nearest neighbor", f"differs by {stairs:.3f}", stairs < 0.05
+        "a narrow kernel returns the nearest value", "nearest neighbor", f"differs by {stairs:.3f}", stairs < 0.05
     )
     record.answer(
-        f"Wide, it gives the mean of everything (the line hardly moves, deviation {flat:.2f}); narrow, the nearest "
-        f"known value (differs by {stairs:.3f}). The width does what the scale does in attention."
+        f"A wide kernel returns the mean of all values (standard deviation {flat:.2f}), a narrow one the nearest known "
+        f"value (differs by {stairs:.3f}). The width corresponds to the scale of attention."
     )
 
 
@@ -156,11 +156,11 @@ LESSONS = (
         PART,
         FRONTIERS,
         "Basic Self-Attention",
-        "Self-attention without a single parameter",
-        "Each token becomes the mean of all tokens, weighted by how alike they are: z = softmax(x xᵀ) x. Nothing is "
-        "learned, and nothing knows which token came first.",
+        "Self-attention without parameters",
+        "Each token becomes the mean of all tokens, weighted by similarity: z = softmax(x xᵀ) x. There are no "
+        "parameters, and the order of the tokens has no effect.",
         ("nn.attention:self_attention",),
-        "Does a token's vector change when the others change places?",
+        "Does a token's vector change if the others are reordered?",
         _basic,
     ),
     Lesson(
@@ -168,11 +168,11 @@ LESSONS = (
         PART,
         FRONTIERS,
         "Self-Attention: q, k, v",
-        "Attention that can be checked by hand",
+        "Attention by hand",
         "Four tokens, four dimensions, and keys chosen so that the weights are simple fractions: half and sixths, "
-        "quarters, eighths. What the library computes must be what a pencil gives.",
+        "quarters, eighths. The library must compute the same values as pencil and paper.",
         ("nn.attention:scaled_dot_product", "nn.attention:fused_scaled_dot_product"),
-        "The last number of every value is 8. What is it after attention, and why?",
+        "The last component of every value is 8. What is it after attention, and why?",
         _by_hand,
     ),
     Lesson(
@@ -181,10 +181,10 @@ LESSONS = (
         FRONTIERS,
         "Attention Mechanism",
         "A word from two characters",
-        "To write 'deep', a translator of 深度学习 looks at 深 and 度 with half its attention each, and not at the "
-        "other two.",
+        "To generate 'deep', a translation model of 深度学习 attends to 深 and 度 with half of its attention each, "
+        "and not to the other two.",
         ("nn.attention:scaled_dot_product",),
-        "What if the query asks for the two only mildly?",
+        "What if the scores of the two are only slightly higher?",
         _weighted_sum,
         (MATRIX, TEXT),
         weighted_sum,
@@ -194,11 +194,11 @@ LESSONS = (
         PART,
         NEUROCOMPUTING,
         "Self-attention: a dictionary",
-        "A dictionary that forgives spelling",
+        "A dictionary with approximate keys",
         "A dictionary finds a key or fails. Attention compares the query with every key and returns the mean of the "
-        "values, weighted by likeness; a key that is nearly right gets nearly all of the weight.",
+        "values, weighted by similarity; a nearly correct key gets nearly all of the weight.",
         ("lessons.parts.lookup:soft_lookup",),
-        "What if likeness counts for nothing?",
+        "What if similarity has no effect?",
         _dictionary,
     ),
     Lesson(
@@ -207,10 +207,10 @@ LESSONS = (
         SESSION,
         "Attention: Nadaraya–Watson",
         "Attention is older than neural networks",
-        "In 1964 Nadaraya and Watson estimated a curve as the mean of known values, weighted by nearness. That is "
-        "attention: the place is the query, known places are the keys.",
+        "In 1964 Nadaraya and Watson estimated a curve as the mean of known values, weighted by proximity. That is "
+        "attention: the point is the query, the known points are the keys.",
         ("lessons.parts.kernel:kernel_regression",),
-        "What does the width of the kernel do?",
+        "What is the effect of the kernel width?",
         _kernel,
     ),
 )

@@ -1,4 +1,4 @@
-"""How a network that sees a set of tokens learns their order."""
+"""Positional encodings: how attention gets the order of tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _sinusoids(record: LessonRecorder) -> None:
         record.near(f"PE({place}, {index}) = sin", math.sin(angle), float(table[place, index]), digits=6)
         record.near(f"PE({place}, {index + 1}) = cos", math.cos(angle), float(table[place, index + 1]), digits=6)
     apart = torch.pdist(table).min()
-    record.holds("every row is unique", "unique", f"the nearest two are {float(apart):.2f} apart", float(apart) > 0.1)
+    record.holds("every row is unique", "unique", f"minimum distance {float(apart):.2f}", float(apart) > 0.1)
     added = (torch.ones(LENGTH, WIDTH) + table).shape[1]
     record.equal("width of token + position", WIDTH, added)
     rows = [str(place) for place in range(16)]
@@ -40,7 +40,7 @@ def _sinusoids(record: LessonRecorder) -> None:
             rows,
             columns,
             table[:16, :52:2].tolist(),
-            "The sines of the first 16 places, dimensions 0 to 50",
+            "Sinusoidal encoding of the first 16 positions, dimensions 0 to 50",
             digits=None,
         )
     )
@@ -51,8 +51,8 @@ def _sinusoids(record: LessonRecorder) -> None:
     record.same("PE(p) · PE(p + k) is the same for all p", "(asked)", lines, first, said="differs by")
     line = Series("PE(p) · PE(p + k)", list(range(60)), products[0, :60].tolist())
     record.answer(
-        f"Yes: the product of two rows depends on their distance alone (it differs by {tiny(spread)} at most over 500 "
-        "places), so a head can learn to look k tokens back wherever it stands.",
+        f"Yes: the product of two rows depends only on their distance (it differs by at most {tiny(spread)} over 500 "
+        "positions), so a head can learn to attend k tokens back from any position.",
         Curves([Chart("Product of two rows by distance", [line], x_label="distance k")], title=""),
     )
 
@@ -71,30 +71,30 @@ def _ideas(record: LessonRecorder) -> None:
     record.holds(
         "an integer index grows without bound",
         "large values",
-        f"{float(whole.max()):.0f} at place 999",
+        f"{float(whole.max()):.0f} at position 999",
         float(whole.max()) == 999.0,
     )
     short, long = float(normalized_positions(5)[2, 0]), float(normalized_positions(9)[2, 0])
-    record.near("place 2 of 5, and of 9, normalized", [0.5, 0.25], [short, long], digits=2)
+    record.near("position 2 of 5, and of 9, normalized", [0.5, 0.25], [short, long], digits=2)
     waves = sinusoidal_positions(16, 8)
     record.holds(
-        "sines and cosines are bounded",
+        "sine and cosine terms are bounded",
         "−1 to 1",
         f"{show(float(waves.min()), 2)} to {show(float(waves.max()), 2)}",
         float(waves.abs().max()) <= 1,
     )
     schemes = [name for name in CHOICES["positions"] if name != "none"]
-    record.holds("schemes to choose from", "(several)", ", ".join(schemes), len(schemes) >= 4)
+    record.holds("available position types", "(several)", ", ".join(schemes), len(schemes) >= 4)
     places = [str(place) for place in range(16)]
     record.show(
         Grid(places, ["8", "4", "2", "1"], binary.tolist(), "The numbers 0 to 15 in binary", digits=0),
-        Grid(places, [str(index) for index in range(8)], waves.tolist(), "Sines and cosines, width 8"),
+        Grid(places, [str(index) for index in range(8)], waves.tolist(), "Sinusoidal encoding, width 8"),
     )
     fast, slow = waves[:, 0].diff().abs().sum(), waves[:, 6].diff().abs().sum()
     record.answer(
-        f"As the digits do, but without jumps: over 16 places the first sine moves {float(fast):.1f} in all, the last "
-        f"one {float(slow):.2f}. Neighboring places stay near each other in every dimension, which 7 = 0111 and "
-        "8 = 1000 do not."
+        f"Halving rates of change, but without jumps: over 16 positions the first sine changes by {float(fast):.1f} in "
+        f"total, the last one by {float(slow):.2f}. Neighboring positions stay close in every dimension, unlike 7 = "
+        "0111 and 8 = 1000."
     )
 
 
@@ -129,11 +129,12 @@ def _relative(record: LessonRecorder) -> None:
     far = found[0][0][:, 0, 3:5]
     same = difference(far[:, 0], far[:, 1])
     near = float((found[0][0][:, 0, 1] - found[0][0][:, 0, 2]).abs().max())
-    record.holds("the same word at distance 1 and 2", "told apart", f"differ by {near:.3f}", near > 1e-3)
-    record.same("distances beyond the limit share a vector", "clipped", far[:, 0], far[:, 1])
+    record.holds("the same word at distance 1 and 2", "distinguished", f"differ by {near:.3f}", near > 1e-3)
+    record.same("distances beyond the limit share an embedding", "clipped", far[:, 0], far[:, 1])
     record.answer(
-        f"They share one vector: with a limit of 2 the first token gives equal words 3 and 4 places on the same weight "
-        f"(they differ by {tiny(same)}). Direction and 'near' are known exactly, far distances are only far."
+        "They share one embedding: with a limit of 2, the first token attends equally to equal words at distances 3 "
+        f"and 4 (the weights differ by {tiny(same)}). Direction and short distances are exact, large distances are not "
+        "distinguished."
     )
 
 
@@ -148,24 +149,24 @@ def _tree(record: LessonRecorder) -> None:
     steps = places[None, :] - places[:, None]
     subject, street, verb = PARSED.index("animal"), PARSED.index("street"), PARSED.index("tired")
     record.equal(
-        "animal and tired: words between places, arcs", (6, 1), (int(steps[subject, verb]), int(arcs[subject, verb]))
+        "animal and tired: distance in words, in arcs", (6, 1), (int(steps[subject, verb]), int(arcs[subject, verb]))
     )
-    record.equal("street and was: words between places, arcs", (1, 4), (int(steps[street, 6]), int(arcs[street, 6])))
+    record.equal("street and was: distance in words, in arcs", (1, 4), (int(steps[street, 6]), int(arcs[street, 6])))
     neighbors = int((np.abs(arcs) == 1).sum()) // 2
     record.equal("pairs that are one arc apart: one less than words", len(PARSED) - 1, neighbors)
-    record.equal("there and back: the same number, the other sign", True, bool((arcs == -arcs.T).all()))
-    chain = tree_distances([*range(2, len(PARSED) + 1), 0])  # each word hangs on the next
-    record.equal("a tree that is a row: distances are those of the text", True, bool((chain == steps).all()))
-    record.show(Grid(list(PARSED), list(PARSED), np.abs(arcs).tolist(), "Arcs between words", digits=0))
+    record.equal("reversed pair: the same number with the opposite sign", True, bool((arcs == -arcs.T).all()))
+    chain = tree_distances([*range(2, len(PARSED) + 1), 0])  # the head of each word is the next word
+    record.equal("a chain as a tree: the distances are those of the text", True, bool((chain == steps).all()))
+    record.show(Grid(list(PARSED), list(PARSED), np.abs(arcs).tolist(), "Distances in arcs", digits=0))
     rows = [
         (f"{PARSED[a]} – {PARSED[b]}", abs(int(steps[a, b])), abs(int(arcs[a, b])))
         for a, b in ((subject, verb), (subject, 3), (street, 6), (0, 4))
     ]
-    record.show(Table(["words", "apart in the text", "apart in the tree"], rows))
+    record.show(Table(["words", "distance in the text", "distance in the tree"], rows))
     record.answer(
-        f"By {int(np.abs(arcs).max())} arcs at most here, by {len(PARSED) - 1} places in the text: trees are wide. "
-        "What is said of the animal is one arc away, however long the clause between them becomes. In the batches of a "
-        "network with relative positions these distances take the place of linear ones (parsed_batch)."
+        f"Here at most {int(np.abs(arcs).max())} arcs, compared with {len(PARSED) - 1} positions in the text: trees "
+        "are shallow. The predicate of the animal is one arc away, however long the clause between them is. In a "
+        "network with relative positions, these distances can replace the linear ones (parsed_batch)."
     )
 
 
@@ -175,11 +176,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Positional Embedding",
-        "Sines and cosines as positions",
-        "Attention sees a set. So each token vector gets a vector of its place added: a sine in each even dimension, a "
-        "cosine in each odd one, each pair slower than the one before. The width stays what it was.",
+        "Sinusoidal positions",
+        "Attention does not encode order, so a vector for the position is added to each token embedding: a sine in "
+        "each even dimension, a cosine in each odd one, with decreasing frequencies. The width does not change.",
         ("nn.positions:sinusoidal_positions",),
-        "Can attention tell from these vectors how far apart two tokens are?",
+        "Can attention compute the distance of two tokens from these vectors?",
         _sinusoids,
     ),
     Lesson(
@@ -187,16 +188,16 @@ LESSONS = (
         PART,
         NEUROCOMPUTING,
         "Positional encoding",
-        "Simpler ideas, and what is wrong with them",
-        "A plain index grows without end; divided by the length it means another thing in every text; binary digits "
-        "are bounded and unique, but jump. The digits change at halving rates, and so do the waves.",
+        "Simpler ideas and their limits",
+        "An integer index is unbounded. Divided by the length, its meaning depends on the text. Binary digits are "
+        "bounded and unique, but discontinuous. The digits change at halving rates, as do the sinusoids.",
         (
             "nn.positions:binary_positions",
             "nn.positions:integer_positions",
             "nn.positions:normalized_positions",
             "nn.positions:sinusoidal_positions",
         ),
-        "What do sines and cosines have in common with binary digits?",
+        "What do sinusoids have in common with binary digits?",
         _ideas,
     ),
     Lesson(
@@ -204,11 +205,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "What would we like to fix",
-        "Distances instead of places",
-        "Shaw et al. add a learned vector of the distance between query and key. A sentence then looks the same "
-        "wherever it stands in the text.",
+        "Relative positions",
+        "Shaw et al. add a learned embedding of the distance between query and key. The attention of a sentence then "
+        "does not depend on its position in the text.",
         ("nn.relative:RelativeVectors.score_terms", "nn.rotary:rotate_query_key"),
-        "What happens to distances that are larger than any in training?",
+        "What happens to distances larger than those in training?",
         _relative,
     ),
     Lesson(
@@ -216,11 +217,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "What would we like to fix: syntax",
-        "Near in the tree, far in the text",
-        "Wang et al. take distances from a dependency parse: how many arcs lie between two words, instead of how many "
-        "words. The parse comes from a file; here it is written by hand.",
+        "Tree distances",
+        "Wang et al. use distances in a dependency parse: the number of arcs between two words instead of the number "
+        "of words. The parse is read from a file; here it is written by hand.",
         ("data.parses:tree_distances",),
-        "By how much can two words of a sentence be apart in its tree?",
+        "What is the largest distance of two words in the tree?",
         _tree,
     ),
 )

@@ -1,4 +1,4 @@
-"""Tables of papers, recomputed where they can be."""
+"""Tables of papers, recomputed where possible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
 PART = "Tasks"
-PRINTED = 0.05 + 1e-9  # a mean lies within this of its printed value with one decimal
+PRINTED = 0.05 + 1e-9  # largest difference of a mean to its value rounded to one decimal
 
 
 def _glue(record: LessonRecorder) -> None:
@@ -36,16 +36,16 @@ def _glue(record: LessonRecorder) -> None:
         "79.9 88.1 90.1 91.1; 79.8 87.4 90.5 92.7",
         f"differs in {len(changed)} rows",
         len(changed) == 4,
-        "two versions of the paper's table; each average belongs to its own row, and both are kept",
+        "two versions of the paper's table; each average belongs to its own row, and both are included",
     )
     size = first.column("MNLI-m").train_size
-    record.off("pairs of MNLI", "433k; 392k", 392_000, size, "433,000 is the whole corpus, 392,000 its training part")
+    record.off("pairs of MNLI", "433k; 392k", 392_000, size, "433,000 is the whole corpus, 392,000 its training split")
     record.show(Table(["version", "system", "QNLI", "printed average", "mean of nine"], rows))
     bert = first.row("BERT-Large").values
     eight = sum(bert[name] for name in bert if name not in ("Average", "MNLI-mm")) / 8
     record.answer(
-        f"With MNLI counted once, BERT-Large would have {eight:.1f} instead of {bert['Average']}. The printed "
-        "averages are means of nine numbers, matched and mismatched MNLI apart."
+        "As the mean of nine numbers, with matched and mismatched MNLI counted separately. With MNLI counted once, "
+        f"BERT-Large would have {eight:.1f} instead of {bert['Average']}."
     )
 
 
@@ -65,12 +65,12 @@ def _elmo(record: LessonRecorder) -> None:
     record.show(
         Bars(
             [Bar(name, one, f"{one:.1%}") for name, one in shares.items()],
-            title="Share of the baseline's error that ELMo removes",
+            title="Relative error reduction by ELMo",
         )
     )
     snli = rows["SNLI"]
     record.answer(
-        f"Because what is left counts: SNLI gains {snli['ELMo + baseline'] - snli['Baseline']:.1f} points, which is "
+        f"Because the remaining errors differ: SNLI gains {snli['ELMo + baseline'] - snli['Baseline']:.1f} points, "
         f"{shares['SNLI']:.0%} of its errors; SQuAD's {squad['ELMo + baseline'] - squad['Baseline']:.1f} points are "
         f"{shares['SQuAD']:.0%}."
     )
@@ -83,10 +83,10 @@ LESSONS = (
         APPLICATIONS,
         "GLUE results",
         "Two tables of one paper",
-        "Two lectures show different numbers for the same systems. Both are right: they are from two versions of the "
-        "paper, and each average fits its row.",
+        "Two lectures show different numbers for the same systems. Both are correct: they come from two versions of "
+        "the paper, and each average agrees with its row.",
         ("tasks.evaluation.published:glue_average", "tasks.evaluation.published:published"),
-        "How is the average taken?",
+        "How is the average computed?",
         _glue,
     ),
     Lesson(
@@ -94,10 +94,10 @@ LESSONS = (
         PART,
         SESSION,
         "ELMo results",
-        "4.7 points are 24.9 per cent",
-        "A gain can be given in points or as the share of the errors that went away.",
+        "4.7 points are 24.9 percent",
+        "A gain can be reported in points or as relative error reduction.",
         ("tasks.evaluation.published:relative_error_reduction",),
-        "Why print the relative gain at all?",
+        "Why report the relative gain?",
         _elmo,
     ),
 )

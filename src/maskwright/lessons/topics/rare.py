@@ -1,4 +1,4 @@
-"""A class that is one row in twenty."""
+"""Class imbalance and anomaly detection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _imbalance(record: LessonRecorder) -> None:
         always = accuracy(gold, never)
         record.near(f"accuracy of 'never', {share:.0%} rare", 1 - share, always, digits=2)
         record.near(f"its F1, {share:.0%} rare", 0.0, f1(gold, never), digits=1)
-        record.near(f"PR-AUC of drawing lots, {share:.0%} rare", share, pr_auc(gold, np.ones(2000)), digits=2)
+        record.near(f"PR-AUC of a random ranking, {share:.0%} rare", share, pr_auc(gold, np.ones(2000)), digits=2)
         scores = rng.normal(gold * 1.5, 1.0)
         cut = choose_threshold(scores, gold.astype(bool), [str(row) for row in range(2000)]).value
         given, half = (scores > cut).astype(int), (scores > 1.5).astype(int)
@@ -44,16 +44,15 @@ def _imbalance(record: LessonRecorder) -> None:
     record.show(
         Bars(
             [
-                Bar("always the common class", always, f"{always:.1%}"),
+                Bar("majority-class baseline", always, f"{always:.1%}"),
                 Bar("the model", rows[-1][1], f"{rows[-1][1]:.1%}"),
             ],
-            title="Accuracy at 5 %: the better answer looks no better",
+            title="Accuracy with 5% rare examples",
         )
     )
     record.answer(
-        f"Hardly: a model that finds the rare rows has an accuracy of {rows[-1][1]:.1%}, one that never does "
-        f"{always:.1%}. "
-        f"Their F1 are {rows[-1][2]:.2f} and 0."
+        f"Hardly: a model that finds the rare examples has an accuracy of {rows[-1][1]:.1%}, the baseline "
+        f"{always:.1%}. Their F1 is {rows[-1][2]:.2f} and 0."
     )
 
 
@@ -67,7 +66,7 @@ def _reconstruction(record: LessonRecorder) -> None:
     head = AutoencoderHead(
         ModelConfig(vocab_size=10, hidden_size=8, num_attention_heads=2, intermediate_size=16)
     ).requires_grad_(False)
-    with torch.no_grad():  # a network that passes on the first two numbers, and forgets the other six
+    with torch.no_grad():  # a network that reconstructs the first two dimensions, and not the other six
         for part in (head.down, head.up):
             part.weight.zero_()
             part.bias.zero_()
@@ -80,24 +79,24 @@ def _reconstruction(record: LessonRecorder) -> None:
     unlike = torch.zeros(1, 8)
     unlike[0, 5] = 6.0
     errors = [float(head(one).detach()) for one in (like, unlike)]
-    record.equal("width in the middle: a quarter", 2, head.down.weight.shape[0])
-    record.near("error of what fits through", 0.0, errors[0], of=errors)
-    record.near("error of what does not: 6² / 8", 4.5, errors[1], digits=2)
+    record.equal("width of the bottleneck: a quarter", 2, head.down.weight.shape[0])
+    record.near("error of a vector in its subspace", 0.0, errors[0], of=errors)
+    record.near("error of a vector outside: 6² / 8", 4.5, errors[1], digits=2)
     head.fit_scale(torch.tensor([[1.0] * 8, [3.0] * 8]))
     record.near("center and scale of 1 and 3", [2.0, 0.0], [float(head.center[0]), float(head.log_scale[0])], digits=1)
     record.show(
         Bars(
             [
-                Bar("like what it learned", errors[0] + 1e-9, f"{errors[0]:.2f}"),
-                Bar("unlike it", errors[1], f"{errors[1]:.2f}"),
+                Bar("like the training data", errors[0] + 1e-9, f"{errors[0]:.2f}"),
+                Bar("unlike the training data", errors[1], f"{errors[1]:.2f}"),
             ],
-            title="Error of what is given back",
+            title="Reconstruction error",
         )
     )
     record.answer(
-        f"It needs none: it learns from the common class alone, and what it gives back badly ({errors[1]:.1f} against "
-        f"{errors[0]:.1f} here) is called rare. On real rows it is compared with weighted fine-tuning in "
-        "docs/how-to/imbalance.md; maskwright finetune anomaly trains it."
+        f"None: it is trained only on the common class, and a large reconstruction error ({errors[1]:.1f} compared "
+        f"with {errors[0]:.1f} here) marks an anomaly. docs/how-to/imbalance.md compares it with weighted fine-tuning "
+        "on real data; maskwright finetune anomaly trains it."
     )
 
 
@@ -107,15 +106,15 @@ LESSONS = (
         PART,
         AUTOENCODER,
         "Class Imbalance Problem",
-        "95 % right, and useless",
-        "Hate speech is 5 to 10 % of real data. An answer that never says so is right for all other rows.",
+        "95% accuracy from the majority class",
+        "Hate speech is 5 to 10% of real data. A model that never predicts it is correct for all other examples.",
         (
             "tasks.evaluation.metrics:f1",
             "tasks.evaluation.metrics:pr_auc",
             "tasks.evaluation.metrics:accuracy",
             "tasks.evaluation.rare:choose_threshold",
         ),
-        "Would accuracy tell a good model from one that never finds a rare row?",
+        "Does accuracy distinguish a good model from one that never finds a rare example?",
         _imbalance,
     ),
     Lesson(
@@ -123,11 +122,11 @@ LESSONS = (
         PART,
         AUTOENCODER,
         "Autoencoder: input → output",
-        "What cannot be given back is rare",
-        "An autoencoder passes a vector through a narrow layer and gives it back. Set by hand to keep two of eight "
-        "numbers, it shows what its error means.",
+        "Anomalies have a large reconstruction error",
+        "An autoencoder reconstructs a vector through a narrow layer. With weights set by hand to keep two of eight "
+        "dimensions, the lesson shows the meaning of its error.",
         ("models.autoencoder:AutoencoderHead.forward", "models.autoencoder:AutoencoderHead.fit_scale"),
-        "How many rare rows does it need to learn from?",
+        "How many rare training examples does it need?",
         _reconstruction,
     ),
 )

@@ -1,4 +1,4 @@
-"""Networks that read token after token: gates, two directions, memory, fading gradients, and what a layer costs."""
+"""Recurrent networks: gates, bidirectional layers, carried state, vanishing gradients."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _gates(record: LessonRecorder) -> None:
         Curves(
             [
                 Chart(
-                    "What a cell still holds of 1 after so many steps",
+                    "Cell state after N steps, initially 1",
                     [Series(name, list(range(1, 21)), kept) for name, kept in lines.items()],
                 )
             ],
@@ -64,13 +64,13 @@ def _gates(record: LessonRecorder) -> None:
     )
     held = lines["forget gate open, input gate closed"][-1]
     record.answer(
-        f"Yes: with f at σ(9) the cell holds {held:.3f} of its 1 after 20 steps; half open, "
-        f"{tiny(lines['both half open'][-1])}. That is why a new LSTM starts with its forget gates open."
+        f"Yes: with f at σ(9), the cell state is still {held:.3f} after 20 steps; with half-open gates it is "
+        f"{tiny(lines['both half open'][-1])}. This is why a new LSTM is initialized with open forget gates."
     )
 
 
 def _layer(cell: Any, inputs: int, size: int, side: Any = "left") -> Any:
-    """A layer of cells with first weights."""
+    """Build a recurrent layer with initial weights."""
     import torch
 
     from ...nn.recurrent import RecurrentLayer, fill_recurrent
@@ -91,14 +91,16 @@ def _directions(record: LessonRecorder) -> None:
     layer = _layer("lstm", 3, 4, "both")
     tokens = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     before, _ = layer(tokens, PackedRecurrence([6]))
-    record.equal("width of a token's output, cells of 4", 8, before.shape[1])
+    record.equal("output width, cells of 4", 8, before.shape[1])
     changed = tokens.clone()
     changed[3] += 1
     moved = (layer(changed, PackedRecurrence([6]))[0] - before).abs().detach()
     noise = tolerance(before)
     left, right = moved[:, :4].amax(dim=1) > noise, moved[:, 4:].amax(dim=1) > noise
-    record.equal("the forward half moves at tokens", "4, 5, 6", ", ".join(str(n + 1) for n in range(6) if left[n]))
-    record.equal("the backward half moves at tokens", "1, 2, 3, 4", ", ".join(str(n + 1) for n in range(6) if right[n]))
+    record.equal("tokens where the forward half changes", "4, 5, 6", ", ".join(str(n + 1) for n in range(6) if left[n]))
+    record.equal(
+        "tokens where the backward half changes", "1, 2, 3, 4", ", ".join(str(n + 1) for n in range(6) if right[n])
+    )
     blank = torch.zeros(1, 4)
     by_formula, _ = unroll("lstm", layer.weights(0), tokens[:, None], (blank, blank))
     record.same("the forward half, by the formulas", "concatenated", by_formula[:, 0], before[:, :4], said="differs by")
@@ -107,12 +109,12 @@ def _directions(record: LessonRecorder) -> None:
             [f"token {n + 1}" for n in range(6)],
             [*(f"→{n}" for n in range(4)), *(f"←{n}" for n in range(4))],
             moved.tolist(),
-            "What moves when token 4 changes",
+            "Changes of the output when token 4 changes",
         )
     )
     record.answer(
-        f"No: the backward half at token 1 has read all {len(tokens)} tokens, so it knows what is to be written. A "
-        "bidirectional network tags and classifies; ELMo keeps its two directions apart for this reason."
+        f"No: the backward half at token 1 has processed all {len(tokens)} tokens, including those to generate. A "
+        "bidirectional network is for tagging and classification; this is why ELMo keeps its two directions separate."
     )
 
 
@@ -129,26 +131,26 @@ def _memory(record: LessonRecorder) -> None:
     first = stack(tokens[:6], [6])
     carried = stack(tokens[6:], [6], first.states).last.detach()
     reset = stack(tokens[6:], [6]).last.detach()
-    record.same("two stretches with carried state, and all at once", "infinite memory", carried, whole[6:])
+    record.same("two segments with carried state, and one sequence", "infinite memory", carried, whole[6:])
     lost = (reset - whole[6:]).abs().amax(dim=1)
     record.holds(
-        "with a state that begins anew",
-        "something is lost",
+        "with a reset state",
+        "different outputs",
         f"differs by {float(lost.max()):.2f}",
         float(lost.max()) > 0.05,
     )
-    record.equal("layers that remember", 2, len(first.states))
+    record.equal("layers with a state", 2, len(first.states))
     record.show(
         Bars(
             [Bar(f"token {7 + n}", float(one)) for n, one in enumerate(lost)],
-            title="Difference after the cut, if nothing is carried",
+            title="Difference after the boundary, if the state is reset",
         )
     )
     ratio = float(lost[0] / lost[-1])
     record.answer(
-        f"It fades: the first token behind the cut is off by {float(lost[0]):.2f}, the sixth by {float(lost[-1]):.3f}, "
-        f"{ratio:.0f} times less. What is carried on costs nothing, but no gradient reaches back over the cut: that is "
-        "truncated backpropagation."
+        f"The effect decays: the first token after the boundary differs by {float(lost[0]):.2f}, the sixth by "
+        f"{float(lost[-1]):.3f}, {ratio:.0f} times less. Carrying the state costs nothing, but no gradient crosses the "
+        "boundary: truncated backpropagation."
     )
 
 
@@ -176,7 +178,7 @@ def _fading(record: LessonRecorder) -> None:
         rnn.norms[-1] < lstm.norms[-1] / 5,
     )
     record.holds(
-        "factor of a step",
+        "factor per step",
         "below 1",
         f"RNN {rnn.factor:.2f}, LSTM {lstm.factor:.2f}",
         0 < rnn.factor < lstm.factor < 1.05,
@@ -197,9 +199,9 @@ def _fading(record: LessonRecorder) -> None:
     )
     half = "never" if lstm.half is None else f"after {lstm.half:.0f} tokens"
     record.answer(
-        f"The RNN's gradient is multiplied by {rnn.factor:.2f} with each token, so 20 tokens back "
-        f"{tiny(rnn.norms[-1])} of it is left. The LSTM's loses half of it {half}, because its memory is added to and "
-        "not multiplied anew."
+        f"The RNN's gradient is multiplied by {rnn.factor:.2f} per token, so 20 tokens back it is "
+        f"{tiny(rnn.norms[-1])}. The LSTM's is halved {half}, because it adds to its cell state instead of multiplying "
+        "it."
     )
 
 
@@ -236,11 +238,11 @@ LESSONS = (
         PART,
         SESSION,
         "LSTM Architecture",
-        "What gates let through",
-        "Forget, input and output gates are numbers between 0 and 1. They decide what is kept of the memory, what is "
-        "added to it, and what of it is told.",
+        "LSTM gates",
+        "Forget, input and output gates have values between 0 and 1. They control how much of the cell state is kept, "
+        "what is added to it, and what is output.",
         ("nn.cells:lstm_step", "nn.cells:gru_step"),
-        "Can a cell hold something for twenty steps?",
+        "Can a cell keep a value for twenty steps?",
         _gates,
     ),
     Lesson(
@@ -248,10 +250,10 @@ LESSONS = (
         PART,
         SESSION,
         "Bi-LSTM",
-        "Once from the left, once from the right",
-        "Two layers read the text from its two ends, and the outputs of a token stand behind each other.",
+        "Bidirectional layers",
+        "A forward and a backward layer process the text, and their outputs for a token are concatenated.",
         ("nn.recurrent:RecurrentLayer.forward",),
-        "Could such a network write a text?",
+        "Can such a network generate text?",
         _directions,
     ),
     Lesson(
@@ -259,11 +261,11 @@ LESSONS = (
         PART,
         SESSION,
         "Training Details: truncated backpropagation",
-        "A memory that goes on",
-        "A long text is read in stretches. What was remembered at the end of one begins the next, so that nothing is "
-        "lost but the gradient.",
+        "State carried across segments",
+        "A long text is processed in segments. The final state of one segment is the initial state of the next, so "
+        "that only the gradient is truncated.",
         ("nn.recurrent:RecurrentStack.forward",),
-        "How long does it matter that a state was reset?",
+        "How long does a reset of the state have an effect?",
         _memory,
     ),
     Lesson(
@@ -271,11 +273,11 @@ LESSONS = (
         PART,
         SESSION,
         "Vanishing Gradients",
-        "How far back a loss can reach",
-        "The gradient of a loss with respect to an old state is a product of one factor for each step between. "
-        "Measured on three new networks.",
+        "Gradient by distance",
+        "The gradient of a loss with respect to an earlier state is a product of one factor per step. The lesson "
+        "measures it in three untrained networks.",
         ("inspect.gradients:fading", "nn.cells:elman_step"),
-        "Why does an LSTM learn from further back?",
+        "Why does an LSTM learn longer dependencies?",
         _fading,
     ),
 )

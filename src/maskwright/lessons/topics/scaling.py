@@ -1,4 +1,4 @@
-"""Why scores are divided by the square root of head_dim."""
+"""The division of attention scores by the square root of head_dim."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _why(record: LessonRecorder) -> None:
     columns = ["d", "mean of z", "variance of z", "variance of z / √d"]
     record.show(Table(columns, rows, title="100,000 random queries and keys", right=columns))
     record.answer(
-        f"Dividing by d would make the variance 1 / d: {rows[-1][2] / 256**2:.4f} for d = 256, and all weights nearly "
-        "equal. The variance of cX is c² times that of X, so the root is what brings d down to 1."
+        f"Division by d would make the variance 1 / d, {rows[-1][2] / 256**2:.4f} for d = 256, and all weights nearly "
+        "equal. The variance of cX is c² times that of X, so √d reduces the variance from d to 1."
     )
 
 
@@ -60,7 +60,7 @@ def _saturation(record: LessonRecorder) -> None:
         "one-hot",
         ", ".join(f"{row.max():.4f}" for row in plain),
         bool((plain.max(dim=1).values > 0.9999).all()),
-        "the first row is left out: the slide's text has a z in the place of its first score",
+        "the first row is omitted: the slide has a z instead of its first score",
     )
     shares = [math.exp(score / math.sqrt(HEAD_DIM)) for score in HI[0]]
     by_hand = [share / sum(shares) for share in shares]
@@ -74,12 +74,12 @@ def _saturation(record: LessonRecorder) -> None:
     falls = all(a.slope > b.slope and a.entropy > b.entropy for a, b in zip(found, found[1:], strict=False))
     record.holds(
         "entropy and gradient without the scale",
-        "saturates, vanishing gradient",
+        "saturated, vanishing gradient",
         f"gradient {found[0].slope:.2f} at d = 4, {found[-1].slope:.2f} at d = 256",
         falls,
     )
     most = max(one.scaled_entropy for one in found)
-    record.holds("the highest entropy, of all", "at most log 16 = 2.77", f"{most:.2f}", 0 < most <= math.log(16))
+    record.holds("maximum entropy", "at most log 16 = 2.77", f"{most:.2f}", 0 < most <= math.log(16))
     spread = max(one.scaled_entropy for one in found) - min(one.scaled_entropy for one in found)
     record.holds("entropy with the scale", "the same for every d", f"differs by {spread:.3f}", spread < 0.05)
     x = [float(size) for size in sizes]
@@ -104,9 +104,8 @@ def _saturation(record: LessonRecorder) -> None:
     ]
     record.show(Curves(charts, title=""))
     record.answer(
-        "Hardly: at d = 256 the gradient that passes the unscaled softmax is "
-        f"{found[-1].slope / found[-1].scaled_slope:.0%} of the scaled one's. A head that is too sure too soon cannot "
-        "be corrected."
+        f"Hardly: at d = 256, the gradient of the unscaled softmax is {found[-1].slope / found[-1].scaled_slope:.0%} "
+        "of the scaled one. A head that saturates early cannot be corrected."
     )
 
 
@@ -116,9 +115,9 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Why Scale QKᵀ?",
-        "The spread of a score grows with the width",
-        "A score is a sum of d products. If the numbers of q and k are independent, of mean 0 and variance 1, its "
-        "mean is 0 and its variance d. Divided by √d, the variance is 1 whatever the width.",
+        "The variance of a score grows with the width",
+        "A score is a sum of d products. If the components of q and k are independent, with mean 0 and variance 1, "
+        "the score has mean 0 and variance d. Divided by √d, its variance is 1 for any width.",
         ("lessons.parts.scaling:sampled_scores", "lessons.parts.scaling:moments", "lessons.parts.scaling:identities"),
         "Why √d and not d?",
         _why,
@@ -128,9 +127,9 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Why Scaling factor is √d",
-        "A softmax of large scores stops learning",
-        "Scores that lie far apart make a softmax one-hot. There it is flat: whatever the scores do, the weights stay, "
-        "and no gradient comes back.",
+        "A softmax of large scores saturates",
+        "Widely spread scores make the softmax one-hot. It is then saturated: changes of the scores hardly change the "
+        "weights, and the gradient vanishes.",
         ("lessons.parts.scaling:attention_weights", "lessons.parts.scaling:saturation"),
         "Can a saturated head still learn?",
         _saturation,

@@ -1,4 +1,4 @@
-"""Search by meaning: what is compared, and with what."""
+"""Semantic search."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def _medicine(record: LessonRecorder) -> None:
     passages = [passage for file in FILES.values() for passage in file]
     shared = {passage: sorted(words(passage) & words(QUERY)) for passage in passages}
     answer, *others = passages
-    record.equal("words of the question in the passage that answers it", 0, len(shared[answer]))
-    record.equal("in two others", "pharmacy; for medicine you", "; ".join(" ".join(shared[one]) for one in others[:2]))
+    record.equal("words of the query in the relevant passage", 0, len(shared[answer]))
+    record.equal(
+        "in the two others", "pharmacy; for medicine you", "; ".join(" ".join(shared[one]) for one in others[:2])
+    )
     tokenizer = word_tokenizer(QUERY, *passages)
     model = small_network(tokenizer.vocab_size)
     model.tokenizer = tokenizer
@@ -55,25 +57,27 @@ def _medicine(record: LessonRecorder) -> None:
     vectors = encoder.vectors([QUERY, *passages]).astype(float)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = dict(zip(passages, (unit[1:] @ unit[0]).tolist(), strict=True))
-    record.equal("passages that are compared: all", len(passages), len(hits))
-    record.near("scores: cosines, by hand", [cosines[one.passage.text] for one in hits], [one.score for one in hits])
+    record.equal("compared passages: all", len(passages), len(hits))
+    record.near(
+        "scores: cosine similarities, by hand", [cosines[one.passage.text] for one in hits], [one.score for one in hits]
+    )
     ranked = [one.score for one in hits]
-    record.equal("the nearest first", True, ranked == sorted(ranked, reverse=True))
-    record.equal("asked with a passage itself, what is found", answer, same[0].passage.text)
+    record.equal("most similar first", True, ranked == sorted(ranked, reverse=True))
+    record.equal("top result for a passage as the query", answer, same[0].passage.text)
     record.near("its score", 1.0, same[0].score)
     found = [read[Path(one.file).name][one.passage.start : one.passage.end] for one in hits]
     record.equal(
-        "each passage stands in its file where the hit says", True, found == [one.passage.text for one in hits]
+        "each passage is in its file at the offsets of the hit", True, found == [one.passage.text for one in hits]
     )
     rows = [(one.passage.text, Path(one.file).name, ", ".join(shared[one.passage.text]) or "none") for one in hits]
-    record.show(Table(["passage", "file", "words of the question"], rows))
+    record.show(Table(["passage", "file", "shared words"], rows))
     bars = [Bar(one.passage.text, max(one.score, 0.0), f"{one.score:.3f}") for one in hits]
-    record.show(Bars(bars, title="Cosines with the question, of a network that has learned nothing"))
+    record.show(Bars(bars, title="Cosine similarity to the query, untrained network"))
     place = [one.passage.text for one in hits].index(answer) + 1
     record.answer(
-        f"No: the passage that answers shares {len(shared[answer])} words with the question. Here, with drawn weights, "
-        f"its place is {place} of {len(hits)}; what brings it to the first is what a network has learned. With MiniLM "
-        "it has 0.581, and the two that share words with the question 0.420 and 0.388 (docs/how-to/search.md)."
+        f"No: the relevant passage shares {len(shared[answer])} words with the query. With random weights, its rank is "
+        f"{place} of {len(hits)}; training moves it to the first. With MiniLM its similarity is 0.581, and that of the "
+        "two that share words with the query 0.420 and 0.388 (docs/how-to/search.md)."
     )
 
 
@@ -84,10 +88,10 @@ LESSONS = (
         FRONTIERS,
         "BERT in Google Search",
         "Can you get medicine for someone?",
-        "Search by meaning gives the question and each passage a vector, and ranks by the cosine. Nothing is left out: "
-        "every passage of a folder is compared.",
+        "Semantic search encodes the query and each passage as embeddings, and ranks by cosine similarity. The search "
+        "is exact: every passage of a folder is compared.",
         ("inference.search:Searcher.search",),
-        "Would counting common words find the answer?",
+        "Would counting shared words find the passage?",
         _medicine,
     ),
 )

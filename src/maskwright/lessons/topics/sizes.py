@@ -28,7 +28,7 @@ def _bert(record: LessonRecorder) -> None:
     for name, (slide, exact) in BERT.items():
         config = preset(name)
         found = parameter_count(config)
-        note = "rounded on the slides" if name == "bert-base" else "the slides differ among themselves"
+        note = "rounded on the slides" if name == "bert-base" else "the slides differ"
         record.off(name, slide, exact, found, f"{note}; exact with 30,522 words and the pooler")
         rows.append((name, config.num_hidden_layers, config.hidden_size, config.num_attention_heads, found))
     base = preset("bert-base")
@@ -47,14 +47,14 @@ def _bert(record: LessonRecorder) -> None:
                 Bar("12 layers", 12 * layer, f"{12 * layer / 1e6:.1f} M"),
                 Bar("pooler", pooler, f"{pooler / 1e6:.1f} M"),
             ],
-            title="Where BERT-Base has them",
+            title="Parameters of BERT-Base",
         ),
     )
     deeper = parameter_count(preset("bert-base", num_hidden_layers=24))
     record.equal("12 more layers add", 12 * layer, deeper - parameter_count(base))
     record.answer(
-        f"Depth alone gives {deeper / 1e6:.0f} M; BERT-Large is also a third wider, and a layer grows with the square "
-        f"of its width. One layer of BERT-Base has {layer:,} parameters."
+        f"Only in part: more depth gives {deeper / 1e6:.0f} M. BERT-Large is also a third wider, and the size of a "
+        f"layer is quadratic in its width. One layer of BERT-Base has {layer:,} parameters."
     )
 
 
@@ -68,7 +68,7 @@ def _gpt2(record: LessonRecorder) -> None:
         config = preset(name)
         found = parameter_count(config)
         record.off(
-            name, slide, exact, found, "the published names keep older, wrong counts; this is what the files hold"
+            name, slide, exact, found, "the published names keep older, wrong counts; these are the counts of the files"
         )
         rows.append((name, config.num_hidden_layers, config.hidden_size, slide, found))
     record.equal("widths", [768, 1024, 1280, 1600], [row[2] for row in rows])
@@ -78,10 +78,11 @@ def _gpt2(record: LessonRecorder) -> None:
     small = preset("gpt2")
     words = small.vocab_size * small.hidden_size
     share = words / parameter_count(small)
-    record.near("share of the word table in the small one", 0.31, share, 0.005, digits=2)
+    record.near("fraction of the word embeddings in the small one", 0.31, share, 0.005, digits=2)
     record.answer(
-        f"The word table: {words / 1e6:.1f} M of {parameter_count(small) / 1e6:.1f} M, {share:.0%}. In the largest it "
-        f"is {small.vocab_size * 1600 / GPT2['gpt2-xl'][1]:.0%}: tables grow with the width, layers with its square."
+        f"The word embeddings: {words / 1e6:.1f} M of {parameter_count(small) / 1e6:.1f} M, {share:.0%}. In the "
+        f"largest model they are {small.vocab_size * 1600 / GPT2['gpt2-xl'][1]:.0%}: embeddings are linear in the "
+        "width, layers quadratic."
     )
 
 
@@ -93,25 +94,25 @@ def _transformer(record: LessonRecorder) -> None:
     sizes = (25_000, 32_000, 37_000)
     found = {size: parameter_count(preset("transformer-base", vocab_size=size), "seq2seq") for size in sizes}
     record.equal("rows of the output layer", sizes[2] - sizes[1], (found[37_000] - found[32_000]) // 513)
-    record.equal("a word costs: 512 numbers and a bias", 513, (found[37_000] - found[32_000]) / 5_000)
+    record.equal("parameters per word: 512 and a bias", 513, (found[37_000] - found[32_000]) / 5_000)
     record.holds(
         "vocabulary",
         "25000, 32000, 37000",
         "an option",
         len(set(found.values())) == 3,
-        "the output slide has 25,000, the data slide 32,000 (en-fr) and 37,000 (en-de): all are options",
+        "the output slide has 25,000, the data slide 32,000 (en-fr) and 37,000 (en-de): all can be set",
     )
     record.show(Bars([Bar(f"{size:,} words", count, f"{count / 1e6:.1f} M") for size, count in found.items()]))
     apart = parameter_count(preset("transformer-base", vocab_size=37_000, decoder_vocab_size=37_000), "seq2seq")
     record.holds(
-        "a vocabulary for each language",
+        "separate vocabularies",
         "(shared)",
         f"{apart / 1e6:.1f} M instead of {found[37_000] / 1e6:.1f} M",
         apart == found[37_000] + 37_000 * 512,
     )
     record.answer(
-        f"One table of 37,000 rows of 512, which is {37_000 * 512 / 1e6:.1f} M parameters: source, target and output "
-        "share it, so names and numbers that both languages write alike are one entry."
+        f"A second table of 37,000 rows of 512, {37_000 * 512 / 1e6:.1f} M parameters, is saved: source, target and "
+        "output share one table, and names and numbers with the same spelling in both languages are one entry."
     )
 
 
@@ -128,7 +129,9 @@ def _smaller(record: LessonRecorder) -> None:
     record.equal("ALBERT with 6, 12, 24 layers", [albert] * 3, list(deep.values()))
     words = preset("albert-base")
     factorized = words.vocab_size * (words.embedding_size or 0) + (words.embedding_size or 0) * words.hidden_size
-    record.holds("word table: V × 128 + 128 × 768", "V × 768 is 23.0 M", f"{factorized / 1e6:.1f} M", factorized < 4e6)
+    record.holds(
+        "word embeddings: V × 128 + 128 × 768", "V × 768 is 23.0 M", f"{factorized / 1e6:.1f} M", factorized < 4e6
+    )
     record.show(
         Bars(
             [
@@ -138,8 +141,8 @@ def _smaller(record: LessonRecorder) -> None:
         )
     )
     record.answer(
-        f"No. Shared layers save memory and files ({albert / 1e6:.1f} M), not work: twelve layers are twelve layers of "
-        "products. DistilBERT has six layers and takes half the time."
+        f"No. Shared layers reduce memory and file size ({albert / 1e6:.1f} M), not computation: all twelve layers are "
+        "computed. DistilBERT has six layers and takes half the time."
     )
 
 
@@ -149,10 +152,10 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Model Architecture and Training",
-        "110 million, to the last one",
+        "The exact parameter count of BERT",
         "Parameters follow from the configuration: tables, layers, pooler. Nothing is allocated to count them.",
         ("models.describe:parameter_count",),
-        "Is BERT-Large large because it is deep?",
+        "Is BERT-Large large because of its depth?",
         _bert,
     ),
     Lesson(
@@ -161,10 +164,10 @@ LESSONS = (
         APPLICATIONS,
         "Size Matters",
         "GPT-2's sizes, and their names",
-        "The four networks are known by counts that do not hold. Their widths and depths do, and the exact counts "
-        "follow.",
+        "The four models are known by wrong parameter counts. The lesson computes the exact counts from the published "
+        "widths and depths.",
         ("models.describe:parameter_count",),
-        "What takes most of the small one?",
+        "Which part of the small model is largest?",
         _gpt2,
     ),
     Lesson(
@@ -172,11 +175,11 @@ LESSONS = (
         PART,
         NEUROCOMPUTING,
         "Output; Training procedure",
-        "What a word costs",
-        "The output layer has as many rows as the vocabulary. The lecture names three sizes of it; each further word "
-        "costs a row and a bias.",
+        "Parameters by vocabulary size",
+        "The output layer has one row per vocabulary entry. The lecture mentions three sizes; each additional word "
+        "adds a row and a bias.",
         ("models.describe:parameter_count",),
-        "What is gained by one vocabulary for two languages?",
+        "What does a shared vocabulary for two languages save?",
         _transformer,
     ),
     Lesson(
@@ -184,9 +187,9 @@ LESSONS = (
         PART,
         FRONTIERS,
         "Smaller Model",
-        "Fewer layers, or the same one again",
-        "DistilBERT has half the layers. ALBERT uses one set of weights for all layers, and makes word vectors of 128 "
-        "numbers that are projected to 768.",
+        "Fewer layers, or shared layers",
+        "DistilBERT has half the layers. ALBERT uses one set of weights for all layers, and word embeddings of 128 "
+        "dimensions that are projected to 768.",
         ("models.describe:parameter_count",),
         "Is ALBERT faster because it is smaller?",
         _smaller,

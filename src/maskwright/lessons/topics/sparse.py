@@ -1,4 +1,4 @@
-"""Attention that leaves out most pairs, so that long texts cost less."""
+"""Sparse attention for long texts."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def _big_bird(record: LessonRecorder) -> None:
     }
     record.show(SeenBlocks(drawn, title=""))
     record.equal("(b) row 6 of the window", "....###.....", drawn["(b) window"].split("\n")[5])
-    record.equal("(c) the first row sees all", "#" * 12, drawn["(c) global"].split("\n")[0])
-    record.equal("(c) row 6 sees the ends", "#..........#", drawn["(c) global"].split("\n")[5])
+    record.equal("(c) the first row attends to all", "#" * 12, drawn["(c) global"].split("\n")[0])
+    record.equal("(c) row 6 attends to both ends", "#..........#", drawn["(c) global"].split("\n")[5])
     rows = drawn["(d) together"].split("\n")
-    record.equal("(d) blocks that a middle row sees: 3 + 2 + 2", 7, rows[5].count("#"))
+    record.equal("(d) key blocks of a middle row: 3 + 2 + 2", 7, rows[5].count("#"))
     sparse, full = preset("bigbird-base", attention="big_bird"), preset("bigbird-base", attention="full")
     seen = {length: keys_seen(sparse, length) for length in LENGTHS}
     grows = seen[4096] / seen[1024]
     record.holds(
-        "keys a token sees at 1,024 and 4,096",
+        "keys per token at 1,024 and 4,096",
         "the same: linear cost",
         f"{seen[1024]:.0f} and {seen[4096]:.0f}",
         grows < 1.15,
@@ -60,8 +60,8 @@ def _big_bird(record: LessonRecorder) -> None:
     )
     share = seen[4096] / 4096
     record.answer(
-        f"At 4,096 tokens each sees {seen[4096]:.0f} others, {share:.0%} of them. Through the global blocks any two "
-        "tokens are two layers apart, which a window alone would need many layers for."
+        f"At 4,096 tokens, each attends to {seen[4096]:.0f} others, {share:.0%} of them. Global blocks connect any two "
+        "tokens within two layers; with only a window, many layers would be necessary."
     )
 
 
@@ -86,7 +86,7 @@ def _window(record: LessonRecorder) -> None:
         int(((a - b).abs().amax(dim=1) > tolerance(a)).nonzero().max())
         for a, b in zip(found.hidden_states, changed, strict=True)
     ]
-    record.equal("how far the first token is seen after 0, 1, 2, 3 layers", [0, 1, 2, 3], reach)
+    record.equal("reach of the first token after 0, 1, 2, 3 layers", [0, 1, 2, 3], reach)
     wide = small_network(40, attention="window", window_size=64)
     full = small_network(40)
     batch = Batch.from_sequences([ids])
@@ -95,10 +95,10 @@ def _window(record: LessonRecorder) -> None:
     )
     shown = [[None if bool(far[a, b]) else float(weights[a, b]) for b in range(8)] for a in range(8)]
     names = [str(place + 1) for place in range(8)]
-    record.show(Grid(names, names, shown, "A window of one token to each side: dashed is not computed"))
+    record.show(Grid(names, names, shown, "A window of one token on each side: dashed cells are not computed"))
     record.answer(
-        f"One token further with each layer: {', '.join(map(str, reach))}. That is the n / r of the slide's table: "
-        "with a window of r, two tokens n apart meet after n / r layers."
+        f"One token further with each layer: {', '.join(map(str, reach))}. This is n / r of the slide's table: with a "
+        "window of r, two tokens at distance n are connected after n / r layers."
     )
 
 
@@ -108,16 +108,16 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BigBird",
-        "Random, window, global, and together",
-        "Four pictures of who sees whom, block by block. The last three together let every token reach every other "
-        "in two layers, and a token sees no more of a longer text.",
+        "Random, window, global, and combined",
+        "Four attention patterns, by block. Combined, they connect every pair of tokens within two layers, while the "
+        "number of keys per token does not depend on the length.",
         (
             "nn.sparse_rules:big_bird",
             "nn.sparse_rules:window_only",
             "nn.sparse_rules:global_only",
             "models.flops:keys_seen",
         ),
-        "How much of a text of 4,096 tokens does a token see?",
+        "To what fraction of a text of 4,096 tokens does a token attend?",
         _big_bird,
     ),
     Lesson(
@@ -125,11 +125,10 @@ LESSONS = (
         PART,
         SESSION,
         "Complexity: restricted attention",
-        "A window, and how far one sees through several",
-        "Each token sees its neighbors only. Through the layers above each other it still hears from far away, a "
-        "little further with each.",
+        "Window attention over several layers",
+        "Each token attends only to its neighbors. Stacked layers increase its reach, layer by layer.",
         ("nn.sparse:attend_sparse",),
-        "How many layers until the first token is heard at the third place behind it?",
+        "After how many layers does the first token affect the token three positions later?",
         _window,
     ),
 )

@@ -1,4 +1,4 @@
-"""The lectures' tables of scores and weights, and what rounding does to them."""
+"""The lectures' tables of scores and weights, and the effect of rounding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _toy(record: LessonRecorder) -> None:
 
     first, second = torch.tensor([112.0, 96.0, 16.0, 8.0]), torch.tensor([92.0, 124.0, 22.0, 8.0])
     record.equal("√64", 8, round(64**0.5))
-    by_eye = "the slide rounds by eye: a softmax of its own scores gives these"
+    by_eye = "the slide's weights are approximate: the softmax of its scores gives these"
     found = [attention_weights(scores.double(), 64) for scores in (first, second)]
     by_hand = []
     for scores in (first, second):
@@ -67,15 +67,15 @@ def _table(record: LessonRecorder) -> None:
         PRINTED_SUMS,
         f"{low / 100:.2f} to {high / 100:.2f}",
         95 <= low <= min(printed) and max(printed) <= high <= 105,
-        "the slide prints two decimals, and each of ten rounded numbers is off by up to 0.005",
+        "the slide shows two decimals, and each of ten rounded numbers has an error of up to 0.005",
     )
     share = dict(zip(sums.tolist(), (counts / ROWS).tolist(), strict=True))
     bars = [Bar(f"{one / 100:.2f}", part, f"{part:.1%}") for one, part in share.items()]
     record.show(Bars(bars, title=f"Sums of {ROWS:,} rounded rows"))
     record.answer(
-        f"By at most 0.005 for each of ten numbers, so 0.05 in all. Of {ROWS:,} rows, {share.get(100, 0.0):.0%} still "
-        f"sum to 1.00 after rounding, and none is further off than {max(100 - low, high - 100) / 100:.2f}: errors "
-        "cancel. Weights that are computed sum to 1. Pass --matrix to see the sums of another table."
+        f"By at most 0.005 for each of ten numbers, 0.05 in total. Of {ROWS:,} rows, {share.get(100, 0.0):.0%} still "
+        f"sum to 1.00 after rounding, and the largest error is {max(100 - low, high - 100) / 100:.2f}, because errors "
+        "cancel. Unrounded weights sum to 1. Pass --matrix for the sums of another table."
     )
 
 
@@ -92,22 +92,25 @@ def _cls(record: LessonRecorder) -> None:
         changed = [*ids[:place], 40, *ids[place + 1 :]]
         moves.append(float((model.encode(Batch.from_sequences([changed])).hidden[0] - before).norm().detach()))
     record.holds(
-        "another token at any place", "[CLS] sees all", f"[CLS] moves by {min(moves):.2f} or more", min(moves) > 1e-3
+        "another token at any position",
+        "[CLS] attends to all",
+        f"[CLS] changes by at least {min(moves):.2f}",
+        min(moves) > 1e-3,
     )
     causal = small_network(60, attention="causal")
     still = causal.encode(Batch.from_sequences([ids])).hidden[0]
     other = causal.encode(Batch.from_sequences([[ids[0], *[40] * 7]])).hidden[0]
     gap = difference(still, other)
-    record.same("the first token of a left-to-right model", "(not BERT)", still, other, said="moves by")
+    record.same("the first token of a causal model", "(not BERT)", still, other, said="moves by")
     record.show(
         Bars(
             [Bar(f"place {place}", move) for place, move in enumerate(moves, 1)],
-            title="How far [CLS] moves when the token of a place changes",
+            title="Change of [CLS] by position of the changed token",
         )
     )
     record.answer(
-        f"Nothing: all other tokens changed and it moved by {tiny(gap)}. Without a mask every token sees all, so BERT "
-        "may judge the first one; GPT-2 has to judge the last."
+        f"Only to itself: when all other tokens changed, it changed by {tiny(gap)}. In BERT every token attends to "
+        "all, so classification can use the first one; GPT-2 has to use the last."
     )
 
 
@@ -117,9 +120,9 @@ LESSONS = (
         PART,
         SESSION,
         "Self-Attention Architecture",
-        "From scores to weights, twice",
-        "Two examples give a query's scores against four words. Divided by √64 and soft-maxed they become weights. The "
-        "slides' weights are not quite those of their scores.",
+        "From scores to weights",
+        "Two examples show a query's scores for four words. Division by √64 and a softmax convert them to weights. "
+        "The slides' weights differ slightly from those of their scores.",
         ("lessons.parts.scaling:attention_weights",),
         "What would the weights be without the division by 8?",
         _toy,
@@ -131,11 +134,10 @@ LESSONS = (
         PART,
         AUTOENCODER,
         "Left and right context",
-        "A table of attention, and why its rows do not sum to 1",
-        "Ten words of a poem, each attending to all ten, before and after it. The printed rows of the slide sum to "
-        "0.99 up to 1.01.",
+        "Rounded attention weights",
+        "Each of ten words of a poem attends to all ten. The rounded rows of the slide sum to 0.99 to 1.01.",
         ("nn.attention:scaled_dot_product", "lessons.parts.scaling:attention_weights"),
-        "How far off can a printed row be?",
+        "How large can the error of a rounded row be?",
         _table,
         (MATRIX, TEXT),
         inspect_weights,
@@ -145,11 +147,11 @@ LESSONS = (
         PART,
         AUTOENCODER,
         "[CLS] token in BERT",
-        "[CLS] sees every token",
-        "Nothing is hidden from the first token: change any word and its vector changes. That is why it can stand for "
+        "[CLS] attends to every token",
+        "The first token attends to every token: if any word changes, its vector changes. It can therefore represent "
         "the whole text.",
         ("models.attention_rules:executors",),
-        "What does the first token of a left-to-right model see?",
+        "To which tokens does the first token of a causal model attend?",
         _cls,
     ),
 )

@@ -1,4 +1,4 @@
-"""What training cost, recomputed from hardware and time."""
+"""Training cost, recomputed from hardware and time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _transformer(record: LessonRecorder) -> None:
     record.near("Transformer (big), 1e19 operations", 2.3, big / 1e19, 0.05, digits=2)
     four = budget(8, P100_SUSTAINED, 4 * DAY)
     record.off(
-        "days of the big one on 8 GPUs",
+        "days of the big model on 8 GPUs",
         "~4 days; 3.5 days on 8 P100",
         2.3,
         big / 1e19,
-        f"two lectures differ; 3.5 days give the printed 2.3e19, 4 days would give {four / 1e19:.2f}e19",
+        f"two lectures differ; 3.5 days agree with the published 2.3e19, 4 days would be {four / 1e19:.2f}e19",
         within=0.05,
         digits=2,
     )
@@ -34,15 +34,15 @@ def _transformer(record: LessonRecorder) -> None:
     record.near(
         "operations of the base run by hand, 1e17", 3 * 1e5 * 25_000 * token / 1e17, counted / 1e17, 0.01, digits=2
     )
-    record.holds("our count and the printed cost", "the order of 3.3e18", f"{counted:.1e}", 5e17 < counted < base)
+    record.holds("our count and the published cost", "the order of 3.3e18", f"{counted:.1e}", 5e17 < counted < base)
     rows = [
         ("base", "8 P100, 12 hours", f"{base:.2e}", f"{counted:.2e}"),
         ("big", "8 P100, 3.5 days", f"{big:.2e}", f"{transformer_count(1024, 4096, 3e5):.2e}"),
     ]
-    record.show(Table(["Transformer", "ran on", "hardware could do", "the work needs"], rows, right=()))
+    record.show(Table(["Transformer", "ran on", "hardware peak", "operations needed"], rows, right=()))
     record.answer(
-        f"{counted / base:.0%} of what its hardware could do in that time went into the products of the network. "
-        "Printed costs are hardware times time, an upper end."
+        f"{counted / base:.0%} of the hardware's peak in that time was used for the matrix products of the network. "
+        "Published costs are hardware times time, an upper bound."
     )
 
 
@@ -56,17 +56,19 @@ def _bert(record: LessonRecorder) -> None:
         found[name] = bert_work(name) / budget(chips, TPU_V3, 4 * DAY)
         record.holds(
             f"{name}: 4 days on {chips} chips",
-            "enough for its run",
+            "sufficient for its run",
             f"{found[name]:.0%} of the peak",
             0.01 < found[name] < 0.6,
         )
     record.near("16 chips for 4 days, at their peak, 1e20", 6.80, budget(16, TPU_V3, 4 * DAY) / 1e20, 0.01, digits=2)
     ratio = bert_work("bert-large") / bert_work("bert-base")
-    record.holds("work of Large to Base", "4 times the chips", f"{ratio:.2f} times the work", 3 < ratio < 4)
+    record.holds(
+        "operations of Large relative to Base", "4 times the chips", f"{ratio:.2f} times the operations", 3 < ratio < 4
+    )
     record.show(
         Bars(
             [Bar(name, share, f"{share:.0%}") for name, share in found.items()],
-            title="Share of the chips' peak that four days used",
+            title="Utilization of the chips over four days",
         )
     )
     tokens, entries = 256 * (9e5 * 128 + 1e5 * 512), 12 * 12 * 768**2
@@ -79,8 +81,8 @@ def _bert(record: LessonRecorder) -> None:
     )
     one = bert_work("bert-base") / 100e9 / DAY / 365
     record.answer(
-        f"At 100 GFLOP/s, a good processor core, {one:.0f} years. maskwright plan says it for your machine before "
-        "anything runs, and which smaller network fits into a night."
+        f"At 100 GFLOP/s, the speed of a good CPU core, {one:.0f} years. maskwright plan estimates the time on your "
+        "machine, and which smaller model fits into a night."
     )
 
 
@@ -91,10 +93,10 @@ LESSONS = (
         SESSION,
         "Machine translation results: training cost",
         "Four days or three and a half?",
-        "The paper prints operations: devices times sustained speed times time. The numbers tell which of two "
-        "wordings is right.",
+        "The paper reports operations: devices times sustained speed times time. The numbers show which of two "
+        "statements is correct.",
         ("speed.published:budget", "speed.published:transformer_count"),
-        "How much of that did the network itself need?",
+        "What fraction of that did the network need?",
         _transformer,
     ),
     Lesson(
@@ -103,10 +105,10 @@ LESSONS = (
         APPLICATIONS,
         "Model Architecture and Training: compute",
         "Four days on sixteen chips",
-        "A million steps of 256 sequences, nine tenths of them 128 tokens long. Counted, that is a share of what the "
-        "chips could have done in four days.",
+        "A million steps of 256 sequences, nine tenths of them 128 tokens long. The lesson computes the utilization "
+        "of the chips in four days.",
         ("speed.published:bert_work", "speed.published:budget"),
-        "How long would one processor core take?",
+        "How long would one CPU core take?",
         _bert,
     ),
 )

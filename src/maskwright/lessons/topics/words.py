@@ -1,4 +1,4 @@
-"""Whole words as tokens, and what goes wrong with them."""
+"""Word-level tokenization and its problems."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..lesson import APPLICATIONS, Lesson
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
-PART = "Words and pieces"
+PART = "Words and subword tokens"
 WORDS = ("hat", "learn", "taaaaasty", "laern", "Transformerify")
 LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 
@@ -23,21 +23,21 @@ def _vocabulary(record: LessonRecorder) -> None:
     is_unknown = [one == words.unk_id for one in ids]
     for word, slide, found in zip(WORDS, ("known", "known", "UNK", "UNK", "UNK"), is_unknown, strict=True):
         record.equal(word, slide, "UNK" if found else "known")
-    record.near("share of UNK", 3 / 5, sum(is_unknown) / len(ids), digits=2)
+    record.near("fraction of unknown tokens", 3 / 5, sum(is_unknown) / len(ids), digits=2)
     shown = [
         Token(word, "wrong" if lost else "right", words.tokens[one])
         for word, lost, one in zip(WORDS, is_unknown, ids, strict=True)
     ]
-    record.show(Tokens([("a vocabulary of two words", shown)]))
+    record.show(Tokens([("with a vocabulary of two words", shown)]))
 
     characters = Tokenizer.train_from_iterator([LETTERS], "char", 40)
     spelled = characters.encode_plain(WORDS)
     unknown = sum(characters.tokens[one] == "[UNK]" for own in spelled for one in own)
-    record.equal("UNK among the characters of the same words", 0, unknown)
+    record.equal("unknown tokens with a character vocabulary", 0, unknown)
     lengths = {word: len(own) for word, own in zip(WORDS, spelled, strict=True)}
     record.answer(
-        f"Characters lose none of the five words, but {lengths['Transformerify']} tokens stand for one word, and no "
-        "token means anything. Pieces of words lie between the two."
+        f"With characters, none of the five words is unknown, but one word has {lengths['Transformerify']} tokens, and "
+        "single characters carry little meaning. Subword tokens are a compromise."
     )
 
 
@@ -54,22 +54,25 @@ def _issues(record: LessonRecorder) -> None:
         measures[kind] = measure(tokenizer, kind, list(new), new)
     word, char, bpe, piece = measures.values()
     record.holds(
-        "1. many words are unknown", "many UNK", f"{word.unk_words:.0%} of the new words", word.unk_words == 0.75
+        "1. many words are unknown",
+        "many unknown tokens",
+        f"{word.unk_words:.0%} of the new words",
+        word.unk_words == 0.75,
     )
-    record.equal("pieces leave none unknown", 0.0, max(bpe.unk_words, piece.unk_words))
+    record.equal("no unknown words with subword tokens", 0.0, max(bpe.unk_words, piece.unk_words))
     record.holds(
         "2. 3. affixes are not shared by whole words",
-        "older, smarter have nothing in common",
-        f"pieces of words: {word.affix_pieces}",
+        "older and smarter share no token",
+        f"word-internal tokens: {word.affix_pieces}",
         word.affix_pieces == 0,
     )
     shared = [text for text, of in bpe.examples.items() if len(of) > 1]
-    record.holds("pieces share them", "old + er, smart + er", f"shared: {', '.join(shared)}", bool(shared))
+    record.holds("subword tokens share them", "old + er, smart + er", f"shared: {', '.join(shared)}", bool(shared))
     finer = char.tokens_per_word > max(bpe.tokens_per_word, piece.tokens_per_word) > word.tokens_per_word
     record.holds(
         "4. characters are too fine",
         "long sequences",
-        f"{char.tokens_per_word:.2f} tokens a word, BPE {bpe.tokens_per_word:.2f}",
+        f"{char.tokens_per_word:.2f} tokens per word, BPE {bpe.tokens_per_word:.2f}",
         finer,
     )
     rows = [
@@ -81,11 +84,11 @@ def _issues(record: LessonRecorder) -> None:
         )
         for one in measures.values()
     ]
-    record.show(Table(["kind", "unknown words", "tokens a word", "pieces that words share"], rows))
+    record.show(Table(["kind", "unknown words", "tokens per word", "shared subword tokens"], rows))
     record.answer(
-        f"No: BPE cuts the four new words into {bpe.tokens_per_word:.2f} tokens each and shares "
-        f"{', '.join(shared)} between them; nothing is unknown. Compare all kinds on your own text with "
-        "maskwright tokenizer compare corpus.txt."
+        f"Not for BPE: it tokenizes the four new words into {bpe.tokens_per_word:.2f} tokens each, which share "
+        f"{', '.join(shared)}; nothing is unknown. Compare all kinds on your own text with maskwright tokenizer "
+        "compare corpus.txt."
     )
 
 
@@ -95,11 +98,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Traditional Tokenization",
-        "A vocabulary of words knows no new word",
-        "A tokenizer that knows whole words gives each its id, and gives every other word the same one, UNK. A "
-        "misspelling, a playful spelling and a new word are all alike to the network that follows.",
+        "A word vocabulary contains no new words",
+        "A word-level tokenizer maps each known word to its ID, and all others to the same one, UNK. A misspelling, a "
+        "playful spelling and a new word are identical for the network.",
         ("text.tokenizers.trainers.whole:train_word", "text.tokenizers.trainers.whole:train_char"),
-        "Would single characters solve it?",
+        "Would single characters solve the problem?",
         _vocabulary,
     ),
     Lesson(
@@ -107,9 +110,9 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Issues of Traditional Tokenization",
-        "Four troubles with words, measured",
-        "Unknown words, rare words that are hardly trained, affixes that related words do not share, and characters "
-        "that are too fine: each is a number that can be measured on held-out words.",
+        "Four problems of word vocabularies, measured",
+        "Unknown words, rare words with little training, affixes that related words do not share, and too many tokens "
+        "with characters: the lesson measures each on held-out words.",
         ("text.tokenizers.compare:measure",),
         "Are smarter and smartest new words if old, older, oldest and smart were in the text?",
         _issues,

@@ -1,4 +1,4 @@
-"""Texts that are written for others: when they end, in which language, and summaries."""
+"""Text generation: end of text, target language, summaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PART = "Generation"
 END, WORDS = 0, ("<eos>", "the", "a", "dog", "cat", "sleeps")
-NEXT = {  # what comes next after the last word, with its probability
+NEXT = {  # next words with their probabilities, by last word
     "": {"the": 0.55, "a": 0.45},
     "the": {"dog": 0.4, "cat": 0.35, "sleeps": 0.25},
     "a": {"dog": 0.9, "cat": 0.1},
@@ -36,22 +36,22 @@ SUMMARIZE = "<summarize>"
 
 
 class _Table:
-    """A language model that is written down: probabilities of the next word after the last one."""
+    """A language model as a table: probabilities of the next word given the last one."""
 
     def __init__(self) -> None:
         self.steps = 0
 
     def start(self) -> Tensor:
-        """Logits of the first word of a text."""
+        """Return the logits of the first word."""
         return self._logits([""])
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Those of the word after each of `tokens`."""
+        """Return the logits of the word after each of `tokens`."""
         self.steps += 1
         return self._logits([WORDS[token] for token in tokens.tolist()])
 
     def keep(self, rows: Tensor, *, same_texts: bool = False) -> None:
-        """Nothing is kept but the last word, which `step` is told."""
+        """Do nothing: the only state is the last word, an argument of `step`."""
 
     def _logits(self, last: list[str]) -> Tensor:
         import torch
@@ -77,22 +77,22 @@ def _ending(record: LessonRecorder) -> None:
     untrained = target_decoder(small_translator(), Batch.from_sequences([[5, 6, 7]]), 4)
     first = untrained.start()
     record.equal(
-        "start symbol, and numbers for the word behind it: the vocabulary",
+        "start symbol, and logits for the next word: the vocabulary size",
         (0, 30),
         (untrained.start_id, first.shape[1]),
     )
     decoder = _Table()
     limits: dict[str, Any] = {"max_new_tokens": 8, "end_ids": {END}}
     greedy = grow(decoder, [[END]], Rules(greedy=True), **limits)[0]
-    record.equal("greedy: the most probable word each time", "the dog", said(greedy))
-    record.equal("it has ended, and the network was asked no more", (True, 2), (greedy.is_ended, decoder.steps))
-    record.near("its probability, <eos> too", 0.55 * 0.4 * 0.9, math.exp(greedy.score))
+    record.equal("greedy: the most probable word in each step", "the dog", said(greedy))
+    record.equal("it has ended, without further steps", (True, 2), (greedy.is_ended, decoder.steps))
+    record.near("its probability, including <eos>", 0.55 * 0.4 * 0.9, math.exp(greedy.score))
     wide = search_beams(_Table(), [[END]], Beams(3, 3, length_penalty=0.0), **limits)[0]
     record.equal("three beams: the best text", "a dog", said(wide[0]))
     record.near("its probability", 0.45 * 0.9 * 0.9, math.exp(wide[0].score))
     record.equal("all of them have ended", True, all(one.is_ended for one in wide))
     endless = grow(_Table(), [[END]], Rules(greedy=True), max_new_tokens=8)[0]
-    record.equal("without a token that ends: tokens that are written", 8, len(endless.ids))
+    record.equal("without an end token: number of generated tokens", 8, len(endless.ids))
     rows = [
         (name, said(one), f"{math.exp(one.score):.4f}")
         for name, one in (("greedy", greedy), *(("beam", one) for one in wide))
@@ -100,10 +100,10 @@ def _ending(record: LessonRecorder) -> None:
     record.show(Table(["search", "text", "probability"], rows))
     longer = search_beams(_Table(), [[END]], Beams(3, 1, length_penalty=3.0), **limits)[0][0]
     record.answer(
-        f"It can: 'the' is the likelier first word, but what follows it is unsure. Greedy search finds "
-        f"'{said(greedy)}' ({math.exp(greedy.score):.2f}), beams find '{said(wide[0])}' "
-        f"({math.exp(wide[0].score):.2f}). Scores are sums of logarithms, and each word lowers them; divided by a high "
-        f"power of the length, the best is '{said(longer)}'."
+        "Yes: 'the' is the more probable first word, but its continuations are uncertain. Greedy search finds "
+        f"'{said(greedy)}' ({math.exp(greedy.score):.2f}), beam search '{said(wide[0])}' "
+        f"({math.exp(wide[0].score):.2f}). Scores are sums of log probabilities, and each word decreases them; divided "
+        f"by a high power of the length, the best is '{said(longer)}'."
     )
 
 
@@ -114,15 +114,15 @@ def _zero_shot(record: LessonRecorder) -> None:
     from ...text.readers.tables import Row
 
     def row(source: str, target: str, line: int = 1) -> Row:
-        """A sentence of one language that asks for another."""
+        """Return a sentence with the tag of the target language."""
         return Row(with_language_tag(SENTENCES[source], target), None, SENTENCES[target], line, "pairs")
 
     trained = (("de", "en"), ("en", "fr"))
     rows = [row(source, target, line) for line, (source, target) in enumerate(trained, 1)]
     known = languages_of(rows)
-    record.equal("what the two kinds of rows teach to write", ["en", "fr"], list(known))
+    record.equal("target languages of the two kinds of rows", ["en", "fr"], list(known))
     unseen = row("de", "fr")
-    record.equal("A to C, which no row showed", "<to-fr> Ein Hund läuft.", unseen.text)
+    record.equal("A to C, without training examples", "<to-fr> Ein Hund läuft.", unseen.text)
     record.equal("its language, read back", "fr", language_of(unseen.text))
 
     def answer(one: Row) -> str:
@@ -134,7 +134,9 @@ def _zero_shot(record: LessonRecorder) -> None:
 
     record.equal("A to C is asked", "taken", answer(unseen))
     record.equal(
-        "to a language that nobody taught", "rejected: the model cannot translate to 'de'", answer(row("fr", "de"))
+        "to a language without training examples",
+        "rejected: the model cannot translate to 'de'",
+        answer(row("fr", "de")),
     )
     others = ("da", "fi", "nl", "pt")
     pairs = [(a, "hub") for a in others] + [("hub", a) for a in others]
@@ -142,9 +144,7 @@ def _zero_shot(record: LessonRecorder) -> None:
         [Row(with_language_tag("x", target), None, "y", 1, "pairs") for _, target in pairs if target != "hub"]
     )
     free = [(a, b) for a in taught for b in taught if a != b and (a, b) not in pairs]
-    record.equal(
-        "four languages, each with a hub: kinds of rows, and directions for nothing", (8, 12), (len(pairs), len(free))
-    )
+    record.equal("four languages with one hub: trained and zero-shot directions", (8, 12), (len(pairs), len(free)))
     boxes = [Box("A: de", 0, 1), Box("B: en", 1.6, 0, True), Box("C: fr", 3.2, 1)]
     record.show(
         Flow(
@@ -152,9 +152,9 @@ def _zero_shot(record: LessonRecorder) -> None:
         )
     )
     record.answer(
-        "The tag alone: encoder and decoder are the same for all languages, so nothing in the network knows a pair. "
-        f"{len(pairs)} kinds of rows make {len(free)} more directions, which can be asked for; how good they are is to "
-        "be measured: recipes/zero_shot.py trains two directions of Multi30k and scores the third."
+        "Only the tag: all languages share encoder and decoder, so no part of the network is specific to a pair. "
+        f"{len(pairs)} trained directions make {len(free)} zero-shot directions possible; their quality must be "
+        "measured: recipes/zero_shot.py trains two directions of Multi30k and scores the third."
     )
 
 
@@ -167,9 +167,9 @@ def _leads(record: LessonRecorder) -> None:
 
     documents = [Document(lines, "dump.txt", number) for number, lines in enumerate(ARTICLES, 1)]
     pairs = list(lead_pairs(documents))
-    record.equal("articles, and pairs of them", (3, 2), (len(documents), len(pairs)))
+    record.equal("articles, and their pairs", (3, 2), (len(documents), len(pairs)))
     first = pairs[0] if pairs else None
-    record.equal("the summary to write", ARTICLES[0][0], first.label if first else "")
+    record.equal("the target summary", ARTICLES[0][0], first.label if first else "")
     record.equal("the article", " ".join(ARTICLES[0][1:]), first.text.replace("\n", " ") if first else "")
     words = Tokenizer.train_from_iterator([line for lines in ARTICLES for line in lines], "byte-bpe", 400)
     tokenizer = words.with_tokens([SUMMARIZE])
@@ -179,14 +179,14 @@ def _leads(record: LessonRecorder) -> None:
     record.equal("one row", "article <summarize> summary <end>", _parts(tokenizer, ids, place, str(pairs[0].label)))
     batch = examples.batch([0, 1])
     wanted = sum(len(one) for one in tokenizer.encode_plain([str(one.label) for one in pairs])) + len(pairs)
-    record.equal("what is guessed: the tokens of the summaries, and their ends", wanted, len(batch.labels["clm"]))
+    record.equal("predicted tokens: the summaries and their ends", wanted, len(batch.labels["clm"]))
     lengths = [len(one) for one in examples.input_ids]
     record.off(
         "tokens of a batch of both rows",
         "padded to one length",
         sum(lengths),
         batch.num_tokens,
-        f"the slide fills short rows up, to {len(lengths)} · {max(lengths)} places; here rows stand end to end",
+        f"the slide pads short rows, to {len(lengths)} · {max(lengths)} positions; here rows are packed",
     )
     kinds = [
         Token(tokenizer.decode([one]).strip() or "·", "first" if n < place else "second") for n, one in enumerate(ids)
@@ -196,16 +196,16 @@ def _leads(record: LessonRecorder) -> None:
     cut = Generation(SUMMARIZE).examples(pairs, tokenizer, max_length=lengths[0] - 5)
     kept = cut.input_ids[0].tolist()
     tail = tokenizer.decode(kept[kept.index(ids[place]) + 1 : -1]).strip()
-    record.equal("a row that is cut by five tokens still ends with", ARTICLES[0][0], tail)
+    record.equal("a row truncated by five tokens still ends with", ARTICLES[0][0], tail)
     record.answer(
-        f"The article, at its end: in {len(kept)} tokens instead of {lengths[0]} the summary is whole, and "
-        f"{cut.counts.cut_tokens} tokens of the article are truncated and counted. What is to be learned must be "
-        "there; an encyclopedia puts first what matters."
+        f"The end of the article: in {len(kept)} tokens instead of {lengths[0]}, the summary is complete, and "
+        f"{cut.counts.cut_tokens} tokens of the article are truncated and counted. The target must stay complete, and "
+        "an encyclopedia article starts with the important facts."
     )
 
 
 def _parts(tokenizer: Tokenizer, ids: list[int], place: int, summary: str) -> str:
-    """What stands where in a row, by name."""
+    """Return the parts of a row by name."""
     decode = tokenizer.decode
     is_summary = decode(ids[place + 1 : -1]).strip() == summary
     is_end = ids[-1] == tokenizer.eos_id
@@ -218,11 +218,11 @@ LESSONS = (
         PART,
         NEUROCOMPUTING,
         "Output",
-        "When a text ends, and which one is best",
-        "A linear layer and a softmax give each word of the vocabulary a probability, <eos> among them; when that is "
-        "taken, the text has ended. A table of six words stands for the network, so that every text can be counted.",
+        "End of text, and the best text",
+        "A linear layer and a softmax give each word of the vocabulary a probability, including <eos>, which ends the "
+        "text. A table of six words replaces the network, so that all texts can be enumerated.",
         ("models.decoding.search:grow", "models.decoding.beam:search_beams"),
-        "Can the likeliest word at each step lead to a text that is not the likeliest?",
+        "Can the most probable word in each step lead to a less probable text?",
         _ending,
     ),
     Lesson(
@@ -230,11 +230,11 @@ LESSONS = (
         PART,
         SESSION,
         "Performance: zero-shot translation",
-        "A to B, B to C, and then A to C",
-        "One network learns several directions, each source saying in which language to write. A direction that no row "
-        "showed is asked for by the same tag.",
+        "Zero-shot translation: A to B, B to C, then A to C",
+        "One network learns several directions; a tag in the source selects the target language. The same tag "
+        "requests a direction without training examples.",
         ("text.formats.language_tags:with_language_tag", "text.formats.language_tags:languages_of"),
-        "What tells the network that German is to become French, which it never saw?",
+        "How does the network know that German should become French, without such training examples?",
         _zero_shot,
     ),
     Lesson(
@@ -242,11 +242,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Summarization",
-        "An encyclopedia teaches summaries",
-        "The first line of an article says what it is about: article and lead are a text and its summary, and a dump "
-        "of articles becomes labeled rows by rule.",
+        "Summaries from an encyclopedia",
+        "The first line of an article summarizes it: article and lead are a text and its summary, and a dump of "
+        "articles becomes labeled data by a rule.",
         ("text.readers.pairs:lead_pairs", "tasks.generation.task:Generation.examples"),
-        "Which of both gives way, where a row is too long?",
+        "Which part is truncated if a row is too long?",
         _leads,
     ),
 )

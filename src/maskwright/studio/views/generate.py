@@ -66,5 +66,5 @@ def generate(studio: Here, asked: Annotated[TextRequest, body(TextRequest)]) -> 
 
 
 def _unseen(generator: TextGenerator, text: str) -> str:
-    """A sentence where the text's beginning is not seen, else ""."""
+    """Returns a message if the beginning of the text was truncated, else ""."""
     return in_part(max(len(generator.ids_of(text)) - generator.context_length, 0), generator.context_length)

@@ -73,7 +73,7 @@ def start(studio: Here, asked: Annotated[TrainingRequest, body(TrainingRequest)]
     """Starts a run. Rejects invalid settings before creating a folder or a process."""
     model = studio.model(asked.model)
     if not _RUN_NAME.fullmatch(asked.name):
-        raise InputError("The name of a run is made of letters, digits, - and _, 64 at most.")
+        raise InputError("A run name has at most 64 letters, digits, - and _.")
     output = storage.inside(studio.runs, asked.name)
     if output.exists():
         raise RunError(f"There is a run named {asked.name} already: use another name.")
@@ -97,7 +97,7 @@ def resume(studio: Here, asked: Annotated[RunRequest, body(RunRequest)]) -> Json
     """Resumes an unfinished fine-tuning run from its last checkpoint."""
     run = find_run(studio.runs, asked.name)
     if "task" not in run.recipe:
-        raise InputError("Only a fine-tuning is gone on with here; give the command that began this run again.")
+        raise InputError("Only fine-tuning runs resume here. To resume this run, rerun its command.")
     if Path(str(run.recipe.get("output", ""))).resolve() != run.path:
         raise InputError("This run was started in another directory: rerun the command that started it there.")
     if run.result is not None:
@@ -118,7 +118,7 @@ def columns_of(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         role, equals, name = part.partition("=")
         if not (role.strip() and equals and name.strip()):
-            raise InputError(f"Columns are given as text=body,label=y; '{part}' is not.")
+            raise InputError(f"Column mapping: '{part}' does not have the form text=body,label=y.")
         pairs[role.strip()] = name.strip()
     return pairs
 

@@ -1,21 +1,21 @@
-// Asking the studio: JSON in, JSON out; the newest question counts.
+// Requests to the studio: JSON in, JSON out; only the newest request counts.
 
 import { make, say } from "./dom.js";
 
 const SILENT = "The studio does not answer: is it still running?";
 
-/** A refusal: its sentence, and what came with it. */
-export class Refusal extends Error {
+/** A rejected request: the error message and further fields. */
+export class Rejection extends Error {
   constructor(message, details) {
     super(message);
     this.details = details;
   }
 }
 
-/** Nothing can be asked yet: the sentence says what is wanted, and stands where the answer would. */
+/** Input is missing: the message describes it, and is shown instead of the result. */
 export class Missing extends Error {}
 
-/** Ask with a body (POST) or without one (GET). Throws Refusal. */
+/** Send a request with a body (POST) or without one (GET). Throws Rejection. */
 export async function ask(path, body, signal) {
   const options = { signal, credentials: "same-origin" };
   if (body !== undefined) {
@@ -28,27 +28,27 @@ export async function ask(path, body, signal) {
     answer = await fetch(path, options);
     text = await answer.text();
   } catch (error) {
-    if (error.name === "AbortError") throw error; // a newer question came
-    throw new Refusal(SILENT, {});
+    if (error.name === "AbortError") throw error; // superseded by a newer request
+    throw new Rejection(SILENT, {});
   }
   if (!answer.headers.get("content-type")?.startsWith("application/json")) {
-    throw new Refusal(text.trim() || `The studio refused (${answer.status}).`, {}); // the guard's own sentence
+    throw new Rejection(text.trim() || `The studio rejected the request (${answer.status}).`, {}); // the message of the guard
   }
   const found = JSON.parse(text);
-  if (!answer.ok) throw new Refusal(found.error, found);
+  if (!answer.ok) throw new Rejection(found.error, found);
   return found;
 }
 
 /**
- * A function that runs `work(signal)`: at once when nothing runs, else `wait` milliseconds after it was last called,
- * dropping what came before. `where` is dimmed meanwhile, and after a refusal, which is told at the foot of the page:
- * what it shows belongs to an earlier question. What is missing stands in its place.
+ * A function that runs `work(signal)`: immediately if nothing runs, else `wait` milliseconds after it was last called,
+ * dropping what came before. `where` is dimmed meanwhile, and after an error, which is shown at the bottom of the page:
+ * its content belongs to an earlier request. Missing input is described in its place.
  */
 export function live(work, where, wait = 30) {
   let timer = 0;
   let running = null;
   let newest = null;
-  let told = ""; // the refusal of this one, which its next success takes away
+  let told = ""; // the error of this request, cleared by its next success
   const wanted = make("p", { class: "note" });
   const settle = (error) => {
     const isMissing = error instanceof Missing;
@@ -56,9 +56,9 @@ export function live(work, where, wait = 30) {
     if (isMissing) where.before(wanted);
     else wanted.remove();
     where.hidden = isMissing;
-    where.classList.toggle("stale", error instanceof Refusal);
+    where.classList.toggle("stale", error instanceof Rejection);
     if (told && document.getElementById("status").textContent === told) say("");
-    told = error instanceof Refusal ? error.message : "";
+    told = error instanceof Rejection ? error.message : "";
     if (told) say(told);
   };
   return () => {
@@ -73,7 +73,7 @@ export function live(work, where, wait = 30) {
         if (own === newest) settle(null);
       } catch (error) {
         if (error.name === "AbortError") return;
-        if (!(error instanceof Refusal || error instanceof Missing)) throw error;
+        if (!(error instanceof Rejection || error instanceof Missing)) throw error;
         if (own === newest) settle(error);
       } finally {
         if (own === newest) {

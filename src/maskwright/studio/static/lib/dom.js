@@ -24,18 +24,18 @@ function fill(element, { on = {}, text, ...attributes }, children) {
   return element;
 }
 
-/** Put children in the place of what an element holds. */
+/** Replace the content of an element. */
 export function refill(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
-/** One sentence at the foot of the page, read aloud; "" takes it away. */
+/** One sentence at the bottom of the page, announced by screen readers; "" removes it. */
 export function say(sentence) {
   document.getElementById("status").textContent = sentence;
 }
 
-/** Let arrow keys move among items, of which one at a time can be reached with Tab. */
+/** Arrow keys move among items, one of which is reachable with Tab. */
 export function roving(list, items) {
   items.forEach((item, index) => item.setAttribute("tabindex", index ? "-1" : "0"));
   list.onkeydown = (event) => {
@@ -53,8 +53,8 @@ export function roving(list, items) {
   };
 }
 
-/** A number with so many digits behind the point; "–" for none. */
+/** A number with the given number of decimals; "–" for none. */
 export const fixed = (value, digits = 4) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 
-/** A whole number with groups of three. */
+/** An integer with thousands separators. */
 export const grouped = (value) => value.toLocaleString("en-US");

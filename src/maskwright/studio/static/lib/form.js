@@ -1,4 +1,4 @@
-// Labeled controls that hold the state of the page: what is typed goes into the address, and `onchange` is told.
+// Labeled controls for the state of the page: input is written to the address, and `onchange` is called.
 
 import { make } from "./dom.js";
 import { declareState, readState, writeState } from "./state.js";
@@ -22,7 +22,7 @@ export class Form {
     else control.value = value;
   }
 
-  /** Set a value from the page itself, as if it were typed. */
+  /** Set a value by code, as if it were typed. */
   set(name, value) {
     this.state[name] = value;
     if (this.controls[name]) this.show(this.controls[name], value);
@@ -62,14 +62,14 @@ export class Form {
     return this.field(label, this.bind(name, make("input", { type: "number", name, ...options })));
   }
 
-  /** One of several. choices: [value, words] pairs. A state that is none of them becomes the first. */
+  /** A select. choices: [value, label] pairs. An unknown state becomes the first. */
   choice(name, label, choices) {
     const options = choices.map(([value, words]) => make("option", { value, text: words }));
     if (!choices.some(([value]) => value === this.state[name])) this.state[name] = choices[0]?.[0] ?? "";
     return this.field(label, this.bind(name, make("select", { name }, ...options)));
   }
 
-  /** Yes or no. */
+  /** A checkbox. */
   check(name, label) {
     return make("label", { class: "check" }, this.bind(name, make("input", { type: "checkbox", name })), label);
   }

@@ -1,4 +1,4 @@
-// Saving what the page of a lesson holds. No script runs in that page, so the studio saves for it.
+// Saves pictures and tables of a lesson's page. No script runs in that page, so the studio does it.
 
 import { make, refill } from "./dom.js";
 import { csvText, download, pngBlob, svgText } from "./save.js";
@@ -6,7 +6,7 @@ import { button } from "./show.js";
 
 const HELD = 'svg[role="img"], table, ul.bars';
 
-/** A folded list of all pictures and tables, each with its buttons; `update(page, name)` takes those of a document. */
+/** A collapsible list of all pictures and tables with their buttons; `update(page, name)` lists those of a document. */
 export function keeping() {
   const list = make("ul", { class: "kept" });
   const whole = make("details", { hidden: true }, make("summary", { text: "Save its pictures and tables" }), list);
@@ -26,14 +26,14 @@ function buttonsOf(held, name, file) {
   ];
 }
 
-/** What a reader would call it: its own name, else its caption, else the heading that it stands under. */
+/** The name of a picture or table: its own name, else its caption, else the heading above it. */
 function nameOf(held) {
   if (held.localName === "svg") return held.getAttribute("aria-label");
   const heading = held.closest("section")?.querySelector("h1, h2, h3, h4, figcaption");
   return heading?.textContent ?? "The lesson's numbers";
 }
 
-/** Names of the columns, and rows; bars are names with what is written at their end. */
+/** Column names and rows; bars are names with the text at their end. */
 function rowsOf(held) {
   const texts = (cells) => [...cells].map((cell) => cell.textContent.trim());
   if (held.localName === "ul") return [["name", "value"], [...held.children].map((row) => texts(row.querySelectorAll(".label, .amount")))];

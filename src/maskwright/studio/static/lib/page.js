@@ -1,11 +1,11 @@
-// What every page begins with: the models that it can show, the place to build in, and a choice of the model.
+// The start of every page: its models, its root element, and the model selection.
 
-import { ask, Refusal } from "./ask.js";
+import { ask, Rejection } from "./ask.js";
 import { grouped, make, refill, say } from "./dom.js";
 
 const name = location.pathname.split("/")[1];
 
-/** Build a page: `build({ root, models, studio })`, models being those that it can show. */
+/** Build a page: `build({ root, models, studio })`, models are those that the page supports. */
 export async function page(build) {
   const root = document.getElementById("page");
   try {
@@ -15,12 +15,12 @@ export async function page(build) {
     await build({ root, models, studio });
     document.body.dataset.ready = "yes";
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof Rejection)) throw error;
     say(error.message);
   }
 }
 
-/** The choice of a model, and one line about it. */
+/** The model selection, and a line about the model. */
 export function modelField(form, models) {
   const line = make("p", { class: "note" });
   const field = form.choice("model", "Model", models.map((model) => [model.name, model.name]));
@@ -36,7 +36,7 @@ export function modelField(form, models) {
 
 function describe(model) {
   const millions = model.parameters < 1e6 ? grouped(model.parameters) : `${(model.parameters / 1e6).toFixed(1)} million`;
-  return `${model.what}; ${model.layers} layers of ${model.hidden}, ${millions} weights`;
+  return `${model.what}; ${model.layers} layers of ${model.hidden}, ${millions} parameters`;
 }
 
 document.querySelector(".skip").addEventListener("click", (event) => {

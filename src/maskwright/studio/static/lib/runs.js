@@ -1,9 +1,9 @@
-// What the pages Runs and Train share: the curves of runs, and what a run is called.
+// Shared by the pages Runs and Train: the curves of runs, and their names.
 
 import { lines } from "./charts/lines.js";
 import { make, refill } from "./dom.js";
 
-/** The names of all numbers that the log of these runs has, the most telling first. */
+/** The names of all numbers in the logs of these runs, the most important first. */
 export function measures(runs) {
   const found = new Set();
   for (const run of runs) for (const records of Object.values(run.curves)) for (const record of records) for (const [name, value] of Object.entries(record)) if (typeof value === "number") found.add(name);
@@ -22,7 +22,7 @@ export function seriesOf(runs, measure) {
   }));
 }
 
-/** The drawing of a measure, and a legend in `legend` where there is more than one series. */
+/** The chart of a metric, and a legend in `legend` if there are several series. */
 export function curveOf(runs, measure, legend) {
   const series = seriesOf(runs, measure);
   if (legend) refill(legend, series.length > 1 ? series.map((one) => make("li", {}, make("span", { class: `key key${one.color % 6}` }), `${one.name} (${shortNumber(one.ys.at(-1))})`)) : []);
@@ -35,5 +35,5 @@ export const wordsOf = (measure) => measure.replace(/^eval_/, "dev ").replaceAll
 /** Enough digits to compare. */
 export const shortNumber = (value) => (value === null || value === undefined ? "–" : Number.isInteger(value) ? value.toLocaleString("en-US") : Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toFixed(4));
 
-/** Where the report of a run is. */
+/** The address of a run's report. */
 export const reportOf = (name) => `/report/${name.split("/").map(encodeURIComponent).join("/")}`;

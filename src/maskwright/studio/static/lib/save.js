@@ -1,4 +1,4 @@
-// Saving what a page shows: pictures as SVG or PNG, tables as CSV.
+// Saves the content of a page: pictures as SVG or PNG, tables as CSV.
 
 import { make } from "./dom.js";
 
@@ -8,7 +8,7 @@ const COPIED = [
 ];
 const FORMULA = /^[=+\-@\t\r]/;
 
-/** The picture by itself: the styles of the page become attributes of each element, the paper its background. */
+/** The standalone picture: the styles of the page become attributes of each element. */
 export function svgText(svg) {
   const copy = svg.cloneNode(true);
   const originals = [svg, ...svg.querySelectorAll("*")];
@@ -30,7 +30,7 @@ export function svgText(svg) {
   return new XMLSerializer().serializeToString(copy);
 }
 
-/** The same as a PNG of twice its size. */
+/** The same as a PNG at twice the size. */
 export async function pngBlob(svg) {
   const { width, height } = size(svg);
   const address = URL.createObjectURL(new Blob([svgText(svg)], { type: "image/svg+xml" }));
@@ -46,7 +46,7 @@ export async function pngBlob(svg) {
   }
 }
 
-/** Rows as CSV. A text that a spreadsheet would run as a formula gets an apostrophe in front; numbers stay. */
+/** Rows as CSV. A text that a spreadsheet would run as a formula is prefixed with an apostrophe; numbers are unchanged. */
 export function csvText(columns, rows) {
   const cell = (value) => {
     if (typeof value === "number") return String(value);
@@ -57,7 +57,7 @@ export function csvText(columns, rows) {
   return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
 }
 
-/** Hand a file to the browser. */
+/** Download a file. */
 export function download(name, content, type) {
   const blob = content instanceof Blob ? content : new Blob([content], { type });
   const address = URL.createObjectURL(blob);
@@ -66,6 +66,6 @@ export function download(name, content, type) {
 }
 
 function size(svg) {
-  const { width, height } = svg.viewBox.baseVal; // a picture that fills its place names no other size
+  const { width, height } = svg.viewBox.baseVal; // a picture without a fixed size
   return { width: Number(svg.getAttribute("width")) || width, height: Number(svg.getAttribute("height")) || height };
 }

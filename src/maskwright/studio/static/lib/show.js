@@ -1,9 +1,9 @@
-// Tables and pictures with a heading, each with the buttons that save it.
+// Tables and pictures with a heading and save buttons.
 
 import { fixed, grouped, make, refill } from "./dom.js";
 import { csvText, download, pngBlob, svgText } from "./save.js";
 
-const MOST_ROWS = 1000; // that are drawn: more would keep the page from answering, and nobody reads them
+const MOST_ROWS = 1000; // rows drawn: more would make the page slow
 
 /**
  * A table. columns: [{ name, kind }], kind "number", "code", "word" or none; `update(rows)` fills it, a row being values
@@ -41,7 +41,7 @@ function cellOf(value, column) {
 
 const plain = (value) => (value !== null && typeof value === "object" ? (value.value ?? value.text) : value);
 
-/** A matrix of shares as a table with the sum of each row, folded up. rows, columns: names; values[row][column]. */
+/** A matrix of weights as a collapsible table with row sums. rows, columns: names; values[row][column]. */
 export function matrixTable(rows, columns, values, { summary, title, file }) {
   const made = table(title, [{ name: "", kind: "word" }, ...columns.map((name) => ({ name, kind: "number" })), { name: "sum", kind: "number" }], { file });
   const cell = (value) => ({ text: fixed(value, 2), value });
@@ -84,12 +84,12 @@ export function picture(title, { file = "picture", level = "h3" } = {}) {
   return whole;
 }
 
-/** A small button that saves something. */
+/** A small save button. */
 export function button(text, label, action) {
   return make("button", { type: "button", class: "quiet", "aria-label": label, title: label, text, on: { click: action } });
 }
 
-/** A part of a page under its heading. */
+/** A section of a page with its heading. */
 export function section(title, ...children) {
   return make("section", {}, make("h2", { text: title }), children);
 }

@@ -1,14 +1,14 @@
-// A text with stretches of it marked. Places count characters as Python does.
+// A text with highlighted spans. Offsets count code points, as in Python.
 
 import { grouped, make } from "./dom.js";
 
-const MOST_SPANS = 1000; // that are marked: more would keep the page from answering
+const MOST_SPANS = 1000; // spans highlighted: more would make the page slow
 
 /**
- * spans: [{ start, end, kind, tint, hint }], not overlapping; the kind is written behind each. Of very many the first are
+ * spans: [{ start, end, kind, tint, hint }], not overlapping; the kind is written after each. Of very many, the first are
  * marked.
  */
-export function marked(text, spans, { large = false, label = "The text with what was found" } = {}) {
+export function marked(text, spans, { large = false, label = "The text with its spans" } = {}) {
   const letters = [...text];
   const parts = [];
   let end = 0;
@@ -24,7 +24,7 @@ export function marked(text, spans, { large = false, label = "The text with what
   return make("div", {}, make("p", { class: large ? "reading large" : "reading", "aria-label": label, dir: "auto" }, parts), more);
 }
 
-/** A number from 0 to 4 for each name, in the order in which they come. */
+/** A number from 0 to 4 for each name, by first occurrence. */
 export function tints(names) {
   const found = new Map();
   for (const name of names) if (!found.has(name)) found.set(name, found.size % 5);

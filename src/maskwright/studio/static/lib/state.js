@@ -1,21 +1,21 @@
-// The state of a page stands in its address, behind the #: it can be shared, and it is never sent to a server.
+// The state of a page is in its address, after the #: it can be shared, and it is never sent to a server.
 
-const CARRIED = ["text", "model"]; // what the next page shows too
+const CARRIED = ["text", "model"]; // kept for the next page
 
 let defaults = {};
 
-/** The state: what the address says, else the default. Values are strings. */
+/** The state: the value in the address, else the default. Values are strings. */
 export function readState() {
   const given = new URLSearchParams(location.hash.slice(1));
   return Object.fromEntries(Object.entries(defaults).map(([name, value]) => [name, given.get(name) ?? value]));
 }
 
-/** Name what the page has, with defaults. */
+/** Declare the fields of a page with their defaults. */
 export function declareState(values) {
   defaults = { ...defaults, ...values };
 }
 
-/** Write what differs from the defaults; links of the menu carry the text and the model on. */
+/** Write values that differ from the defaults; menu links keep the text and the model. */
 export function writeState(values) {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) {

@@ -1,4 +1,4 @@
-// Answer: where in a text the answer to a question stands, and what else it could be.
+// Answer: the answer span of a question in a text, and the next best spans.
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { fixed, make, refill } from "../lib/dom.js";
@@ -15,22 +15,22 @@ page(({ root, models }) => {
   const form = new Form({ model: models[0].name, question: "Where does the Loire rise?", text: CONTEXT, top_k: "5" }, () => update());
   const figures = make("dl", { class: "figures", "aria-live": "polite" });
   const reading = make("div");
-  const best = table("The best pieces of the text", [
+  const best = table("Best answer spans", [
     { name: "piece" }, { name: "from", kind: "number" }, { name: "to", kind: "number" }, { name: "probability", kind: "number" },
   ], { file: "answers" });
   const shown = make("div", { class: "result" }, figures, reading, best);
   root.append(
-    section("Question", modelField(form, models), form.area("question", "Question"), form.area("text", "Text that may hold the answer"), make("div", { class: "fields few" }, form.number("top_k", "Pieces to list", { min: 1, max: 20 }))),
+    section("Question", modelField(form, models), form.area("question", "Question"), form.area("text", "Context"), make("div", { class: "fields few" }, form.number("top_k", "Number of answers", { min: 1, max: 20 }))),
     section("Answer", shown),
   );
 
   update = live(async (signal) => {
     const { model, question, text, top_k: count } = form.state;
-    if (!question.trim() || !text.trim()) throw new Missing("The answer stands here as soon as there are a question and a text.");
+    if (!question.trim() || !text.trim()) throw new Missing("The answer appears here as soon as there are a question and a text.");
     const asked = Math.min(Math.max(Number(count) || 5, 1), 20);
     const { answer, candidates } = await ask("/api/answer", { model, question, context: text, top_k: Math.trunc(asked) }, signal);
     const figure = (name, value) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }));
-    refill(figures, figure("Answer", answer.start === null ? "not in this text" : answer.answer), figure("Probability", fixed(answer.score)), figure("That there is none", fixed(answer.no_answer_score)));
+    refill(figures, figure("Answer", answer.start === null ? "not in this text" : answer.answer), figure("Probability", fixed(answer.score)), figure("No answer", fixed(answer.no_answer_score)));
     refill(reading, marked(text, answer.start === null ? [] : [{ start: answer.start, end: answer.end, tint: 4, hint: fixed(answer.score) }]));
     best.update(candidates.map((one) => ({
       cells: [one.answer, one.start, one.end, { text: fixed(one.score, 6), value: one.score }],

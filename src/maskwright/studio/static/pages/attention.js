@@ -1,4 +1,4 @@
-// Attention: one head as lines or as a matrix, all heads at once, what a weight is made of, which head does what.
+// Attention: one head as lines or as a matrix, all heads, the computation of a weight, head functions.
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
@@ -11,23 +11,23 @@ import { matrixTable, picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const EXAMPLE = "The animal didn't cross the street because it was too tired.";
-const ITSELF = "of the text to itself";
+const ITSELF = "self-attention";
 
 page(({ root, models }) => {
   let update = () => {};
   const form = new Form({ model: models[0].name, text: EXAMPLE, pair: "", kind: "", layer: "1", head: "1", view: "lines", token: "" }, () => update());
   const kind = form.choice("kind", "Attention", [[form.state.kind, form.state.kind || ITSELF]]);
   const [layer, head] = [form.choice("layer", "Layer", numbered(form.state.layer)), form.choice("head", "Head", numbered(form.state.head))];
-  const view = form.choice("view", "Show", [["lines", "lines between tokens"], ["matrix", "the matrix"], ["neurons", "query and key, element by element"]]);
+  const view = form.choice("view", "Show", [["lines", "lines between tokens"], ["matrix", "the matrix"], ["neurons", "query and key, elementwise"]]);
   const source = make("p", { class: "note" });
-  const tokens = make("ol", { class: "pieces", "aria-label": "Tokens that look; arrow keys move among them, Enter shows one alone" });
+  const tokens = make("ol", { class: "pieces", "aria-label": "Query tokens; arrow keys move among them, Enter shows only one" });
   const drawn = picture("One head", { file: "head" });
-  const overview = picture("All heads; choose one", { file: "heads" });
-  const patterns = table("Heads by what they do", [{ name: "pattern" }, { name: "tokens", kind: "number" }, { name: "best head", kind: "word" }, { name: "share", kind: "number" }, { name: "evenly", kind: "number" }, { name: "next best" }], { file: "patterns", scroll: false });
+  const overview = picture("All heads; select one", { file: "heads" });
+  const patterns = table("Head functions", [{ name: "pattern" }, { name: "tokens", kind: "number" }, { name: "best head", kind: "word" }, { name: "share", kind: "number" }, { name: "evenly", kind: "number" }, { name: "next best" }], { file: "patterns", scroll: false });
   const place = make("div");
   const both = make("div", {}, drawn, overview);
   const shown = make("div", { class: "result" }, source, tokens, both, place, patterns);
-  const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text (of a translator: the translation)" }), form.area("pair", "Second text"));
+  const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text (for a translation model: the target)" }), form.area("pair", "Second text"));
   root.append(
     section("Text", modelField(form, models), form.area("text", "Text"), second),
     section("Weights", make("div", { class: "fields" }, kind, layer, head, view), shown),
@@ -35,12 +35,12 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const asked = { model: form.state.model, text: form.state.text, pair: form.state.pair || null, kind: form.state.kind, layer: Number(form.state.layer) || 1, head: Number(form.state.head) || 1 };
-    if (!asked.text.trim()) throw new Missing("The weights stand here as soon as there is a text.");
+    if (!asked.text.trim()) throw new Missing("The weights appear here as soon as there is a text.");
     const found = await ask("/api/attention", asked, signal);
     const token = /^\d+$/.test(form.state.token) && Number(form.state.token) < found.queries.length ? Number(form.state.token) : -1;
     choicesOf(form, found);
     const cut = Math.max(found.queries.length, found.keys.length) >= found.most ? ` The first ${found.most} tokens are shown.` : "";
-    source.textContent = found.source + (found.is_given ? "" : " The model wrote the target itself.") + cut;
+    source.textContent = found.source + (found.is_given ? "" : " The model generated the target.") + cut;
     looking(tokens, found, token, form);
     const name = `Layer ${found.layer}, head ${found.head}`;
     drawn.rename(name);
@@ -49,7 +49,7 @@ page(({ root, models }) => {
     if (form.state.view === "matrix") drawn.update(heat(found.queries, found.keys, found.weights, { name, chosen: token, onpick: pick }));
     else if (form.state.view === "lines") drawn.update(headLines(found.queries, found.keys, found.weights, { token, onpick: pick, name }));
     else await elements(drawn, { ...asked, kind: found.kind, token: Math.max(token, 0) }, found, signal);
-    refill(place, matrixTable(found.queries, found.keys, found.weights, { summary: `${name}: the weights as a table`, title: "Weights as a table", file: "weights" }));
+    refill(place, matrixTable(found.queries, found.keys, found.weights, { summary: `${name}: weights as a table`, title: "Weights as a table", file: "weights" }));
     const bytes = Uint8Array.from(atob(found.all), (letter) => letter.charCodeAt(0));
     const [rows, columns] = [found.queries.length, found.keys.length];
     const weightOf = (own, other, query, key) => bytes[((own * found.heads + other) * rows + query) * columns + key];
@@ -70,7 +70,7 @@ page(({ root, models }) => {
 
 const numbered = (value) => [[value, value]];
 
-/** The choices that this model has: kinds of attention, layers, heads. */
+/** The options of this model: kinds of attention, layers, heads. */
 function choicesOf(form, found) {
   const refresh = (name, choices, value) => {
     const control = form.controls[name];
@@ -86,7 +86,7 @@ function choicesOf(form, found) {
   refresh("kind", found.kinds.length > 1 ? found.kinds.map((one) => [one.kind, one.kind]) : [["", ITSELF]], found.kinds.length > 1 ? found.kind : "");
 }
 
-/** The tokens as buttons: one of them is shown alone, or none. */
+/** The tokens as buttons: one of them can be selected. */
 function looking(list, found, token, form) {
   const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
   const buttons = found.queries.map((text, index) => make("button", {
@@ -100,6 +100,6 @@ function looking(list, found, token, form) {
 
 async function elements(drawn, asked, found, signal) {
   const own = await ask("/api/attention/neurons", asked, signal);
-  drawn.rename(`Layer ${own.layer}, head ${own.head}: what “${found.queries[own.token]}” looks for`);
+  drawn.rename(`Layer ${own.layer}, head ${own.head}: the query “${found.queries[own.token]}”`);
   drawn.update(neurons(own, found.queries[own.token]));
 }

@@ -1,4 +1,4 @@
-// Choose: which of several texts goes on best.
+// Choose: the most probable of several choices.
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { bars } from "../lib/charts/bars.js";
@@ -17,14 +17,14 @@ page(({ root, models }) => {
   const note = make("p", { class: "note" });
   const shown = make("div", { class: "result" }, chosen, note, make("div", { class: "columns" }, drawn, all));
   root.append(
-    section("Text", modelField(form, models), form.area("text", "Context"), form.area("question", "Question, if there is one"), form.area("choices", "Choices, one a line")),
+    section("Text", modelField(form, models), form.area("text", "Context"), form.area("question", "Question (optional)"), form.area("choices", "Choices, one per line")),
     section("Choice", shown),
   );
 
   update = live(async (signal) => {
     const { model, text, question } = form.state;
     const choices = form.state.choices.split("\n").map((line) => line.trim()).filter(Boolean);
-    if (!text.trim() || choices.length < 2) throw new Missing("The choice stands here as soon as there are a context and two choices.");
+    if (!text.trim() || choices.length < 2) throw new Missing("The prediction appears here as soon as there are a context and two choices.");
     const { answer, note: told } = await ask("/api/choose", { model, text, question, choices }, signal);
     refill(chosen, `${text} `, make("mark", { text: answer.choice }));
     note.textContent = told;

@@ -1,4 +1,4 @@
-// Classify: the class, number or error of a text as it is typed, with the probability of every class.
+// Classify: the class, value or error of a text as it is typed, with the probability of every class.
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { bars } from "../lib/charts/bars.js";
@@ -22,7 +22,7 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const { model, text, pair } = form.state;
-    if (!text.trim()) throw new Missing("The answer stands here as soon as there is a text.");
+    if (!text.trim()) throw new Missing("The prediction appears here as soon as there is a text.");
     const { answer, note: told } = await ask("/api/classify", { model, text, pair: pair || null }, signal);
     refill(verdict, figuresOf(answer));
     note.textContent = told;
@@ -38,12 +38,12 @@ page(({ root, models }) => {
   update();
 });
 
-/** What the model says, by the kind of its task. */
+/** The prediction, by the kind of the task. */
 function figuresOf(answer) {
   const figure = (name, value) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }));
   if (answer.labels) return [figure("Labels", answer.labels.join(", ") || "none")];
   if ("is_rare" in answer) {
-    const verdict = answer.is_rare === null ? "no threshold yet" : answer.is_rare ? "unlike the rest" : "as the rest";
+    const verdict = answer.is_rare === null ? "no threshold yet" : answer.is_rare ? "an anomaly" : "normal";
     return [figure("This text is", verdict), figure("Error", fixed(answer.score)), figure("Threshold", fixed(answer.threshold))];
   }
   if (answer.label !== undefined) return [figure("Class", answer.label), figure("Probability", fixed(answer.score))];

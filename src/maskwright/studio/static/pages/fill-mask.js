@@ -1,6 +1,6 @@
-// Fill mask: what a masked language model expects in a gap; any word of the text becomes a gap at a click.
+// Fill mask: predictions for a mask; a click on a word masks it.
 
-import { ask, live, Refusal } from "../lib/ask.js";
+import { ask, live, Rejection } from "../lib/ask.js";
 import { fixed, grouped, make, refill, roving } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
@@ -12,32 +12,32 @@ page(({ root, models }) => {
   const maskOf = () => models.find((model) => model.name === form.state.model)?.mask ?? "[MASK]";
   let update = () => {};
   const form = new Form({ model: models[0].name, text: `The water of the river was ${models[0].mask} .`, top_k: "8", words: "" }, () => update());
-  const words = make("ol", { class: "pieces", "aria-label": "Words; arrow keys move among them, Enter makes a gap of one or fills it again" });
+  const words = make("ol", { class: "pieces", "aria-label": "Words; arrow keys move among them, Enter masks one or restores it" });
   const shown = make("div", { class: "result" });
-  const insert = make("button", { type: "button", text: "Insert a gap", on: { click: () => insertMask(form, maskOf()) } });
-  const before = []; // what stood where a gap was made
+  const insert = make("button", { type: "button", text: "Insert a mask", on: { click: () => insertMask(form, maskOf()) } });
+  const before = []; // the original words of the masks
 
   root.append(section(
-    "Text with gaps",
+    "Text with masks",
     modelField(form, models),
     form.area("text", "Text"),
     make("div", { class: "buttons" }, insert),
-    make("p", { class: "note", text: "Or choose a word to make a gap of it:" }),
+    make("p", { class: "note", text: "Or click a word to mask it:" }),
     words,
   ));
   root.append(section(
-    "What fits",
-    make("div", { class: "fields few" }, form.number("top_k", "Guesses for each gap", { min: 1, max: 1000 }), form.line("words", "Ask about these words", { placeholder: "clear cold deep" })),
+    "Predictions",
+    make("div", { class: "fields few" }, form.number("top_k", "Predictions per mask", { min: 1, max: 1000 }), form.line("words", "Score these words", { placeholder: "clear cold deep" })),
     shown,
   ));
 
   const run = live(async (signal) => {
     const { model, text, top_k: count, words: asked } = form.state;
     if (!text.includes(maskOf())) {
-      refill(shown, make("p", { class: "note", text: `The text has no gap: put ${maskOf()} where a word is to be guessed.` }));
+      refill(shown, make("p", { class: "note", text: `The text has no mask: put ${maskOf()} in the place of the word to predict.` }));
       return;
     }
-    if (!/^\d+$/.test(count) || Number(count) < 1 || Number(count) > 1000) throw new Refusal("Guesses for each gap: a number from 1 to 1000.", {});
+    if (!/^\d+$/.test(count) || Number(count) < 1 || Number(count) > 1000) throw new Rejection("Predictions per mask: a number from 1 to 1000.", {});
     const found = await ask("/api/fill-mask", { model, text, top_k: Number(count), words: asked.split(/\s+/).filter(Boolean) }, signal);
     refill(shown, filled(found), found.masks.map((mask, index) => gap(mask, index, found)));
     shown.dispatchEvent(new CustomEvent("drawn", { bubbles: true }));
@@ -61,7 +61,7 @@ function insertMask(form, mask) {
   area.setSelectionRange(here + mask.length, here + mask.length);
 }
 
-/** The words of the text as buttons. A gap remembers the word that stood there. */
+/** The words of the text as buttons. A mask remembers its original word. */
 function clickable(list, form, mask, before) {
   const parts = form.state.text.split(/(\s+)/);
   const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
@@ -83,7 +83,7 @@ function clickable(list, form, mask, before) {
   if (focused >= 0) buttons[focused]?.focus();
 }
 
-/** The text with the most probable token in each gap. */
+/** The text with the most probable token for each mask. */
 function filled(found) {
   const letters = [...found.text];
   const parts = [];
@@ -93,15 +93,15 @@ function filled(found) {
     end = mask.end;
   }
   parts.push(letters.slice(end).join(""));
-  return make("p", { class: "reading large", "aria-label": "The text, filled" }, parts);
+  return make("p", { class: "reading large", "aria-label": "Filled text" }, parts);
 }
 
 function gap(mask, index, found) {
-  const title = found.masks.length > 1 ? `Gap ${index + 1}` : "The most probable tokens";
+  const title = found.masks.length > 1 ? `Mask ${index + 1}` : "Most probable tokens";
   const drawn = picture(title, { file: `gap-${index + 1}` });
   const most = mask.predictions[0]?.score ?? 1;
   const rows = mask.predictions.map((one, place) => ({ label: one.token_str, value: one.score, shown: fixed(one.score), strong: !place }));
-  const columns = [{ name: "rank", kind: "number" }, { name: "token", kind: "code" }, { name: "probability", kind: "number" }, { name: "id", kind: "number" }, { name: "the text with it" }];
+  const columns = [{ name: "rank", kind: "number" }, { name: "token", kind: "code" }, { name: "probability", kind: "number" }, { name: "id", kind: "number" }, { name: "filled text" }];
   const cells = (one) => [one.rank, one.token_str, { text: fixed(one.score, 6), value: one.score }, one.token, one.sequence];
   const all = table("As a table", columns, { file: `gap-${index + 1}` });
   all.update(mask.predictions.map(cells));

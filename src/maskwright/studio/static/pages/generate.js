@@ -1,6 +1,6 @@
-// Generate: an editor that suggests how the text goes on, and longer continuations by the rules that you set.
+// Generate: an editor with suggestions, and longer continuations with the selected decoding options.
 
-import { ask, live, Refusal } from "../lib/ask.js";
+import { ask, live, Rejection } from "../lib/ask.js";
 import { fixed, make, refill, say } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
@@ -23,12 +23,12 @@ page(({ root, models }) => {
   update();
 });
 
-/** The list below the editor. Arrow keys choose, Enter takes, Escape cancels. */
+/** The list below the editor. Arrow keys select, Enter accepts, Escape cancels. */
 function suggesting(form, ready) {
   const area = form.controls.text;
   const list = make("ul", { id: "suggestions", class: "suggestions", role: "listbox", "aria-label": "Suggestions" });
   const note = make("p", { class: "note" });
-  const keys = make("p", { class: "note" }, make("kbd", { text: "↓" }), " ", make("kbd", { text: "↑" }), " choose, ", make("kbd", { text: "Enter" }), " takes the suggestion, ", make("kbd", { text: "Esc" }), " cancels.");
+  const keys = make("p", { class: "note" }, make("kbd", { text: "↓" }), " ", make("kbd", { text: "↑" }), " select, ", make("kbd", { text: "Enter" }), " accepts the suggestion, ", make("kbd", { text: "Esc" }), " cancels.");
   const best = table("Suggestions with their scores", [{ name: "text", kind: "code" }, { name: "log probability", kind: "number" }, { name: "tokens", kind: "number" }], { file: "suggestions" });
   let [found, chosen, caret] = [[], -1, 0];
 
@@ -73,20 +73,20 @@ function suggesting(form, ready) {
     event.preventDefault();
   });
   ready(run);
-  const fields = make("div", { class: "fields few" }, form.number("k", "Suggestions", { min: 1, max: 10 }), form.number("length", "Tokens of each, at most", { min: 1, max: 32 }));
+  const fields = make("div", { class: "fields few" }, form.number("k", "Suggestions", { min: 1, max: 10 }), form.number("length", "Suggestion length in tokens", { min: 1, max: 32 }));
   return [list, note, keys, make("details", {}, make("summary", { text: "Settings and scores" }), fields, best)];
 }
 
-/** Longer continuations, when asked. */
+/** Longer continuations, on request. */
 function writing(form, ready) {
   const results = make("div", { class: "result", "aria-live": "polite" });
-  const go = make("button", { type: "button", class: "main", text: "Write on" });
+  const go = make("button", { type: "button", class: "main", text: "Generate" });
   const all = table("Continuations", [{ name: "text" }, { name: "log probability", kind: "number" }, { name: "tokens", kind: "number" }, { name: "ended by", kind: "word" }], { file: "continuations" });
   const write = async () => {
     const { model, text, tokens, how, temperature, top_k: most, seed } = form.state;
     const isDrawn = how === "draw";
     go.disabled = true;
-    form.set("written", "yes"); // so that the address brings these texts back
+    form.set("written", "yes"); // so that the address reproduces these texts
     try {
       const found = await ask("/api/generate", {
         model, text, max_new_tokens: whole(tokens, 1, 300, 40), temperature: isDrawn ? Math.max(Number(temperature) || 1, 0.01) : null,
@@ -96,7 +96,7 @@ function writing(form, ready) {
       refill(results, found.continuations.map((one) => make("p", { class: "reading continuation" }, make("span", { class: "given", text: one.prompt }), one.text)), all);
       all.update(found.continuations.map((one) => [one.text, { text: fixed(one.score, 2), value: one.score }, one.num_tokens, one.ended_by]));
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof Rejection)) throw error;
       form.set("written", "no");
       say(error.message);
     } finally {
@@ -113,9 +113,9 @@ function writing(form, ready) {
   });
   const fields = make(
     "div", { class: "fields" },
-    form.choice("how", "Next token", [["draw", "drawn: three texts"], ["greedy", "the most probable one"]]),
-    form.number("tokens", "Tokens, at most", { min: 1, max: 300 }), form.number("temperature", "Temperature", { min: 0.01, max: 10, step: 0.1 }),
-    form.number("top_k", "Among the best", { min: 1 }), form.number("seed", "Seed", { min: 0 }),
+    form.choice("how", "Next token", [["draw", "sampled: three texts"], ["greedy", "greedy: the most probable"]]),
+    form.number("tokens", "Maximum tokens", { min: 1, max: 300 }), form.number("temperature", "Temperature", { min: 0.01, max: 10, step: 0.1 }),
+    form.number("top_k", "Top-k", { min: 1 }), form.number("seed", "Seed", { min: 0 }),
   );
   if (form.state.written === "yes") write();
   return section("Longer texts", fields, make("div", { class: "buttons" }, go), results);

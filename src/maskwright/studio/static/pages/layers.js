@@ -1,4 +1,4 @@
-// Layers: how the vector of every token changes from layer to layer.
+// Layers: the change of each token's vector from layer to layer.
 
 import { ask, live } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
@@ -10,18 +10,18 @@ import { picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const WHAT = {
-  changes: ["How far a layer turns the vector", "1 − cosine with the layer before: 0 where the layer leaves a token's direction as it is."],
-  nearness: ["How near to one token", "The cosine with the chosen token in the same layer. Choose the token above, or in the picture."],
-  norms: ["How long the vector is", "The length of the vector behind each layer."],
+  changes: ["Change by layer", "1 − cosine similarity to the previous layer: 0 if the layer keeps the direction of a token."],
+  nearness: ["Similarity to one token", "Cosine similarity to the selected token in the same layer. Select the token above, or in the picture."],
+  norms: ["Norm", "The norm of the vector after each layer."],
 };
 
 page(({ root, models }) => {
   let update = () => {};
   const form = new Form({ model: models[0].name, text: "He sat down on the bank of the river and opened an account at the bank.", what: "nearness", token: "6" }, () => update());
-  const tokens = make("ol", { class: "pieces", "aria-label": "Tokens; arrow keys move among them, Enter chooses one" });
+  const tokens = make("ol", { class: "pieces", "aria-label": "Tokens; arrow keys move among them, Enter selects one" });
   const about = make("p", { class: "note" });
   const matrix = picture("Layers and tokens", { file: "layers" });
-  const curves = picture("The mean over tokens", { file: "layers-mean" });
+  const curves = picture("Mean over tokens", { file: "layers-mean" });
   const shown = make("div", { class: "result" }, tokens, about, matrix, curves);
   const place = make("div");
   shown.append(place);
@@ -40,7 +40,7 @@ page(({ root, models }) => {
     const flat = found.values.flat();
     const most = isNear ? 1 : Math.max(...flat);
     const low = Math.min(0, ...flat);
-    const name = isNear ? `Cosine with ${found.tokens[found.token]} in every layer` : WHAT[what][0];
+    const name = isNear ? `Cosine similarity to ${found.tokens[found.token]} in every layer` : WHAT[what][0];
     matrix.rename(name);
     matrix.update(heat(rows.toReversed(), found.tokens, found.values.toReversed(), { from: low < -0.05 ? -1 : 0, to: most, name, square: false, onpick: (_, column) => isNear && form.set("token", String(column)) }));
     const mean = found.values.map((row) => row.reduce((sum, value) => sum + value, 0) / row.length);
@@ -54,7 +54,7 @@ page(({ root, models }) => {
   update();
 });
 
-/** The tokens as buttons; the chosen one is pressed. */
+/** The tokens as buttons; the selected one is pressed. */
 function choices(list, found, form, isNear) {
   const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
   list.hidden = !isNear;

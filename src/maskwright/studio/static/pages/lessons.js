@@ -1,4 +1,4 @@
-// Lessons: the lectures' numbers and demonstrations, each computed when it is chosen.
+// Lessons: the lectures' numbers and demonstrations, each computed when it is selected.
 
 import { ask, live } from "../lib/ask.js";
 import { make } from "../lib/dom.js";
@@ -16,7 +16,7 @@ page(async ({ root }) => {
   const frame = make("iframe", { class: "lesson", title: "The lesson" });
   const kept = keeping();
   const inputs = make("details", { class: "own", hidden: true }, make("summary", { text: "Run it on your own numbers or text" }),
-    form.line("text", "Words (any writing)", { maxlength: 2000, placeholder: "Hi how are you" }),
+    form.line("text", "Words (any script)", { maxlength: 2000, placeholder: "Hi how are you" }),
     form.area("matrix", "Scores or weights, one row per line", { maxlength: 2000, rows: 4, placeholder: "27 10 12\n89 31 67\n31 91 54" }),
     form.number("dim", "Divide scores by the square root of", { min: 1, max: 65536 }));
   inputs.open = Boolean(form.state.matrix || form.state.text);
@@ -57,7 +57,7 @@ page(async ({ root }) => {
       throw error;
     });
     const holding = found.checks.filter((check) => check.ok).length;
-    verdict.textContent = found.ok ? `All ${holding} of its numbers and laws hold, computed in ${found.seconds.toFixed(2)} s.` : `${found.checks.length - holding} of its ${found.checks.length} numbers do not hold. ${found.error ?? ""}`;
+    verdict.textContent = found.ok ? `All ${holding} checks pass, computed in ${found.seconds.toFixed(2)} s.` : `${found.checks.length - holding} of ${found.checks.length} checks fail. ${found.error ?? ""}`;
     frame.title = found.title;
     frame.contentWindow.location.replace(`/lesson/${encodeURIComponent(chosen.name)}?${Date.now()}`);
   }, shown);
@@ -65,7 +65,7 @@ page(async ({ root }) => {
   update();
 });
 
-/** Scroll the list, and not the page, until one of its links is seen. */
+/** Scroll the list, and not the page, until one of its links is visible. */
 function bringIntoView(list, link) {
   const below = link.getBoundingClientRect().top - list.getBoundingClientRect().top;
   if (below < 0 || below > list.clientHeight - link.offsetHeight) list.scrollTop += below - list.clientHeight / 2;

@@ -1,6 +1,6 @@
-// Meaning: one word in several sentences, or whole sentences: how near their vectors are, as a matrix and as a map.
+// Meaning: similarity of one word in several sentences, or of whole sentences, as a matrix and as a map.
 
-import { ask, live, Missing, Refusal } from "../lib/ask.js";
+import { ask, live, Missing, Rejection } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
 import { scatter } from "../lib/charts/scatter.js";
 import { fixed, make } from "../lib/dom.js";
@@ -25,7 +25,7 @@ page(({ root, models }) => {
     update();
   });
   const summary = make("p", { class: "reading", "aria-live": "polite" });
-  const matrix = picture("Cosines", { file: "similarity" });
+  const matrix = picture("Cosine similarities", { file: "similarity" });
   const map = picture("Map", { file: "map" });
   const note = make("p", { class: "note" });
   const all = table("Every pair", [{ name: "one", kind: "number" }, { name: "other", kind: "number" }, { name: "cosine", kind: "number" }, { name: "without context", kind: "number" }, { name: "texts" }], { file: "pairs" });
@@ -33,17 +33,17 @@ page(({ root, models }) => {
   const layer = form.choice("layer", "Layer", layerChoices(layersOf()));
   root.append(
     section(
-      "Texts", modelField(form, models), form.area("sentences", "Sentences, one a line", { rows: 6 }),
-      make("div", { class: "fields few" }, form.line("word", "Word to compare", { placeholder: "none: whole sentences" }), layer),
-      form.check("table", "Show the word's vectors in the embedding table, without context"),
+      "Texts", modelField(form, models), form.area("sentences", "Sentences, one per line", { rows: 6 }),
+      make("div", { class: "fields few" }, form.line("word", "Word to compare", { placeholder: "empty: whole sentences" }), layer),
+      form.check("table", "Show static word embeddings, without context"),
     ),
-    section("Nearness", shown),
+    section("Similarity", shown),
   );
 
   update = live(async (signal) => {
     const texts = form.state.sentences.split("\n").map((line) => line.trim()).filter(Boolean);
-    if (!texts.length) throw new Missing("The cosines stand here as soon as there are sentences.");
-    if (texts.length > 60) throw new Refusal("Sixty sentences at most: the picture shows no more.", {});
+    if (!texts.length) throw new Missing("The similarities appear here as soon as there are sentences.");
+    if (texts.length > 60) throw new Rejection("At most sixty sentences: the picture has no space for more.", {});
     const { model, word, layer: chosen } = form.state;
     const found = await ask("/api/meaning", { model, texts, word, layer: chosen === "last" ? null : Number(chosen) }, signal);
     const isStatic = form.state.table === "yes" && found.static_matrix;
@@ -54,8 +54,8 @@ page(({ root, models }) => {
     summary.textContent = [summarize(found), found.note].join(" ").trim();
     matrix.update(heat(names, short, values, { from: low < -0.05 ? -1 : 0, name: summary.textContent }));
     const points = found.plane.map(([x, y], index) => ({ x, y, label: names[index], hint: found.places[index].text }));
-    map.update(scatter(points, { axes: found.shares.map((share, index) => `component ${index + 1}: ${(100 * share).toFixed(0)} % of the variance`), name: `Map of ${names.length} places` }));
-    note.textContent = "The first two principal components: what is near in all dimensions is near here, but not the other way round.";
+    map.update(scatter(points, { axes: found.shares.map((share, index) => `component ${index + 1}: ${(100 * share).toFixed(0)} % of the variance`), name: `Map of ${names.length} occurrences` }));
+    note.textContent = "The first two principal components: points that are close in all dimensions are close here, but not vice versa.";
     all.update(pairs(found));
   }, shown);
   writeState(form.state);
@@ -65,7 +65,7 @@ page(({ root, models }) => {
 const layerChoices = (count) => [["last", `${count} (last)`], ...Array.from({ length: count }, (_, index) => [String(count - 1 - index), count - 1 - index ? String(count - 1 - index) : "0 (embeddings)"])];
 const layerOptions = (count) => layerChoices(count).map(([value, text]) => make("option", { value, text }));
 
-/** Some words on both sides of the place. */
+/** Some words before and after an occurrence. */
 function around(place) {
   if (place.start === undefined) return place.text;
   const letters = [...place.text];
@@ -76,13 +76,13 @@ function around(place) {
 
 function summarize(found) {
   const count = found.places.length;
-  const skipped = found.skipped ? ` ${found.skipped} of the sentences do not hold the word.` : "";
-  if (count < 2) return `One place only: give another sentence to compare it with.${skipped}`;
+  const skipped = found.skipped ? ` ${found.skipped} of the sentences do not contain the word.` : "";
+  if (count < 2) return `Only one occurrence: add another sentence for the comparison.${skipped}`;
   const list = found.matrix.flatMap((row, index) => row.slice(index + 1).map((value, other) => [value, index, index + 1 + other]));
   const near = list.reduce((best, one) => (one[0] > best[0] ? one : best));
   const far = list.reduce((best, one) => (one[0] < best[0] ? one : best));
   const name = (one) => `${found.places[one[1]].name} and ${found.places[one[2]].name} (${fixed(one[0], 2)})`;
-  return `Nearest: ${name(near)}. Farthest: ${name(far)}.${skipped}`;
+  return `Most similar: ${name(near)}. Least similar: ${name(far)}.${skipped}`;
 }
 
 const pairs = (found) => found.matrix.flatMap((row, index) =>

@@ -1,4 +1,4 @@
-// Runs: all runs of the folder, the curves of some of them side by side, how their settings and results differ.
+// Runs: all runs of the folder, curves side by side, differences of settings and results.
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { make, refill } from "../lib/dom.js";
@@ -16,7 +16,7 @@ page(async ({ root }) => {
   const runs = listedRuns.filter((run) => !run.error);
   const form = new Form({ runs: runs.slice(0, 2).map((run) => run.name).join(","), measure: "" }, () => update());
   if (!listedRuns.length) {
-    root.append(make("p", { class: "reading" }, "There is no run in ", make("code", { text: folder }), " yet. The commands pretrain, finetune and distill make them, and so does the page Train."));
+    root.append(make("p", { class: "reading" }, "There are no runs in ", make("code", { text: folder }), " yet. The commands pretrain, finetune and distill, and the page Train, create runs."));
     return;
   }
   const list = listed(listedRuns, (name) => toggle(name));
@@ -38,7 +38,7 @@ page(async ({ root }) => {
   update = live(async (signal) => {
     const names = chosen();
     for (const box of list.querySelectorAll("input")) box.checked = names.includes(box.value);
-    if (!names.length) throw new Missing("Choose a run above to see its curves, results and settings.");
+    if (!names.length) throw new Missing("Select a run above to see its curves, results and settings.");
     const found = (await ask("/api/runs", { names }, signal)).runs;
     const known = measures(found);
     const measure = known.includes(form.state.measure) ? form.state.measure : (known[0] ?? "");
@@ -53,7 +53,7 @@ page(async ({ root }) => {
   update();
 });
 
-/** All runs, each with a box that takes it into the comparison; a folder that cannot be read has its error instead. */
+/** All runs, each with a checkbox for the comparison; an unreadable folder shows its error. */
 function listed(runs, toggle) {
   const columns = ["run", "task", "state", "result", "begun", "report"];
   const made = table("All runs", columns.map((name) => ({ name, kind: "word" })), { file: "runs" });
@@ -68,7 +68,7 @@ function listed(runs, toggle) {
   return made;
 }
 
-/** Every figure of the results, a column for each run. */
+/** All results, a column for each run. */
 function results(found) {
   const names = [...new Set(found.flatMap((run) => Object.keys(run.result)))].filter((name) => !name.startsWith("weights"));
   const made = table("Results", [{ name: "figure" }, ...found.map((run) => ({ name: run.name, kind: "number" }))], { file: "results" });
@@ -76,14 +76,14 @@ function results(found) {
   return made;
 }
 
-/** The settings that differ; of one run all. */
+/** The settings that differ; for a single run, all settings. */
 function settings(found) {
   const names = [...new Set(found.flatMap((run) => Object.keys(run.settings)))];
   const text = (run, name) => (run.settings[name] === undefined ? "–" : typeof run.settings[name] === "object" ? JSON.stringify(run.settings[name]) : String(run.settings[name]));
   const differing = found.length === 1 ? names : names.filter((name) => new Set(found.map((run) => text(run, name))).size > 1);
   const made = table(found.length === 1 ? "Settings" : "Settings that differ", [{ name: "setting", kind: "word" }, ...found.map((run) => ({ name: run.name, kind: "code" }))], { file: "settings" });
-  made.classList.add("paths");  // the longest settings, which may break anywhere
+  made.classList.add("paths");  // the longest settings, which may wrap anywhere
   made.update(differing.map((name) => [name, ...found.map((run) => text(run, name))]));
-  if (!differing.length) made.append(make("p", { class: "note", text: "They are the same in all of them." }));
+  if (!differing.length) made.append(make("p", { class: "note", text: "The settings of all these runs are equal." }));
   return made;
 }

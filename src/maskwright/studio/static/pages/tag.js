@@ -1,4 +1,4 @@
-// Tag: spans of a text with their types, or a tag for every word.
+// Tag: entities of a text with their types, or a tag for every word.
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { fixed, make, refill } from "../lib/dom.js";
@@ -21,12 +21,12 @@ page(({ root, models }) => {
 
   update = live(async (signal) => {
     const { model, text } = form.state;
-    if (!text.trim()) throw new Missing("The answer stands here as soon as there is a text.");
+    if (!text.trim()) throw new Missing("The prediction appears here as soon as there is a text.");
     const { answer, spans, note } = await ask("/api/tag", { model, text }, signal);
     const entities = answer.entities ?? spans.map(([start, end], index) => ({ type: answer.tags[index], text: answer.tokens[index], start, end, score: answer.scores[index] }));
     const tint = tints(entities.map((one) => one.type));
     const drawn = entities.map((one) => ({ ...one, kind: one.type, tint: tint.get(one.type), hint: `${one.type}, ${fixed(one.score)}` }));
-    refill(reading, marked(text, drawn, { large: true }), make("p", { class: "note", text: [entities.length ? "" : "Nothing was found in this text.", note].join(" ").trim() }));
+    refill(reading, marked(text, drawn, { large: true }), make("p", { class: "note", text: [entities.length ? "" : "No entities in this text.", note].join(" ").trim() }));
     found.update(entities.map((one) => [one.type, one.text, one.start, one.end, { text: fixed(one.score), value: one.score }]));
     words.update(spans.map(([start, end], index) => ({ cells: [answer.tokens[index], answer.tags[index], start, end], class: answer.tags[index] === "O" ? null : "chosen" })));
   }, shown);

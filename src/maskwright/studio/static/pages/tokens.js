@@ -1,6 +1,6 @@
-// Tokens: the pieces of a text, why a word falls into them, and how such a vocabulary is learned.
+// Tokens: the subword tokens of a text, the steps of tokenization, and how a vocabulary is learned.
 
-import { ask, live, Missing, Refusal } from "../lib/ask.js";
+import { ask, live, Missing, Rejection } from "../lib/ask.js";
 import { grouped, make, refill, roving } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
@@ -9,7 +9,7 @@ import { writeState } from "../lib/state.js";
 
 const EXAMPLE = "The tastiest lanterns transformed an unbelievably dark harbour.";
 const MOST_PIECES = 1000; // that are drawn as buttons
-const MOST_LETTERS = 100; // of a word that is cut step by step without being asked for
+const MOST_LETTERS = 100; // of a word that is traced by default
 const LECTURE = "old:7,older:3,finest:9,lowest:4";
 
 page(({ root, models }) => {
@@ -25,7 +25,7 @@ page(({ root, models }) => {
   if (models.length) {
     parts.cut = cutting(root, form);
     parts.pieces = pieces(root, form, models, (words) => form.state.cut || parts.cut(words));
-    root.append(root.firstChild); // the steps stand below the pieces
+    root.append(root.firstChild); // the steps are below the tokens
   }
   parts.learn = learning(root, form);
   writeState(form.state);
@@ -44,7 +44,7 @@ function pieces(root, form, models, onWords) {
   ], { file: "tokens" });
   const shown = make("div", { class: "result" }, row, counts, marks, all);
   const second = make("details", { open: Boolean(form.state.pair) }, make("summary", { text: "With a second text" }), form.area("pair", "Second text"));
-  root.append(section("Pieces", modelField(form, models), form.area("text", "Text"), second, shown));
+  root.append(section("Notation", modelField(form, models), form.area("text", "Text"), second, shown));
 
   return live(async (signal) => {
     const { model, text, pair } = form.state;
@@ -61,10 +61,10 @@ function pieces(root, form, models, onWords) {
     refill(row, items);
     roving(row, items.map((item) => item.firstChild));
     const unknown = found.unknown ? `, ${grouped(found.unknown)} unknown` : "";
-    const beyond = found.beyond ? ` The model reads ${grouped(found.most)}: the last ${grouped(found.beyond)} are cut off.` : "";
+    const beyond = found.beyond ? ` The maximum is ${grouped(found.most)}: the last ${grouped(found.beyond)} are truncated.` : "";
     const first = found.tokens.length > MOST_PIECES ? ` The first ${grouped(MOST_PIECES)} are shown.` : "";
-    counts.textContent = `${grouped(found.tokens.length)} tokens of ${grouped(found.vocabulary)} that this ${found.kind} vocabulary has${unknown}.${beyond}${first} Choose one to see why its word is cut so.`;
-    refill(marks, notation("## on the right piece", found.right), notation("## on the left piece", found.left));
+    counts.textContent = `${grouped(found.tokens.length)} tokens, from a ${found.kind} vocabulary of ${grouped(found.vocabulary)}${unknown}.${beyond}${first} Select one to see how its word is tokenized.`;
+    refill(marks, notation("## on the right token", found.right), notation("## on the left token", found.left));
     all.update(found.tokens.map((token, index) => ({
       cells: [index, token.token, token.id, token.type, token.source === null ? "" : `${token.start}–${token.end}`, token.text],
       class: token.unknown ? "chosen" : null,
@@ -83,7 +83,7 @@ function wordOf(tokens, token, texts) {
   return cutOut(texts[token.source], tokens[first].start, tokens[last].end);
 }
 
-/** The word with the most pieces, of those that a table of steps has room for. */
+/** The word with the most subword tokens among those short enough for a table of steps. */
 function longestWord(tokens, texts) {
   let best = null;
   for (let first = 0, next = 1; first < tokens.length; first = next, next += 1) {
@@ -94,7 +94,7 @@ function longestWord(tokens, texts) {
   return best ? cutOut(texts[tokens[best[1]].source], tokens[best[1]].start, tokens[best[2]].end) : "";
 }
 
-// Places count characters as Python does; JavaScript counts halves of the rarer ones.
+// Offsets count code points, as in Python; JavaScript counts UTF-16 code units.
 const cutOut = (text, start, end) => [...text].slice(start, end).join("");
 
 function cutting(root, form) {
@@ -102,11 +102,11 @@ function cutting(root, form) {
   const place = make("div");
   const shown = make("div", { class: "result" }, rule, place);
   let automatic = "";
-  root.append(section("How a word is cut", make("div", { class: "fields few" }, form.line("cut", "Word", { maxlength: 2000, placeholder: "the word with the most pieces" })), shown));
+  root.append(section("Tokenization of a word", make("div", { class: "fields few" }, form.line("cut", "Word", { maxlength: 2000, placeholder: "the word with the most subword tokens" })), shown));
 
   const run = live(async (signal) => {
     const words = form.state.cut || automatic;
-    if (!words) throw new Missing("A word is cut here as soon as there is one.");
+    if (!words) throw new Missing("The steps appear here as soon as there is a word.");
     const found = await ask("/api/tokens/cut", { model: form.state.model, words }, signal);
     rule.textContent = RULES[found.rule];
     refill(place, found.words.map((word) => stepsOf(word, found.rule)));
@@ -114,26 +114,26 @@ function cutting(root, form) {
   return (words) => {
     if (words !== undefined) {
       automatic = words;
-      form.controls.cut.placeholder = words || "the word with the most pieces";
+      form.controls.cut.placeholder = words || "the word with the most subword tokens";
     }
     run();
   };
 }
 
 const RULES = {
-  "longest match": "WordPiece takes the longest piece of its vocabulary that the word begins with, then goes on behind it. A piece inside a word is looked for with ##.",
-  merges: "BPE starts from characters, and applies the merge that was learned first, again and again, until none fits.",
-  none: "This kind of tokenizer has no steps to show: it looks words up, or weighs all ways to cut them at once.",
+  "longest match": "WordPiece takes the longest vocabulary entry that the word begins with, then continues after it. Inside a word, entries begin with ##.",
+  merges: "BPE starts from characters and repeatedly applies the earliest learned merge, until none applies.",
+  none: "This kind of tokenizer has no steps to show: it looks up words, or compares all segmentations at once.",
 };
 
 function stepsOf(word, rule) {
   const isMatch = rule === "longest match";
-  const columns = [{ name: "step", kind: "number" }, { name: isMatch ? "taken" : "merge", kind: "code" }, { name: "the word now", kind: "code" }];
-  columns.push(isMatch ? { name: "looked for before, not in the vocabulary", kind: "code" } : { name: "learned as number", kind: "number" });
+  const columns = [{ name: "step", kind: "number" }, { name: isMatch ? "taken" : "merge", kind: "code" }, { name: "symbols", kind: "code" }];
+  columns.push(isMatch ? { name: "tried before, not in the vocabulary", kind: "code" } : { name: "merge number", kind: "number" });
   const made = table(word.word, columns, { file: "steps", scroll: false });
   made.update(word.steps.map((step, index) => [
     index + (isMatch ? 1 : 0),
-    step.taken ?? (isMatch ? "nothing fits" : "–"),
+    step.taken ?? (isMatch ? "no match" : "–"),
     step.pieces.join("  "),
     isMatch ? step.tried.join("  ") : (step.rank ?? "–"),
   ]));
@@ -148,22 +148,22 @@ function learning(root, form) {
     form.line("words", "Words and how often they occur"),
     form.choice("kind", "Rule", [["bpe", "BPE: the most frequent pair"], ["wordpiece-score", "WordPiece: the best score"]]),
     form.number("merges", "Merges", { min: 0, max: 200 }),
-    form.choice("tie", "Of equal pairs, take", [["first", "the one seen first"], ["last", "the one seen last"], ["lexicographic", "the first in the alphabet"]]),
+    form.choice("tie", "Ties", [["first", "first in the corpus"], ["last", "last in the corpus"], ["lexicographic", "lexicographic"]]),
   );
-  const about = "Counts of all symbols after each merge. In BPE as it is taught, </w> ends a word and is a symbol of its own.";
-  root.append(section("How a vocabulary is learned", make("p", { class: "note", text: about }), make("p"), fields, shown));
+  const about = "Counts of all symbols after each merge. In textbook BPE, </w> ends a word and is a separate symbol.";
+  root.append(section("Vocabulary training", make("p", { class: "note", text: about }), make("p"), fields, shown));
 
   return live(async (signal) => {
     const { words, kind, merges, tie } = form.state;
     const isScore = kind === "wordpiece-score";
     form.controls.tie.disabled = isScore;
-    if (!/^\d+$/.test(merges) || Number(merges) > 200) throw new Refusal("Merges: a number from 0 to 200.", {});
+    if (!/^\d+$/.test(merges) || Number(merges) > 200) throw new Rejection("Merges: a number from 0 to 200.", {});
     const found = await ask("/api/tokens/learn", { words, kind, merges: Number(merges), tie_break: isScore ? "first" : tie }, signal);
     refill(shown, counting(found), choosing(found, isScore), words_(found));
   }, shown);
 }
 
-/** Symbols in rows, merges in columns; what a merge changes is written as a sum. */
+/** Symbols in rows, merges in columns; changed counts are shown as a sum. */
 function counting(found) {
   const counts = new Map(Object.entries(found.symbols));
   const rows = new Map([...counts].map(([symbol, count]) => [symbol, [count]]));
@@ -177,7 +177,7 @@ function counting(found) {
       else cells.push({ value: change.after, text: change.before ? `${change.before}−${change.before - change.after}=${change.after}` : `${change.after}`, class: "changed" });
     }
   });
-  const columns = [{ name: "symbol", kind: "code" }, { name: "at first", kind: "number" }];
+  const columns = [{ name: "symbol", kind: "code" }, { name: "start", kind: "number" }];
   columns.push(...found.merges.map((merge) => ({ name: `${merge.number}: ${merge.merged}`, kind: "number" })));
   const made = table("Counts after each merge", columns, { file: "merges", scroll: false });
   made.querySelector("table").classList.add("matrix");
@@ -185,12 +185,12 @@ function counting(found) {
   return made;
 }
 
-/** Why each merge was chosen. */
+/** The reason for each merge. */
 function choosing(found, isScore) {
   const worth = (one) => (isScore ? one.score.toPrecision(4) : one.count);
-  const made = table("Why each was chosen", [
+  const made = table("Reason for each merge", [
     { name: "merge", kind: "number" }, { name: "pair", kind: "code" }, { name: isScore ? "score" : "count", kind: "number" },
-    { name: "as good", kind: "code" }, { name: "next best", kind: "code" },
+    { name: "ties", kind: "code" }, { name: "next best", kind: "code" },
   ], { file: "choices", scroll: false });
   made.update(found.merges.map((merge) => {
     const tied = merge.tied_with.map((pair) => pair.join(" "));
@@ -201,7 +201,7 @@ function choosing(found, isScore) {
 }
 
 function words_(found) {
-  const made = table("The words now", [{ name: "word", kind: "code" }, { name: "count", kind: "number" }, { name: "symbols", kind: "code" }], { file: "words", scroll: false });
+  const made = table("Words after merging", [{ name: "word", kind: "code" }, { name: "count", kind: "number" }, { name: "symbols", kind: "code" }], { file: "words", scroll: false });
   made.update(Object.entries(found.segmented).map(([word, symbols]) => [word, found.words[word], symbols.join(" ")]));
   made.append(make("p", { class: "note", text: `Stopped at ${found.stopped}.` }));
   return made;

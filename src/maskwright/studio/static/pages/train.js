@@ -1,6 +1,6 @@
-// Train: a file is chosen and checked, a fine-tuning runs in a process of its own, its curves grow here.
+// Train: select and validate a file, fine-tune in a separate process, follow the curves.
 
-import { ask, Refusal } from "../lib/ask.js";
+import { ask, Rejection } from "../lib/ask.js";
 import { grouped, make, refill, say } from "../lib/dom.js";
 import { Form } from "../lib/form.js";
 import { modelField, page } from "../lib/page.js";
@@ -9,11 +9,11 @@ import { picture, section, table } from "../lib/show.js";
 import { writeState } from "../lib/state.js";
 
 const TASKS = [
-  ["classification", "Classes of texts or pairs"], ["regression", "Numbers of texts or pairs"], ["tagging", "Tags of words (CoNLL)"],
-  ["qa", "Answers in a text (SQuAD)"], ["choice", "One of several texts (SWAG)"], ["anomaly", "Texts unlike the rest"],
+  ["classification", "Classification of texts or pairs"], ["regression", "Regression of texts or pairs"], ["tagging", "Tagging of words (CoNLL)"],
+  ["qa", "Question answering (SQuAD)"], ["choice", "Multiple choice (SWAG)"], ["anomaly", "Anomaly detection"],
 ];
-const WRITERS = [["generation", "Texts for texts"]];
-const TRANSLATORS = [["translation", "Translations"]];
+const WRITERS = [["generation", "Text-to-text generation"]];
+const TRANSLATORS = [["translation", "Translation"]];
 const EVERY_MS = 1000;
 
 page(({ root, models }) => {
@@ -44,14 +44,14 @@ page(({ root, models }) => {
 
   root.append(
     section(
-      "What to learn from", modelField(form, models),
-      make("div", { class: "fields top" }, form.choice("task", "Task", tasks()), chooser(form, "file", "File with labels"), chooser(form, "dev", "File for the dev scores (else a tenth is set aside)")),
-      make("details", { open: Boolean(form.state.columns) || form.state.skip === "yes" }, make("summary", { text: "Columns and bad rows" }), make("div", { class: "fields few" }, form.line("columns", "Columns, if they have other names", { placeholder: "text=body,label=kind" })), form.check("skip", "Leave bad rows out")),
+      "Data", modelField(form, models),
+      make("div", { class: "fields top" }, form.choice("task", "Task", tasks()), chooser(form, "file", "Labeled file"), chooser(form, "dev", "Dev file (default: 10% held out)")),
+      make("details", { open: Boolean(form.state.columns) || form.state.skip === "yes" }, make("summary", { text: "Columns and bad rows" }), make("div", { class: "fields few" }, form.line("columns", "Column mapping", { placeholder: "text=body,label=kind" })), form.check("skip", "Skip bad rows")),
       rows,
     ),
     section(
-      "How",
-      make("div", { class: "fields" }, form.line("name", "Name of the run", { placeholder: "tickets-1" }), form.number("epochs", "Epochs", { min: 1, max: 1000 }), form.number("lr", "Learning rate", { step: "any", min: 0 }), form.number("batch", "Rows of a step", { min: 1 }), form.number("length", "Tokens of a text, at most", { min: 4 }), form.number("seed", "Seed", { min: 0 })),
+      "Training",
+      make("div", { class: "fields" }, form.line("name", "Run name", { placeholder: "tickets-1" }), form.number("epochs", "Epochs", { min: 1, max: 1000 }), form.number("lr", "Learning rate", { step: "any", min: 0 }), form.number("batch", "Batch size", { min: 1 }), form.number("length", "Maximum length in tokens", { min: 4 }), form.number("seed", "Seed", { min: 0 })),
       make("div", { class: "buttons" }, go),
     ),
     run,
@@ -61,32 +61,32 @@ page(({ root, models }) => {
   watch();
 });
 
-/** A choice of a file, which is handed over at once. */
+/** A file input; the file is uploaded immediately. */
 function chooser(form, name, label) {
   const control = make("input", { type: "file", accept: ".csv,.tsv,.jsonl,.json,.conll,.txt", name });
-  const told = make("span", { class: "note", text: form.state[name] ? "kept from before" : "" });
+  const told = make("span", { class: "note", text: form.state[name] ? "already uploaded" : "" });
   control.addEventListener("change", async () => {
     const [file] = control.files;
     if (!file) return;
-    told.textContent = `sending ${file.name} …`;
+    told.textContent = `uploading ${file.name} …`;
     try {
       const ending = /\.[^.]*$/.exec(file.name)?.[0] ?? "";
       const answer = await fetch(`/api/train/upload?ending=${encodeURIComponent(ending)}`, { method: "POST", body: file, credentials: "same-origin" });
       const found = await answer.json();
-      if (!answer.ok) throw new Refusal(found.error, found);
+      if (!answer.ok) throw new Rejection(found.error, found);
       told.textContent = `${file.name}, ${grouped(file.size)} bytes`;
       say("");
       form.set(name, found.file);
     } catch (error) {
       told.textContent = "";
       control.value = "";
-      say(error instanceof Refusal ? error.message : "The file could not be sent: it is too large, or the studio has ended.");
+      say(error instanceof Rejection ? error.message : "The upload failed: the file is too large, or the studio has ended.");
     }
   });
   return make("div", {}, form.field(label, control), told);
 }
 
-/** What the reader finds in the file, or every bad row of it. */
+/** A preview of the file, or all of its bad rows. */
 function checking(form, settled) {
   const place = make("div", { class: "result", "aria-live": "polite" });
   let newest = 0;
@@ -101,7 +101,7 @@ function checking(form, settled) {
       refill(place, seen(found));
       settled(true);
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof Rejection)) throw error;
       if (own === newest) refill(place, refused(error));
     }
   };
@@ -109,9 +109,9 @@ function checking(form, settled) {
 }
 
 function seen(found) {
-  const first = table("The first rows", [{ name: "text" }, { name: "second text" }, { name: "label" }], { file: "rows", scroll: false });
+  const first = table("First rows", [{ name: "text" }, { name: "second text" }, { name: "label" }], { file: "rows", scroll: false });
   first.update(found.first);
-  const skipped = found.skipped ? `, ${grouped(found.skipped)} bad ones left out` : "";
+  const skipped = found.skipped ? `, ${grouped(found.skipped)} bad rows skipped` : "";
   const labels = found.labels.length ? ` ${grouped(found.num_labels)} labels: ${found.labels.map(([label, count]) => `${label} ${grouped(count)}`).join(", ")}${found.num_labels > found.labels.length ? ", …" : ""}.` : "";
   return [make("p", { class: "reading", text: `${grouped(found.rows)} rows${skipped}.${labels}` }), first];
 }
@@ -134,23 +134,23 @@ async function begin(form, go) {
     };
     const found = await ask("/api/train/start", asked);
     say("");
-    form.set("run", found.name); // which begins to watch it
+    form.set("run", found.name); // which starts polling it
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof Rejection)) throw error;
     say(error.message);
   } finally {
     go.disabled = false;
   }
 }
 
-/** The run that was begun here last: its state, curves, buttons. It is asked about every second while it runs. */
+/** The run that was started here last: its state, curves, buttons. Polled every second while it runs. */
 function watching(form) {
   const state = make("p", { class: "reading", role: "status" });
   const buttons = make("div", { class: "buttons" });
   const loss = picture("loss over steps", { file: "loss" });
   const score = picture("dev score over steps", { file: "score" });
-  const output = make("pre", { class: "code", tabindex: "0", "aria-label": "What the process printed last" });
-  const part = section("The run", state, buttons, make("div", { class: "columns" }, loss, score), make("details", {}, make("summary", { text: "What the process printed" }), output));
+  const output = make("pre", { class: "code", tabindex: "0", "aria-label": "Last output of the process" });
+  const part = section("Run", state, buttons, make("div", { class: "columns" }, loss, score), make("details", {}, make("summary", { text: "Output of the process" }), output));
   let [timer, newest] = [0, 0];
   part.hidden = true;
 
@@ -161,7 +161,7 @@ function watching(form) {
       if (path.endsWith("open")) return location.reload();
       watch();
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof Rejection)) throw error;
       say(error.message);
     }
   };
@@ -176,7 +176,7 @@ function watching(form) {
     try {
       run = (await ask("/api/train/watch", { name })).run;
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof Rejection)) throw error;
       say(error.message);
     }
     if (!run || own !== newest) return;
@@ -201,7 +201,7 @@ function watching(form) {
     refill(
       buttons,
       run.state === "running" && button("Stop and save", "/api/train/stop"),
-      run.state === "unfinished" && run.exit !== 2 && button("Go on", "/api/train/resume", "main"),
+      run.state === "unfinished" && run.exit !== 2 && button("Resume", "/api/train/resume", "main"),
       run.has_report && make("a", { href: reportOf(run.name), target: "_blank", rel: "noopener", text: "Open the report" }),
       run.state === "finished" && run.has_model && button("Show the model in the studio", "/api/train/open"),
     );
@@ -214,6 +214,6 @@ function sentence(run, steps, scored) {
   const last = (measure) => Object.values(run.curves).flat().filter((record) => Number.isFinite(record[measure])).at(-1)?.[measure];
   if (run.state === "finished") return `${run.name} is finished${run.main ? `: dev ${wordsOf(run.main.name)} ${shortNumber(run.main.value)}` : ""}.`;
   if (run.state === "running") return steps ? `${run.name} is at step ${grouped(steps)}, loss ${shortNumber(last("loss"))}${scored && last(scored) !== undefined ? `, ${wordsOf(scored)} ${shortNumber(last(scored))}` : ""}.` : `${run.name} is starting.`;
-  if (run.exit === 2) return `${run.name} was refused: ${run.lines.findLast((line) => line.startsWith("error:"))?.slice(7) ?? "see below"}`;
-  return `${run.name} stopped at step ${grouped(steps)}; what it learned is saved.`;
+  if (run.exit === 2) return `${run.name} was rejected: ${run.lines.findLast((line) => line.startsWith("error:"))?.slice(7) ?? "see below"}`;
+  return `${run.name} stopped at step ${grouped(steps)}; its checkpoint is saved.`;
 }

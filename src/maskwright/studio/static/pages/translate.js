@@ -1,4 +1,4 @@
-// Translate: each line as it is typed, with the runners-up and their scores, and what each written word looked at.
+// Translate: each line as it is typed, with alternatives, scores, and the attention of each target word.
 
 import { ask, live, Missing } from "../lib/ask.js";
 import { heat } from "../lib/charts/heat.js";
@@ -16,17 +16,17 @@ page(({ root, models }) => {
   const all = table("All translations", [{ name: "text" }, { name: "place", kind: "number" }, { name: "translation" }, { name: "score", kind: "number" }, { name: "", kind: "word" }], { file: "translations" });
   const note = make("p", { class: "note" });
   const shown = make("div", { class: "result" }, reading, note, all);
-  const language = form.line("to", "Language to write");
-  language.hidden = !form.state.to;  // one that a model refuses can be taken away
+  const language = form.line("to", "Target language");
+  language.hidden = !form.state.to;  // a language that the model rejects can be removed
   const looks = form.choice("looks", "Translation", [[form.state.looks, form.state.looks]]);
   const source = make("p", { class: "note" });
-  const matrix = picture("What each written word looked at", { file: "alignment" });
+  const matrix = picture("Attention of each target word", { file: "alignment" });
   const place = make("div");
   const aligned = make("div", { class: "result" }, looks, source, matrix, place);
   root.append(
     section(
-      "Text", modelField(form, models), form.area("text", "Texts, one a line"),
-      make("div", { class: "fields few" }, form.number("beams", "Beams", { min: 1, max: 16 }), form.number("results", "Translations of each", { min: 1, max: 16 }), form.number("penalty", "Length penalty", { min: 0, max: 5, step: 0.1 }), language),
+      "Text", modelField(form, models), form.area("text", "Texts, one per line"),
+      make("div", { class: "fields few" }, form.number("beams", "Beam size", { min: 1, max: 16 }), form.number("results", "Translations per text", { min: 1, max: 16 }), form.number("penalty", "Length penalty", { min: 0, max: 5, step: 0.1 }), language),
     ),
     section("Translation", shown),
     section("Alignment", aligned),
@@ -37,7 +37,7 @@ page(({ root, models }) => {
     if (!texts.length) {
       found = null;
       align();
-      throw new Missing("The translation stands here as soon as there is a text.");
+      throw new Missing("The translation appears here as soon as there is a text.");
     }
     const { model, beams, results, penalty, to } = form.state;
     const asked = { model, texts, beams: within(beams, 1, 16, 4), num_results: within(results, 1, 16, 3), length_penalty: Math.min(Math.max(Number(penalty) || 0, 0), 5), to };
@@ -47,7 +47,7 @@ page(({ root, models }) => {
     note.textContent = found.note;
     refill(reading, found.texts.map((one) => make("p", { class: "reading large", dir: "auto", text: one.translations[0].text })));
     all.update(found.texts.flatMap((one) => one.translations.map((other, index) => ({
-      cells: [index ? "" : one.text, index + 1, other.text, { text: fixed(other.score), value: other.score }, other.is_ended ? "" : "cut off"],
+      cells: [index ? "" : one.text, index + 1, other.text, { text: fixed(other.score), value: other.score }, other.is_ended ? "" : "truncated"],
       class: index ? null : "chosen",
     }))));
     choices(form, found.texts);
@@ -55,7 +55,7 @@ page(({ root, models }) => {
   }, shown, 250);
 
   align = live(async (signal) => {
-    if (!found) throw new Missing("The alignment stands here as soon as there is a translation.");
+    if (!found) throw new Missing("The alignment appears here as soon as there is a translation.");
     looks.hidden = matrix.hidden = place.hidden = found.unaligned !== null;
     if (found.unaligned) {
       source.textContent = found.unaligned;
@@ -64,16 +64,16 @@ page(({ root, models }) => {
     const [line, rank] = form.state.looks.split(".").map((number) => Number(number) - 1);
     const { text, translations } = found.texts[line];
     const own = await ask("/api/translate/alignment", { model: found.model, text, translation: translations[rank].text, to: found.to }, signal);
-    const cut = own.most ? ` The first ${own.most} words of each side are shown; what a row gives to others is missing from its sum.` : "";
-    source.textContent = `Each row is a word that was written, each column one that was read; a row sums to 1. ${own.source}${cut}`;
-    matrix.update(heat(own.written, own.read, own.weights, { name: `What each word of “${translations[rank].text}” looked at` }));
-    refill(place, matrixTable(own.written, own.read, own.weights, { summary: "The weights as a table", title: "Alignment as a table", file: "alignment" }));
+    const cut = own.most ? ` The first ${own.most} words of each side are shown; a row's sum lacks the weights of the others.` : "";
+    source.textContent = `Rows are target words, columns source words; a row sums to 1. ${own.source}${cut}`;
+    matrix.update(heat(own.written, own.read, own.weights, { name: `Attention of each word of “${translations[rank].text}”` }));
+    refill(place, matrixTable(own.written, own.read, own.weights, { summary: "Weights as a table", title: "Alignment as a table", file: "alignment" }));
   }, aligned);
   writeState(form.state);
   update();
 });
 
-/** Line and place of every translation, to choose the one whose words are shown. */
+/** Line and rank of every translation, to select one for the alignment. */
 function choices(form, texts) {
   const all = texts.flatMap((one, line) => one.translations.map((other, index) => [`${line + 1}.${index + 1}`, `${line + 1}.${index + 1}  ${other.text}`]));
   refill(form.controls.looks, all.map(([value, text]) => make("option", { value, text })));

@@ -5,7 +5,7 @@ import { shorten } from "./text.js";
 
 const ROW = 26;
 
-/** A drawing of rows { label, value, shown, strong } for `picture.update`. most: the value of a whole bar. */
+/** A drawing of rows { label, value, shown, strong } for `picture.update`. most: the value of a full bar. */
 export const bars = (rows, { most = 1, name = "Bars" } = {}) => (width) => {
   const height = Math.max(rows.length, 1) * ROW + 4;
   const labels = Math.min(0.42 * width, 12 + 7.4 * Math.max(4, ...rows.map((row) => [...row.label].length)));

@@ -4,11 +4,11 @@ import { draw } from "../dom.js";
 import { measure, shorten } from "./text.js";
 
 const ROW = 22;
-const STEPS = 6; // shades of a small matrix: each is one path, so that a picture of 144 heads stays light
+const STEPS = 6; // shades of a small matrix: each is one path, so that 144 heads stay small
 
 /**
- * Lines from each query to the keys that it sees, as strong as the weight. token: the query that is shown alone, -1 for
- * all; onpick(index): called when a query is chosen.
+ * Lines from each query to its keys, with the weight as opacity. token: the only query shown, -1 for
+ * all; onpick(index): called when a query is selected.
  */
 export const headLines = (queries, keys, weights, { token = -1, onpick = null, name = "Attention" } = {}) => (width) => {
   const height = Math.max(queries.length, keys.length) * ROW + 8;

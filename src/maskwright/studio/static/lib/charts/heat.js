@@ -1,11 +1,11 @@
-// A matrix of numbers as cells, each darker the larger it is, with its value where there is room.
+// A matrix of numbers as cells, darker for larger values, with the value if it fits.
 
 import { draw } from "../dom.js";
 import { measure, shorten } from "./text.js";
 
 /**
- * rows, columns: names; values[row][column]: numbers or null; from, to: what is drawn empty and full; shown(value): its
- * text; onpick(row, column): called when a cell is chosen. Negative values have the other color where `from` is 0 or less.
+ * rows, columns: names; values[row][column]: numbers or null; from, to: the values drawn empty and full; shown(value): its
+ * text; onpick(row, column): called when a cell is selected. Negative values have another color if `from` is 0 or less.
  */
 export const heat = (rows, columns, values, { from = 0, to = 1, shown = (value) => value.toFixed(2), name = "Matrix", square = true, onpick = null, chosen = null } = {}) => (width) => {
   const left = Math.ceil(Math.min(Math.max(...rows.map((row) => measure(row))) + 10, 0.38 * width));

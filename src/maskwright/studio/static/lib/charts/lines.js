@@ -1,4 +1,4 @@
-// Curves over steps: one or more series on common axes, with ticks that can be read.
+// Curves over steps: one or more series on common axes, with readable ticks.
 
 import { draw } from "../dom.js";
 import { measure } from "./text.js";

@@ -1,11 +1,11 @@
-// What one weight is made of: the query, each key, their products element by element, the score, the weight.
+// The computation of a weight: the query, each key, their elementwise products, the score, the weight.
 
 import { draw } from "../dom.js";
 import { measure, shorten } from "./text.js";
 
 const ROW = 22;
 
-/** found: what /api/attention/neurons gives; label: the token of the query. */
+/** found: the response of /api/attention/neurons; label: the token of the query. */
 export const neurons = (found, label, { name = "Query and key" } = {}) => (width) => {
   const side = Math.floor(Math.min(Math.max(...found.keys.map((one) => measure(one)), measure("query")) + 12, 0.22 * width));
   const numbers = 116;
@@ -32,7 +32,7 @@ export const neurons = (found, label, { name = "Query and key" } = {}) => (width
   return svg;
 };
 
-/** A row of numbers: blue above 0, orange below, as strong as they are large. */
+/** A row of numbers: blue above 0, orange below, with the magnitude as opacity. */
 function cells(svg, values, x, y, room, most) {
   const wide = room / values.length;
   svg.append(draw("rect", { x, y, width: room, height: 17, class: "track" }));

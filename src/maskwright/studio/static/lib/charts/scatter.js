@@ -1,4 +1,4 @@
-// Points with their names, on equal scales: what is near in the picture is near in these two dimensions.
+// Points with their names, on equal scales.
 
 import { draw } from "../dom.js";
 import { measure, shorten } from "./text.js";
@@ -33,7 +33,7 @@ export const scatter = (points, { name = "Map", axes = ["", ""] } = {}) => (widt
   return svg;
 };
 
-/** The name where it covers nothing: right, left, above or below; nowhere in a crowd, where pointing shows it. */
+/** A position for the name without overlap: right, left, above or below; none if crowded (shown on hover). */
 function labeled(point, px, py, width, boxes) {
   const text = shorten(point.label, 0.42 * width);
   const wide = measure(text);

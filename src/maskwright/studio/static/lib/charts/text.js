@@ -1,4 +1,4 @@
-// How much room text takes in a picture.
+// The width of text in a picture.
 
 let pen = null;
 

@@ -1,9 +1,9 @@
 // Feature attributions of a prediction by integrated gradients.
 
-function reasons(reading, map, panel) {
+function attributions(reading, map, panel) {
   const all = reading.attributions;
   if (!all.length) {
-    panel.append(h("p", { class: "note" }, "There is no answer to explain here: classifiers, regressions and masked words of shorter texts have one."));
+    panel.append(h("p", { class: "note" }, "No attributions: they exist for classifiers, regression models and masks, in shorter texts."));
     return;
   }
   const index = clamp(state.answer, 0, all.length - 1);
@@ -21,14 +21,14 @@ function reasons(reading, map, panel) {
   }));
   const order = best(own.values.map(Math.abs), own.values.length);
   panel.append(h("section", {}, h("div", { class: "fields" }, h("label", { class: "field" }, h("span", {}, "answer"), picker)), text,
-    h("p", { class: "note" }, `The answer's logit is ${number(own.at_text, 2)} at the text and ${number(own.at_baseline, 2)} at a text of neutral tokens. The parts add up to ${number(own.values.reduce((sum, value) => sum + value, 0), 3)}, the difference is ${number(own.at_text - own.at_baseline, 3)}${own.complete ? "" : ": they do not meet, so take the parts with care"} (${own.steps} points of the way).`),
+    h("p", { class: "note" }, `The predicted logit is ${number(own.at_text, 2)} for the text and ${number(own.at_baseline, 2)} for the baseline of neutral tokens. The attributions sum to ${number(own.values.reduce((sum, value) => sum + value, 0), 3)}, the difference is ${number(own.at_text - own.at_baseline, 3)}${own.complete ? "" : ": they disagree, so the attributions are unreliable"} (${own.steps} integration points).`),
     h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ["token", "adds"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, order.slice(0, 20).map((token) => h("tr", {}, h("th", { scope: "row", dir: "auto" }, own.tokens.labels[token]),
         h("td", { class: own.values[token] < 0 ? "other" : null }, barOf(Math.abs(own.values[token]) / full), h("span", { class: "value" }, signed(own.values[token])))))))),
     button("Save CSV", () => saveCsv("attributions.csv", [["token", "adds"], ...own.tokens.labels.map((label, i) => [label, own.values[i]])]), { class: "quiet" })));
 }
 
-// Black or white, whichever stands out more (WCAG 2.2, relative luminance).
+// Black or white, whichever has more contrast (WCAG 2.2, relative luminance).
 function inkOn(rgb) {
   const [r, g, b] = rgb.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
   const light = 0.2126 * r + 0.7152 * g + 0.0722 * b;

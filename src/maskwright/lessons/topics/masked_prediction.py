@@ -1,4 +1,4 @@
-"""The loss of a guess, the whole vocabulary as an answer, and a fact that is learned."""
+"""The masked LM loss, the distribution over the vocabulary, and a learned fact."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def _loss(record: LessonRecorder) -> None:
         "the formula above",
         1.7148,
         found.categorical,
-        "a binary loss over the words, divided by N, is not what trains BERT: that is −log 0.18, the categorical one",
+        "BERT is not trained with a binary loss over the words, divided by N, but with the categorical one, −log 0.18",
         within=5e-5,
     )
     words = [f"word {number}" for number in range(1, 5)]
     rows = [(word, p, t, round(one, 4)) for word, p, t, one in zip(words, GUESS, TARGET, found.terms, strict=True)]
-    record.show(Table(["", "P", "T", "binary term"], rows, note="The categorical loss looks at the third row alone."))
+    record.show(Table(["", "P", "T", "binary term"], rows, note="The categorical loss depends only on the third row."))
     sure = explain_loss((0.01, 0.01, 0.97, 0.01), TARGET)
     record.holds(
-        "a guess that is nearly right",
+        "a nearly correct prediction",
         "(asked)",
         f"{sure.binary:.4f} and {sure.categorical:.4f}",
         sure.categorical < 0.04 and sure.binary < sure.categorical,
     )
     even = explain_loss((0.25,) * 4, TARGET)
-    record.near("all words alike: log 4", math.log(4), even.categorical)
+    record.near("uniform prediction: log 4", math.log(4), even.categorical)
     record.answer(
-        f"A guess that gives each of 4 words the same costs log 4 = {even.categorical:.4f}; over BERT's 30,522 words "
-        f"{math.log(30_522):.2f}. That is where the curve of a new model begins."
+        f"A uniform prediction over 4 words costs log 4 = {even.categorical:.4f}; over BERT's 30,522 tokens "
+        f"{math.log(30_522):.2f}. The loss of an untrained model begins there."
     )
 
 
@@ -70,10 +70,10 @@ def _vocabulary(record: LessonRecorder) -> None:
     filler = MaskFiller(model)
     text = "Let's stick to [MASK] in this skit"
     probabilities = filler.probabilities(text)
-    record.equal("numbers for one mask: the vocabulary", tokenizer.vocab_size, probabilities.shape[1])
+    record.equal("probabilities for one mask: the vocabulary size", tokenizer.vocab_size, probabilities.shape[1])
     record.near("they sum to", 1.0, float(probabilities.sum()), digits=2)
     listed = filler.fill([text], top_k=None)[0].masks[0].candidates
-    record.equal("words that are listed", tokenizer.vocab_size, len(listed))
+    record.equal("listed words", tokenizer.vocab_size, len(listed))
     scores = [one.score for one in listed]
     record.near("the listed ones sum to", 1.0, sum(scores), digits=2)
     record.holds(
@@ -83,14 +83,14 @@ def _vocabulary(record: LessonRecorder) -> None:
         Table(
             ["rank", "word", "probability"],
             [(one.rank, one.token_str, round(one.score, 4)) for one in listed[:8]],
-            note="Of a network that has learned nothing yet.",
+            note="Predictions of an untrained network.",
         )
     )
     three = filler.fill([text], top_k=None, words=["aardvark", "improvisation", "zyzzyva"])[0].masks[0].candidates
     record.answer(
         "Yes, with its rank: "
         + ", ".join(f"{one.token_str} {one.score:.2%} (rank {one.rank})" for one in three)
-        + ". maskwright fill-mask MODEL TEXT --words asks for chosen ones."
+        + ". maskwright fill-mask MODEL TEXT --word prints selected words."
     )
 
 
@@ -104,9 +104,9 @@ def _rome(record: LessonRecorder) -> None:
     model = pretrain_small([[fact] for fact in FACTS] * 8, tokenizer, steps=120, max_length=16, mask_rate=0.25)
     filler = MaskFiller(model)
     guesses = filler.fill([ROME], top_k=5)[0].masks[0].candidates
-    record.equal("the first guess for [MASK]", "capital", guesses[0].token_str)
+    record.equal("top prediction for [MASK]", "capital", guesses[0].token_str)
     zebra = filler.fill([ROME], top_k=None, words=["zebra"])[0].masks[0].candidates[0]
-    record.holds("zebra in its place", "(a random token)", f"{zebra.score:.2%}", zebra.score < guesses[0].score / 10)
+    record.holds("probability of zebra", "(a random token)", f"{zebra.score:.2%}", zebra.score < guesses[0].score / 10)
     variants = {"[MASK]": ROME, "zebra": ROME.replace("[MASK]", "zebra"), "capital": ROME.replace("[MASK]", "capital")}
     found = {}
     place = ROME.split().index("[MASK]") + 1
@@ -119,9 +119,9 @@ def _rome(record: LessonRecorder) -> None:
     record.show(Bars([Bar(one.token_str, one.score, f"{one.score:.1%}") for one in guesses], title=ROME))
     other = filler.fill(["the [MASK] is an animal of africa"], top_k=2)[0].masks[0].candidates
     record.answer(
-        f"No, it was never told that one may be right: it gives {other[0].token_str} {other[0].score:.0%} and "
-        f"{other[1].token_str} {other[1].score:.0%}, because both stand there in the text. A masked language model "
-        "learns how often a word stands in a place."
+        f"No, both are equally frequent in the text: it predicts {other[0].token_str} with {other[0].score:.0%} and "
+        f"{other[1].token_str} with {other[1].score:.0%}. A masked language model learns how often a word occurs in a "
+        "context."
     )
 
 
@@ -138,12 +138,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BERT: MLM loss",
-        "Two losses that are easily confused",
-        "The slide prints a binary cross-entropy over the vocabulary, divided by N. BERT is trained with the "
-        "categorical one: minus the logarithm of the right word's probability. On the slide's own numbers they "
-        "differ.",
+        "Binary and categorical cross-entropy",
+        "The slide shows a binary cross-entropy over the vocabulary, divided by N. BERT is trained with the "
+        "categorical one: the negative log probability of the correct word. On the slide's numbers they differ.",
         ("lessons.parts.loss_explainer:explain_loss",),
-        "What is the loss of a model that knows nothing?",
+        "What is the loss of an untrained model?",
         _loss,
     ),
     Lesson(
@@ -151,11 +150,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BERT: predict the masked token",
-        "A guess is a number for every word",
-        "From Aardvark to Zyzzyva: the answer at a mask is a probability for each word of the vocabulary, and they sum "
-        "to 1.",
+        "A prediction is a distribution over the vocabulary",
+        "From Aardvark to Zyzzyva: the prediction at a mask is a probability for each word of the vocabulary; they "
+        "sum to 1.",
         ("inference.fill_mask:MaskFiller.probabilities", "inference.fill_mask:MaskFiller.fill"),
-        "Can the probability of any word be looked up?",
+        "Can you query the probability of any word?",
         _vocabulary,
     ),
     Lesson(
@@ -164,10 +163,10 @@ LESSONS = (
         AUTOENCODER,
         "Masked Language Model",
         "Rome is the [MASK] of Italy",
-        "A network of two layers reads six sentences for a few seconds. It then guesses the word of the slide, whether "
-        "[MASK], a random word or the word itself is shown.",
+        "A network of two layers is trained on six sentences for a few seconds. It then predicts the word of the "
+        "slide, whether [MASK], a random word or the word itself is the input.",
         ("train.pretraining.in_memory:pretrain_small",),
-        "The text says the same of zebras and lions. Does the model decide for one?",
+        "The text contains the same sentence with zebras and with lions. Does the model prefer one?",
         _rome,
     ),
 )

@@ -1,4 +1,4 @@
-"""Text in lanes: every token is guessed once an epoch, stretches go on from each other, and a place comes back."""
+"""Contiguous streams: every token is predicted once per epoch, segments are consecutive, positions are restored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def whole(frames: bool = True) -> list[int]:
 
 
 @given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 3))
-def test_an_epoch_is_the_text_cut_into_lanes_each_read_in_its_order(length: int, num_streams: int, seed: int):
+def test_an_epoch_is_the_text_in_streams_each_in_order(length: int, num_streams: int, seed: int):
     source, text = streams(length, num_streams, seed), whole()
     parts = [source.take() for _ in range(source.num_segments)]
     assert source.place.epoch == 1 and source.place.stretch == 0
@@ -50,7 +50,7 @@ def test_an_epoch_is_the_text_cut_into_lanes_each_read_in_its_order(length: int,
     rows = np.concatenate([rows[:, :-1] for rows, _ in parts] + [parts[-1][0][:, -1:]], axis=1)
     assert rows.shape == (source.num_streams, source.stream_tokens)
     for (before, _), (after, _) in zip(parts, parts[1:], strict=False):
-        assert np.array_equal(before[:, -1], after[:, 0])  # a stretch goes on where the one before it ended
+        assert np.array_equal(before[:, -1], after[:, 0])  # a segment starts at the end of the previous one
     joined = rows.flatten().tolist()
     twice = text + text
     assert any(twice[start : start + len(joined)] == joined for start in range(len(text)))
@@ -75,7 +75,7 @@ def test_a_place_comes_back_exactly():
         assert np.array_equal(rows, others) and begins == also
 
 
-def test_a_text_too_short_for_so_many_lanes_has_fewer_and_one_token_has_none():
+def test_a_short_text_has_fewer_streams_and_one_token_has_none():
     assert streams(7, 1000).stream_tokens >= 14
 
     class One(Shards):
@@ -86,7 +86,7 @@ def test_a_text_too_short_for_so_many_lanes_has_fewer_and_one_token_has_none():
         ContiguousStreams(One(), np.arange(1), recipe(frames=False), 1, 0)
 
 
-def test_each_token_but_the_beginning_of_a_text_is_guessed_at_the_one_before_it():
+def test_each_token_but_the_beginning_of_a_text_is_predicted_at_the_one_before_it():
     batches = StreamBatches(streams(), accumulation=2)
     for step in range(5):
         parts = [batches.batch(step, number) for number in range(2)]
@@ -100,7 +100,7 @@ def test_each_token_but_the_beginning_of_a_text_is_guessed_at_the_one_before_it(
             assert bool(part.labels["goes_on"].all()) == (step > 0)
 
 
-def carried(seed: int = 0):
+def stateful(seed: int = 0):
     objective = StatefulCausalLM(recipe())
     return objective, StatefulLanguageModel(model(vocab_size=150, seed=seed)).eval()
 
@@ -111,15 +111,15 @@ def total(objective, carrier, batches) -> float:
 
 
 def test_the_loss_of_stretches_is_that_of_the_text_read_whole():
-    objective, carrier = carried()
+    objective, carrier = stateful()
     source = streams(7, 1, None)
     stretches = [StreamBatches(source).batch(0, 0) for _ in range(source.num_segments)]
     once = StreamBatches(streams(10_000, 1, None)).batch(0, 0)
     assert total(objective, carrier, stretches) == pytest.approx(total(objective, carrier, [once]), rel=1e-5)
 
 
-def test_a_memory_that_is_carried_gives_another_loss_than_one_that_is_not():
-    objective, carrier = carried()
+def test_a_stateful_loss_differs_from_a_stateless_one():
+    objective, carrier = stateful()
     source = streams(7, 2, None)
     stretches = [StreamBatches(source).batch(0, 0) for _ in range(3)]
     forgotten = [one.with_labels(goes_on=torch.zeros(len(one), dtype=torch.bool)) for one in stretches]
@@ -127,7 +127,7 @@ def test_a_memory_that_is_carried_gives_another_loss_than_one_that_is_not():
 
 
 def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_training():
-    objective, carrier = carried()
+    objective, carrier = stateful()
     batches = StreamBatches(streams(7, 2))
     first, second = batches.batch(0, 0), batches.batch(1, 0)
     carrier.train()
@@ -139,11 +139,11 @@ def test_gradients_end_with_the_stretch_and_scoring_leaves_the_memory_of_trainin
     objective.outcome(carrier, second)
     assert torch.equal(carrier.memory, kept)
     carrier.train()
-    objective.outcome(carrier, second).losses["clm"].backward()  # the graph of the first stretch is not needed
+    objective.outcome(carrier, second).losses["clm"].backward()  # the graph of the first segment is not needed
 
 
-def test_micro_batches_remember_their_own_lanes():
-    objective, _ = carried()
+def test_micro_batches_keep_the_state_of_their_streams():
+    objective, _ = stateful()
     found = []
     for accumulation in (1, 3):
         carrier = StatefulLanguageModel(model(vocab_size=150)).train()
@@ -159,7 +159,7 @@ def test_micro_batches_remember_their_own_lanes():
 
 
 def test_the_memory_travels_with_the_weights():
-    objective, carrier = carried()
+    objective, carrier = stateful()
     carrier.train()
     objective.outcome(carrier, StreamBatches(streams(7, 2)).batch(0, 0))
     other = StatefulLanguageModel(model(vocab_size=150, seed=9))

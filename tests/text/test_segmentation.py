@@ -68,7 +68,7 @@ def test_a_word_that_no_piece_fits_is_unknown_as_a_whole():
     assert word.steps[-1].taken is None and word.steps[-1].tried == ["##x"]
 
 
-def test_merges_apply_in_the_order_in_which_they_were_learnt():
+def test_merges_apply_in_the_order_in_which_they_were_learned():
     tokenizer = Tokenizer.train_from_iterator(
         iter(["old " * 7 + "older " * 3 + "finest " * 9 + "lowest " * 4]), kind="bpe", vocab_size=200, num_merges=5
     )

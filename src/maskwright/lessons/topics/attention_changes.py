@@ -1,4 +1,4 @@
-"""Which head looks elsewhere when a word changes."""
+"""Attention changes when a word changes."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def _tired(record: LessonRecorder) -> None:
     place = list(first.queries.labels).index("it")
     rows = [one.of(best.layer, best.head)[place].astype(float) for one in (first, second)]
     record.near(
-        "what went elsewhere, by hand: half of all differences",
+        "attention change, by hand: half the sum of all differences",
         float(np.abs(rows[0] - rows[1]).sum() / 2),
         best.distance,
     )
-    record.equal("of 48 heads, those that move more", 0, int((moves.distances > best.distance).sum()))
+    record.equal("of 48 heads, those with a larger change", 0, int((moves.distances > best.distance).sum()))
     same = head_moves(first, attention(model, TIRED).main, "it")
     record.near("the same sentence twice", 0.0, float(same.distances.max()), of=first.weights)
     causal = small_network(tokenizer.vocab_size, attention="causal", type_vocab_size=0, pooler=False, **sizes)
     causal.tokenizer = tokenizer
     left = head_moves(attention(causal, TIRED).main, attention(causal, WIDE).main, "it")
-    record.near("a network that reads from the left", 0.0, float(left.distances.max()), of=first.weights)
+    record.near("a unidirectional network", 0.0, float(left.distances.max()), of=first.weights)
     heads = [f"head {number}" for number in first.heads]
     record.show(
         Grid(
             [f"layer {number}" for number in first.layers],
             heads,
             moves.distances.tolist(),
-            "How far 'it' looks elsewhere",
+            "Attention change of 'it'",
         )
     )
     bars = [
@@ -60,12 +60,12 @@ def _tired(record: LessonRecorder) -> None:
         for one in best.shifts[:3]
         for name, value in (("tired", one.before), ("wide", one.after))
     ]
-    record.show(Bars(bars, title=f"Layer {best.layer}, head {best.head}: what 'it' gives to"))
+    record.show(Bars(bars, title=f"Layer {best.layer}, head {best.head}: attention of 'it' to"))
     record.answer(
-        "No: 'tired' comes after 'it', so a network that reads from the left has the same rows for both (they differ "
-        f"by {float(left.distances.max()):.0f}). These weights are drawn and say nothing of English: head {best.head} "
-        f"of layer {best.layer} moves most, by {best.distance:.3f}. In a trained one it is telling: "
-        "docs/how-to/inspect.md shows a head of MiniLM that gives 'animal' 64 % with tired and 27 % with wide."
+        "No: 'tired' follows 'it', so a causal network has the same rows for both (they differ by "
+        f"{float(left.distances.max()):.0f}). These weights are random: head {best.head} of layer {best.layer} has the "
+        f"largest change, {best.distance:.3f}. In a trained network it is meaningful: docs/how-to/inspect.md shows a "
+        "head of MiniLM in which 'it' attends to 'animal' with 64% for tired and 27% for wide."
     )
 
 
@@ -75,11 +75,11 @@ LESSONS = (
         PART,
         FRONTIERS,
         "Attention Visualization",
-        "What 'it' looks at, when the animal is tired and the street is wide",
-        "Two sentences differ in their last word. For each head the rows of attention of 'it' are compared: the part "
-        "that went elsewhere is half the sum of the differences.",
+        "Attention of 'it' when the animal is tired and the street is wide",
+        "Two sentences differ in their last word. For each head, the attention rows of 'it' are compared: the change "
+        "is half the sum of the absolute differences.",
         ("inspect.attention:attention", "inspect.moves:head_moves"),
-        "Would a model that reads from the left show this?",
+        "Would a causal model show this?",
         _tired,
     ),
 )

@@ -1,4 +1,4 @@
-"""Pieces of words: how they are written, how a word is cut into them, and bytes below them."""
+"""Subword tokens: their notation, WordPiece tokenization, and byte-level vocabularies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..lesson import APPLICATIONS, Lesson
 if TYPE_CHECKING:
     from ..recorder import LessonRecorder
 
-PART = "Words and pieces"
+PART = "Words and subword tokens"
 SPLIT = (("taa", "aaa", "sty"), ("la", "ern"), ("Transformer", "ify"))
 
 
@@ -18,13 +18,13 @@ def _notations(record: LessonRecorder) -> None:
     from ...text.tokenizers.notation import join_subwords
 
     for pieces, slide in zip(SPLIT, ("taa## aaa## sty", "la## ern", "Transformer## ify"), strict=True):
-        record.equal("mark on the left piece", slide, join_subwords(pieces, "left"))
+        record.equal("marker on the left token", slide, join_subwords(pieces, "left"))
     record.off(
         "the same in BERT",
         "taa## aaa## sty",
         "taa ##aaa ##sty",
         join_subwords(SPLIT[0]),
-        "one slide marks the left piece, another the right one; BERT's vocabularies mark the right one",
+        "one slide marks the left token, another the right one; BERT's vocabularies mark the right one",
     )
     rows = [
         (notation, [Token(one) for pieces in SPLIT for one in join_subwords(pieces, notation).split()])
@@ -36,11 +36,11 @@ def _notations(record: LessonRecorder) -> None:
         for pieces in SPLIT
         for side in ("left", "right")
     )
-    record.holds("both spell the same word", "the word", "yes" if same else "no", same)
+    record.holds("both decode to the same word", "the word", "yes" if same else "no", same)
     record.answer(
-        "Neither for the network, which sees ids. But with the mark on the right, 'ern' at the start of a word and "
-        "'##ern' inside one are two entries with vectors of their own. maskwright tokenizer encode --marks left shows "
-        "either."
+        "Not for the network, whose input is IDs. But with the marker on the right, 'ern' at the start of a word and "
+        "'##ern' inside one are two entries with separate embeddings. maskwright tokenizer encode --marks left shows "
+        "the other notation."
     )
 
 
@@ -62,8 +62,9 @@ def _longest_match(record: LessonRecorder) -> None:
     record.equal("abc, of a, ab and ##bc", "[UNK]", " ".join(greedy))
     record.show(Tokens(rows, note="Vocabulary: " + " ".join(vocabulary[5:])))
     record.answer(
-        f"No: abc could be a ##bc, but the longest match takes ab first, finds no ##c, and gives {greedy[0]}. Real "
-        "vocabularies hold every letter both at the start and inside a word, so it does not happen with known letters."
+        f"No: abc could be a ##bc, but the longest match is ab, there is no ##c, and the result is {greedy[0]}. Real "
+        "vocabularies contain every letter at the start and inside of words, so this does not happen with known "
+        "letters."
     )
 
 
@@ -77,16 +78,16 @@ def _bytes(record: LessonRecorder) -> None:
     for text in texts:
         (ids,) = tokenizer.encode_plain([text])
         back = tokenizer.decode(ids)
-        record.equal(f"{text!r} and back", text, back)
+        record.equal(f"{text!r}, encoded and decoded", text, back)
         rows.append(
             (text, len(text), len(text.encode()), len(ids), [tokenizer.tokens[one] for one in ids].count("[UNK]"))
         )
-    record.equal("UNK in all of them", 0, sum(row[-1] for row in rows))
+    record.equal("unknown tokens in all of them", 0, sum(row[-1] for row in rows))
     columns = ["text", "characters", "bytes", "tokens", "unknown"]
     record.show(Table(columns, rows, right=columns[1:]))
     record.answer(
-        f"Length: 深度学习 has {rows[2][1]} characters and becomes {rows[2][3]} tokens, one for each byte, because no "
-        "merge was learned for it. Nothing is ever unknown, but what training did not see is long."
+        f"Length: 深度学习 has {rows[2][1]} characters and becomes {rows[2][3]} tokens, one per byte, because no merge "
+        "was learned for it. No text is unknown, but text unlike the training text needs many tokens."
     )
 
 
@@ -96,11 +97,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Subword Models – BPE",
-        "Two ways to mark a piece",
-        "A word that is cut needs a mark, so that the pieces can be joined again. The slides put ## on the left "
-        "piece in one place and on the right piece in another.",
+        "Two subword notations",
+        "A marker shows which subword tokens belong to one word. One slide puts ## on the left token, another on the "
+        "right one.",
         ("text.tokenizers.notation:join_subwords",),
-        "Does it matter which side the mark is on?",
+        "Does the side of the marker matter?",
         _notations,
     ),
     Lesson(
@@ -108,11 +109,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "BPE vs. WordPiece",
-        "WordPiece takes the longest piece first",
-        "To cut a word, WordPiece takes the longest entry that begins it, then the longest that goes on. A word that "
-        "cannot be finished so is one UNK as a whole.",
+        "WordPiece: longest match first",
+        "WordPiece tokenizes a word from the left, with the longest vocabulary entry that matches at each position. "
+        "If no entry matches, the whole word is one [UNK].",
         ("text.tokenizers.trainers.pipelines:wordpiece",),
-        "Does the longest match always find a way if there is one?",
+        "Does the longest match find a segmentation whenever one exists?",
         _longest_match,
     ),
     Lesson(
@@ -120,11 +121,11 @@ LESSONS = (
         PART,
         APPLICATIONS,
         "Take-away: parts of words, characters, bytes",
-        "Bytes know every text",
-        "If the alphabet is the 256 bytes, no text can be unknown, whatever its writing. Merges are learned on top of "
-        "them as on top of letters.",
+        "A byte-level vocabulary has no unknown text",
+        "With the 256 bytes as the alphabet, no text is unknown, in any script. Merges are learned on bytes as on "
+        "letters.",
         ("text.tokenizers.trainers.byte_bpe:train_byte_bpe",),
-        "What is the price?",
+        "What is the cost?",
         _bytes,
     ),
 )

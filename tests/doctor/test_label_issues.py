@@ -29,7 +29,7 @@ def test_flipped_labels_stand_at_the_top():
 
 
 def test_no_row_has_a_part_in_its_own_probabilities():
-    """Features that name the row alone: a fold that saw it would know its label."""
+    """Features that only identify the row: a fold that contains it would know its label."""
     labels = np.arange(40) % 2
     shares = out_of_fold(np.eye(40), labels)
     assert shares[np.arange(40), labels].max() < 0.6
@@ -61,7 +61,7 @@ def test_rows_come_with_lines_labels_and_texts():
     assert [one["margin"] for one in found] == sorted((one["margin"] for one in found), reverse=True)
 
 
-def test_what_cannot_be_judged():
+def test_what_cannot_be_scored():
     with pytest.raises(InputError, match="at least two"):
         out_of_fold(np.zeros((3, 2)), np.zeros(3, dtype=int))
     with pytest.raises(InputError, match="no label"):
