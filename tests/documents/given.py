@@ -55,6 +55,12 @@ def write_files(folder: Path) -> None:
     write(folder / "held-out.txt", "\n\n".join(documents[:4]) + "\n")
     write(folder / "texts.txt", "\n".join(sentences(12, 7)) + "\n")
     write(folder / "sentences.txt", "The bank opened.\nThe river bank was high.\n")
+    rows = [(one, ("ham", "spam")[i % 4 == 0]) for i, one in enumerate(sentences(600, 10))]
+    table(folder / "rows.tsv", "text label", rows)
+    long = [" ".join(sentences(8, seed)) for seed in range(60, 80)]
+    table(folder / "docs.csv", "text label", [(one, ("Billing", "Other")[i % 2]) for i, one in enumerate(long)])
+    table(folder / "docs.tsv", "text score", [(one, str(i % 3)) for i, one in enumerate(long)])
+    write(folder / "documents.jsonl", "\n".join(json.dumps({"text": one}) for one in long) + "\n")
     write(folder / "queries.txt", "refund\nlate parcel\n")
     write(folder / "notes" / "a.md", "\n\n".join(documents[:3]) + "\n")
     table(folder / "tickets.csv", "body label", [(one, "Billing") for one in sentences(8, 8)])
@@ -109,6 +115,11 @@ def names(page: str) -> dict[str, object]:
     choices = {"rows": [(text, ["He ate.", "He slept."]) for text in texts], "labels": [0, 1] * 6}
     return {
         "mw": mw,
+        "gold": [0, 1] * 6,
+        "first_labels": [0, 1] * 6,
+        "second_labels": [0, 0, 1, 1] * 3,
+        "first_f1": [float(i % 2) for i in range(12)],
+        "second_f1": [float(i % 3) / 2 for i in range(12)],
         "question": "Who sleeps?",
         "context": "He read the answer span aloud.",
         "texts": texts,

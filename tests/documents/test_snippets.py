@@ -26,15 +26,21 @@ PAGES = [
     "from-transformers",
     "how-to/abstain",
     "how-to/answer",
+    "how-to/calibrate",
     "how-to/check-data",
     "how-to/check-installation",
     "how-to/choose",
     "how-to/classify",
     "how-to/cluster",
+    "how-to/compare",
     "how-to/embed",
+    "how-to/estimate-cost",
+    "how-to/features",
     "how-to/fill-mask",
     "how-to/generate",
+    "how-to/imbalance",
     "how-to/inspect",
+    "how-to/long-texts",
     "how-to/pretrain",
     "how-to/probe",
     "how-to/regress",
@@ -50,12 +56,17 @@ PAGES = [
 # Options added to commands, so that they end within seconds; the last value of an option counts.
 SMALLER = {
     "pretrain": "--steps 4 --batch-tokens 512 --max-length 64 --set hidden_size=32 --set num_attention_heads=2",
-    "finetune": "--epochs 1",
+    "finetune": "--epochs 1 --restart",
+    "experiment rare": "--seeds 1 --epochs 1 --max-train-rows 200",
+    "plan": "--probe-seconds 1",
     "finetune translation": "--epochs 1 --average-checkpoints 1 --set hidden_size=32 --set num_attention_heads=2",
     "tokenizer train": "--vocab-size 300",
     "generate": "--max-new-tokens 3",
 }
-SLOW = {"how-to/translate": pytest.mark.slow, "tutorials/pretrain-on-your-text": pytest.mark.slow}  # above 5 seconds
+# Above 5 seconds.
+SLOW = dict.fromkeys(
+    ("how-to/compare", "how-to/estimate-cost", "how-to/translate", "tutorials/pretrain-on-your-text"), pytest.mark.slow
+)
 WITH_SHELL = re.compile(r"[<>|;(]")
 
 
