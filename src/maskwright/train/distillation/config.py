@@ -187,8 +187,8 @@ class DistillConfig:
         return FinetuneConfig(**shared, task=task, model=self.teacher, lr=lr)
 
     def _shared_with(self, cls: type[PretrainConfig] | type[FinetuneConfig]) -> dict[str, Any]:
-        """The settings that have the same name there."""
-        own = {setting.name for setting in fields(self)} - {"lr", *_STUDENTS}
+        """The settings that have the same name and meaning there."""
+        own = {setting.name for setting in fields(self)} - {"lr", "start", *_STUDENTS}
         return {setting.name: getattr(self, setting.name) for setting in fields(cls) if setting.name in own}
 
     def resolved(self, device: str, precision: str, by_embeddings: bool = False) -> DistillConfig:

@@ -17,6 +17,8 @@ from ...core.config import (
     fit_types,
 )
 from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
+from ...hub.published import absolute_name
+from ...models.lora_config import LoraConfig
 from .. import settings
 from ..schedules import Schedule, warmup_steps
 
@@ -45,11 +47,22 @@ class PretrainConfig:
     )
     output: Path = option(help=settings.OUTPUT)
     preset: str = option("bert-mini", settings.PRESET)
+    start: str | None = option(
+        None,
+        "Model folder, or Hugging Face Hub model ID, to continue from, with its network and tokenizer.",
+        default_help="none: from scratch with --preset",
+    )
     objective: str = option("mlm+nsp", OBJECTIVE_OF)
     tokenizer: Path | None = option(None, "Saved tokenizer.", default_help="none: train WordPiece first")
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
+    adapter: settings.Adapter | None = option(None, settings.ADAPTER)
+    rank: int | None = option(None, settings.RANK)
+    alpha: float | None = option(None, settings.ALPHA)
+    targets: str | None = option(None, settings.TARGETS)
+    adapter_dropout: float | None = option(None, settings.ADAPTER_DROPOUT)
+    merge: bool = option(False, settings.MERGE)
     steps: int = option(2000, settings.STEPS)
     batch_tokens: int = option(4096, settings.BATCH_TOKENS)
     max_length: int = option(128, settings.MAX_LENGTH)
@@ -111,6 +124,8 @@ class PretrainConfig:
         )
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learned.")
         check_at_least(self, 8, "max_length")
+        settings.check_adapter(self)
+        self._check_start()
         check_at_least(self, 16, "vocab_size")
         warmup = warmup_steps(self.warmup, self.steps)
         check(warmup <= self.steps, f"Setting 'warmup' ({warmup} steps) is more than 'steps' ({self.steps}).")
@@ -119,6 +134,21 @@ class PretrainConfig:
             f"Setting 'batch_tokens' is {self.batch_tokens}; it must fit at least one sequence of max_length "
             f"{self.max_length} for each of {self.accumulation} micro-batches.",
         )
+
+    def _check_start(self) -> None:
+        check(self.adapter is None or self.start is not None, "--adapter requires --start, the model that it changes.")
+        if self.start is None:
+            return
+        check(
+            self.tokenizer is None and not self.model,
+            "--start brings its network and tokenizer: remove --tokenizer and --set.",
+        )
+        check(self.objective != "rtd", "Objective rtd trains two networks, so it cannot continue from one model.")
+
+    @property
+    def lora(self) -> LoraConfig:
+        """The settings of the adapter."""
+        return settings.lora_of(self)
 
     @property
     def sequences(self) -> int:
@@ -138,6 +168,7 @@ class PretrainConfig:
             corpus=tuple(_absolute(source) for source in self.corpus),
             eval=tuple(_absolute(source) for source in self.eval),
             tokenizer=self.tokenizer.resolve() if self.tokenizer else None,
+            start=None if self.start is None else absolute_name(self.start),
         )
 
 

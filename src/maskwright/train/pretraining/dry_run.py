@@ -14,24 +14,29 @@ from ...objectives.pretraining import GENERATOR_SHARE
 from ...text.formats.files import expand
 from ...text.readers.corpus import FOLDER_FORMATS
 from .config import PretrainConfig
+from .from_model import StartModel
 
 
 def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     """Network, exact parameter count, steps, tokens and corpus size of a recipe; reads no text and writes nothing."""
     device = resolve_device(config.device)
-    if config.tokenizer is not None:
+    start = None if config.start is None else StartModel(config)
+    if start is not None:
+        vocab_size = start.tokenizer.vocab_size
+    elif config.tokenizer is not None:
         from ...text.tokenizers.tokenizer import Tokenizer
 
         vocab_size = Tokenizer.load(config.tokenizer).vocab_size
     else:
         vocab_size = config.vocab_size
     objective = registry.resolve("objective", config.objective)
-    network = preset(config.preset, vocab_size=vocab_size, **{**objective.network_settings, **config.model})
+    changes = {**objective.network_settings, **config.model}
+    network = preset(config.preset, vocab_size=vocab_size, **changes) if start is None else start.network
     with torch.device("meta"):
         trained = objective.make(network, config.generator_share or GENERATOR_SHARE)
     files = [Path(name) for name in expand(list(config.corpus), FOLDER_FORMATS)]
     return {
-        "preset": config.preset,
+        "preset": config.start or config.preset,
         "parameters": trained.num_parameters,
         "vocab_size": vocab_size,
         "objective": config.objective,

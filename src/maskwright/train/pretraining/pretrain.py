@@ -20,7 +20,7 @@ from ...core.errors import InputError
 from ...core.progress import note, warn
 from ...data.prepare import prepare
 from ...data.shards import TokenShards
-from ...hub.folders import save_model
+from ...hub.folders import merged, save_model
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
 from ...models.model import Model
@@ -38,6 +38,7 @@ from ..loop import LoopSettings, train
 from ..piped_input import name_piped_sources, save_piped_input
 from ..run import RunFolder, RunResult, open_run
 from .config import PretrainConfig
+from .from_model import StartModel
 from .health import Baseline, RunHealth, baseline_of, judge
 from .job import HeldOut, PretrainJob, Probe
 from .linear_probe import is_labeled, linear_probe
@@ -65,8 +66,7 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    network = preset(config.preset, **config.model)  # reports a wrong name or size before any work
-    check_preset(config, network)
+    check_preset(config)
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
@@ -79,8 +79,11 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
         return _result(run, result)
 
 
-def check_preset(config: PretrainConfig, network: ModelConfig) -> None:
-    """Raise InputError if the objective needs another kind of network."""
+def check_preset(config: PretrainConfig) -> None:
+    """Raise ConfigError for a wrong name or size, InputError if the objective needs another kind of network."""
+    if config.start is not None:
+        return
+    network = preset(config.preset, **config.model)
     writes = registry.resolve("objective", config.objective).writes
     if network.num_decoder_layers and not writes:
         raise InputError(
@@ -98,7 +101,7 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
     """The first batch of a run, decoded. Prepares tokenizer and shards as the run does, without training."""
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    check_preset(config, preset(config.preset, **config.model))
+    check_preset(config)
     with open_run(config.output, to_dict(config), restart=restart) as run:
         setup = PretrainingSetup(config, run, device)
         job = setup.job()
@@ -117,7 +120,8 @@ class PretrainingSetup:
 
     def __init__(self, config: PretrainConfig, run: RunFolder, device: torch.device) -> None:
         self.config, self.run, self.device = config, run, device
-        self.title = self.title or config.preset
+        self.title = self.title or config.start or config.preset
+        self.start = None if config.start is None else StartModel(config)
         self.corpus = save_piped_input(config.corpus, run.path, "corpus")
         self.eval = save_piped_input(config.eval, run.path, "eval")
         with name_piped_sources((*config.corpus, *config.eval), (*self.corpus, *self.eval)):
@@ -134,7 +138,10 @@ class PretrainingSetup:
         network = self.network
         if config.dropout is not None:
             network = replace(network, hidden_dropout=config.dropout, attention_dropout=config.dropout)
-        model = self.objective.network(network, config.seed).to(self.device)
+        model = self.objective.network(network, config.seed)
+        if self.start is not None:
+            self.start.fill(model)
+        model.to(self.device)
         for part in (self.objective.final_model(model), self.objective.token_predictor(model)):
             part.compute_dtype = DTYPES[config.precision]
             part.tokenizer = self.tokenizer
@@ -215,6 +222,10 @@ class PretrainingSetup:
         """The trained weights in the network of the preset (with its own dropout), and the model that predicts masked
         tokens: the same one, except for an objective with a generator.
         """
+        if self.config.adapter is not None and not self.config.merge:
+            return self.objective.final_model(trained), self.objective.token_predictor(trained)
+        if isinstance(trained, Model):
+            merged(trained)
         model = self.objective.make(self.network, self.config.generator_share or GENERATOR_SHARE)
         model.load_state_dict(trained.state_dict())
         kept, guesser = self.objective.final_model(model), self.objective.token_predictor(model)
@@ -225,6 +236,8 @@ class PretrainingSetup:
 
     def _tokenizer(self) -> Tokenizer:
         config, own = self.config, self.run.path / "tokenizer"
+        if self.start is not None:
+            return self.start.tokenizer
         if config.tokenizer is not None:
             return Tokenizer.load(config.tokenizer)
         prepared = _prepared(self.corpus)
@@ -311,6 +324,8 @@ class PretrainingSetup:
         return training, HeldOut(shards, kept, self.objective, config.seed, config.sequences)
 
     def _network(self) -> ModelConfig:
+        if self.start is not None:
+            return self.start.network
         return preset(self.config.preset, vocab_size=self.tokenizer.vocab_size, **self._network_settings())
 
     def _network_settings(self) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def write_pretrain_report(
         NextSteps(_next_steps(model, job)),
     ]
     report = Report(
-        title=f"{recipe['preset']}, {recipe['objective']}",
+        title=f"{recipe.get('start', recipe['preset'])}, {recipe['objective']}",
         headline=headline,
         health=Health(verdict.level, verdict.reasons),  # type: ignore[arg-type]
         blocks=blocks,
