@@ -97,7 +97,8 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path, settings: dict, mess
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"objective": "clm"}, "Objective clm needs .*, but .* has another network"),
+        ({"objective": "clm"}, "Predicting the next token needs attention 'causal'"),
+        ({"objective": "mlm+sop"}, r"Objective mlm\+sop needs pair_objective=sop, but .* has another network"),
         ({"max_length": 64}, "'max_length' is 64; .* has 48 positions"),
     ],
 )

@@ -76,8 +76,8 @@ def _manifest(folder: Path, root: Path) -> str:
 
 def _config(folder: Path) -> dict[str, Any]:
     if is_adapter(folder):
-        config, values = read_adapter_config(folder)
-        return {"adapter": "lora", "rank": config.rank, "base": values.get("base_model_name_or_path")}
+        lora, values = read_adapter_config(folder)
+        return {"adapter": "lora", "rank": lora.rank, "base": values.get("base_model_name_or_path")}
     stored = read_config(network_folder(folder))
     config = stored.config
     return {

@@ -54,7 +54,7 @@ def read_adapter_config(folder: Path) -> tuple[LoraConfig, dict[str, Any]]:
     rank, alpha, rate = (values.get(name) for name in ("r", "lora_alpha", "lora_dropout"))
     rate = 0.0 if rate is None else rate
     is_right = isinstance(rank, int) and rank >= 1 and isinstance(alpha, int | float) and isinstance(rate, int | float)
-    if not is_right or not 0 <= rate < 1:  # type: ignore[operator]  # a number by now
+    if not is_right or not 0 <= rate < 1:
         raise ModelFolderError(
             f"{path}: r is {rank!r}, lora_alpha {alpha!r} and lora_dropout {rate!r}; they must be a rank of 1 or more, "
             "a number and a probability."

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError
-from ..core.sealed import MODEL_CONFIG, read_facts, verify_sealed
+from ..core.sealed import FACTS, MODEL_CONFIG, read_facts, verify_sealed
 from ..models.adapters import Adapter, LoraPart, SharedWeights, add_lora
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
 from ..models.lora_config import ALL_LINEAR, ROLES, LoraConfig
@@ -33,7 +33,7 @@ from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from .adapter_config import CONFIG, TASK_TYPES, read_adapter_config, write_adapter_config
 from .assemble import LoadReport, listed
-from .config_file import FolderConfig, read_config
+from .config_file import MOST_LABELS, FolderConfig, read_config
 from .download import find_folder
 from .family import Family, family_for
 from .published import PUBLISHED, absolute_name, is_short_name
@@ -157,7 +157,7 @@ def adapter_files(model: Model, folder: Path, problem_type: str | None) -> Adapt
     for theirs, part in everything.items():
         module = model.get_submodule(part.module)
         if isinstance(module, LoraLinear) and part.name in module.lora:
-            update = module.lora[part.name]
+            update = module.update(part.name)
             changed.append(theirs)
             for side, matrix in (("A", update.A), ("B", update.B)):
                 tensors[f"{PREFIX}{theirs}.lora_{side}.weight"] = matrix.detach().cpu().contiguous().clone()
@@ -232,8 +232,7 @@ def load_adapter(folder: Path, root: Path, load_base: LoadBase) -> tuple[Model, 
     is_verified = verify_sealed(folder, root=root)
     config, values = read_adapter_config(folder)
     facts = read_facts(folder)
-    fact = facts.get(FACT)
-    own: dict[str, Any] = fact if isinstance(fact, dict) else {}
+    own = _own_fact(folder, facts)
     base = _base_name(folder, own, values)
     base_folder, base_root = _find_base(folder, base)
     digest = weights_digest(base_folder, base_root)
@@ -261,6 +260,21 @@ def load_adapter(folder: Path, root: Path, load_base: LoadBase) -> tuple[Model, 
     shared.share(model)
     new = [name for name in report.new if name not in used]
     return model, LoadReport(sorted(used), new, [], is_verified)
+
+
+def _own_fact(folder: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what maskwright.json says of the adapter; {} for a folder of another program."""
+    own = facts.get(FACT, {})
+    if not isinstance(own, dict) or not isinstance(facts.get("head"), str | None):
+        raise CorruptFileError(f"{folder / FACTS}: '{FACT}' or 'head' is not as written by Maskwright.")
+    labels, targets, network = own.get("labels", []), own.get("targets", []), own.get("network", {})
+    is_right = all(isinstance(own.get(name), str | None) for name in ("base", "weights_sha256", "problem_type"))
+    is_right &= all(
+        isinstance(names, list) and all(isinstance(one, str) for one in names) for names in (labels, targets)
+    )
+    if not is_right or not isinstance(network, dict) or not network.keys() <= BETWEEN.keys():
+        raise CorruptFileError(f"{folder / FACTS}: '{FACT}' is not as written by Maskwright.")
+    return own
 
 
 def _base_name(folder: Path, own: Mapping[str, Any], values: Mapping[str, Any]) -> str:
@@ -324,7 +338,11 @@ def _head(
     if head not in LABELED_HEADS:
         return head, None
     classifier = names.get(family.their_names("head.classifier.weight", head)[0])
-    count = len(stored.labels) if classifier is None else file.shapes[classifier][0]
+    count = len(stored.labels) if classifier is None else next(iter(file.shapes[classifier]), 0)
+    if count > MOST_LABELS:
+        raise ModelFolderError(
+            f"{file.folder / FILE}: {classifier} has {count:,} labels; {MOST_LABELS:,} is the limit."
+        )
     return head, stored.labels if len(stored.labels) == count else count
 
 
@@ -345,7 +363,7 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
         raise ModelFolderError(f"{file.folder / FILE} contains no LoRA weights (lora_A, lora_B).")
     for theirs, pair in pairs.items():
         part = parts[theirs]
-        in_size = model.get_submodule(part.module).weight.shape[1]  # type: ignore[union-attr, index]
+        in_size = model.get_submodule(part.module).weight.shape[1]  # type: ignore[index]
         wanted = {"A": (config.rank, in_size), "B": (part.size, config.rank)}
         for side, shape in wanted.items():
             found_shape = file.shapes[names[pair[side]]] if side in pair else None
@@ -360,7 +378,7 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
         for theirs, pair in pairs.items():
             module = model.get_submodule(parts[theirs].module)
             assert isinstance(module, LoraLinear)
-            update = module.lora[parts[theirs].name]
+            update = module.update(parts[theirs].name)
             update.A.copy_(file.read(names[pair["A"]]))
             update.B.copy_(file.read(names[pair["B"]]))
     return {name for pair in pairs.values() for name in pair.values()}
@@ -373,12 +391,14 @@ def _load_modules(model: Model, names: Mapping[str, str], file: Weights) -> set[
         theirs = _stored(family, name, model)
         if not theirs or not all(part in names for part in theirs):
             continue
+        first, *others = family.stored_shape(name, tuple(parameter.shape))
+        for part in theirs:
+            found, wanted = file.shapes[names[part]], (first // len(theirs), *others)
+            if found != wanted:
+                raise ModelFolderError(
+                    f"{file.folder}: {part} has shape {list(found)}, but the base requires {list(wanted)}."
+                )
         tensor = torch.cat([file.read(names[part]) for part in theirs])
-        shape = family.stored_shape(name, tuple(parameter.shape))
-        if tuple(tensor.shape) != shape:
-            raise ModelFolderError(
-                f"{file.folder}: {listed(theirs)} has shape {list(tensor.shape)}, but the base requires {list(shape)}."
-            )
         parameter.data = tensor.T.contiguous() if family.is_transposed(name) else tensor.view(parameter.shape)
         parameter.requires_grad_(True)
         used.update(theirs)

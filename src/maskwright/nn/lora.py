@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -54,7 +56,11 @@ class LoraLinear(Linear):
     @property
     def updates(self) -> list[LowRank]:
         """The low-rank updates."""
-        return [one for one in self.lora.values() if isinstance(one, LowRank)]
+        return [self.update(name) for name in self.lora]
+
+    def update(self, name: str) -> LowRank:
+        """The low-rank update `name`."""
+        return cast("LowRank", self.lora[name])
 
     def forward(self, x: Tensor) -> Tensor:
         """x: float [..., in_size]. Returns float [..., out_size]."""

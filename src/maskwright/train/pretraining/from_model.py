@@ -27,7 +27,7 @@ class StartModel:
         for name, value in objective.network_settings.items():
             if getattr(self.network, name) != value:
                 raise InputError(
-                    f"Objective {config.objective} needs a network with {name}={value}, unlike {self.name}."
+                    f"Objective {config.objective} needs {name}={value}, but {self.name} has another network."
                 )
         positions = self.network.max_position_embeddings
         if config.max_length > positions:
