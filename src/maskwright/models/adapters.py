@@ -48,7 +48,10 @@ class SharedWeights:
                 parameter.data = tensors[name]
 
     def prepare(self, weights: Sequence[Tensor | None], key: Any, make: Callable[[], Any]) -> Any:
-        """Returns `make()`, made once for these weights and `key` if all of them are shared, else every time."""
+        """Returns `make()`, made once for these weights and `key` if all of them are shared, else every time.
+
+        weights: parameters of any shape [...], or None.
+        """
         addresses = tuple(one.data_ptr() for one in weights if one is not None)
         if not {one.data_ptr() for one in self._all()}.issuperset(addresses):
             return make()
