@@ -175,6 +175,8 @@ def test_copies_and_merged_models_change_nothing_of_the_base(tmp_path: Path):
         for parameter in (*duplicate.parameters(), *merged(model).parameters()):
             parameter.add_(1.0)
     assert torch.equal(other.logits(batch_for(other)), expected)
+    changed = duplicate.word_embeddings.clone()
+    assert torch.equal(place(duplicate, "cpu").word_embeddings, changed)
     assert not model.adapter and all(parameter.requires_grad for parameter in model.parameters())
 
 
