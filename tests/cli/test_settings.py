@@ -235,7 +235,9 @@ def test_options_are_written_by_hand_only_where_they_are_no_settings():
     assert found == {"app", "common", "settings", "pretrain", "vectors"}
 
 
-@pytest.mark.parametrize("cls", sorted({cls for cls, _ in (*STARTS, *PLAIN_STARTS)}, key=lambda cls: cls.COMMAND))
+@pytest.mark.parametrize(
+    "cls", sorted({cls for cls, _ in (*STARTS, *PLAIN_STARTS)}, key=lambda cls: (cls.COMMAND, cls.__name__))
+)
 def test_every_field_is_a_setting_with_help_and_its_default_is_shown(cls, command):
     for word in cls.COMMAND.split():
         command = command.commands[word]

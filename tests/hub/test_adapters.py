@@ -175,6 +175,8 @@ def test_copies_and_merged_models_change_nothing_of_the_base(tmp_path: Path):
         for parameter in (*duplicate.parameters(), *merged(model).parameters()):
             parameter.add_(1.0)
     assert torch.equal(other.logits(batch_for(other)), expected)
+    changed = duplicate.word_embeddings.clone()
+    assert torch.equal(place(duplicate, "cpu").word_embeddings, changed)
     assert not model.adapter and all(parameter.requires_grad for parameter in model.parameters())
 
 
@@ -292,7 +294,40 @@ def foreign(folder: Path) -> Path:
     return adapter
 
 
+def with_facts(folder: Path, head: object = "classification", **facts: object) -> Path:
+    """An adapter whose maskwright.json says something else of it."""
+    adapter = make(folder)
+    known = json.loads((adapter / "maskwright.json").read_text())
+    known["head"] = head
+    known["adapter"] |= facts
+    (adapter / "maskwright.json").write_text(json.dumps(known))
+    accept(adapter)
+    return adapter
+
+
+def labels_without_end(folder: Path) -> Path:
+    """A classifier of a billion labels in no byte."""
+    adapter = foreign(folder)
+    shutil.rmtree(folder / "base")
+    tiny().save(folder / "base")
+    path = adapter / "adapter_model.safetensors"
+    tensors = load_file(path)
+    tensors["base_model.model.classifier.weight"] = torch.empty(1_000_000_000, 0)
+    save_file(tensors, path)
+    return adapter
+
+
 BAD = {
+    "strange facts": (lambda folder: with_facts(folder, network={"a": 1}), CorruptFileError, "not as written by"),
+    "strange labels": (lambda folder: with_facts(folder, labels=[1, 2, 3]), CorruptFileError, "not as written by"),
+    "strange head": (lambda folder: with_facts(folder, head=["a"]), CorruptFileError, "not as written by"),
+    "unknown head": (lambda folder: with_facts(folder, head="lorax"), MaskwrightError, "lorax"),
+    "other labels": (
+        lambda folder: with_facts(folder, labels=["a", "b"]),
+        ModelFolderError,
+        r"classifier.weight has shape \[3, 32\], but the base requires \[2, 32\]",
+    ),
+    "too many labels": (labels_without_end, ModelFolderError, "1,000,000,000 labels; 100,000 is the limit"),
     "another base": (other_base, ModelFolderError, "the base has changed, or it is another model"),
     "changed base": (broken_base, MaskwrightError, "the base has changed, or it is another model"),
     "adapter as base": (adapter_on_adapter, ModelFolderError, "which is an adapter too: merge that one first"),

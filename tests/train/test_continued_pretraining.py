@@ -58,7 +58,7 @@ def test_another_objective_has_a_new_head(tmp_path: Path, start: Path, capsys: p
 
 def test_the_plan_is_that_of_the_model(tmp_path: Path, start: Path):
     plan = pretraining_plan(continued(tmp_path, start))
-    assert plan["model"] == str(start) and plan["parameters"] == mw.load(start).num_parameters
+    assert plan["preset"] == str(start) and plan["parameters"] == mw.load(start).num_parameters
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_network_and_vocabulary_are_those_of_the_model(tmp_path: Path, start: Pa
 
 
 def test_what_the_network_cannot_do_is_an_error(tmp_path: Path, start: Path):
-    with pytest.raises(InputError, match="Objective clm needs a network"):
+    with pytest.raises(InputError, match="needs attention 'causal'"):
         pretrain(continued(tmp_path / "a", start, objective="clm"))
     positions = mw.load(start).config.max_position_embeddings
     config = continued(tmp_path / "b", start)

@@ -103,6 +103,8 @@ def finetune(recipe: FinetuneConfig | MultiTaskConfig, restart: RestartFlag = Fa
 
         maskwright finetune classification --model runs/a/model --train train.tsv --seeds 3 --average-seeds -o runs/b
 
+        maskwright finetune classification --model runs/a/model --adapter lora --train train.tsv -o runs/adapter
+
         maskwright finetune regression --model runs/a/model --train pairs.tsv --columns label=score -o runs/c
 
         maskwright finetune regression --model runs/a/model --train stsb.tsv --score-range 0 5 -o runs/sts

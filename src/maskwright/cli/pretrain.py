@@ -58,6 +58,8 @@ def pretrain(
 
         maskwright pretrain --set positions=rotary --set attention=window --max-length 512 -o runs/d texts/
 
+        maskwright pretrain --model minilm --adapter lora -o runs/domain domain.txt
+
         maskwright pretrain --preset lstm-small --objective clm --max-length 64 -o runs/lstm corpus.txt
 
         maskwright pretrain --config recipes/mini.toml -o runs/c --print-config

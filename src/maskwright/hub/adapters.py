@@ -21,21 +21,21 @@ from torch import Tensor
 
 from ..core import storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError, ModelFolderError
-from ..core.sealed import MODEL_CONFIG, read_facts, verify_sealed
-from ..models.adapters import Adapter, LoraPart, SharedWeights, add_lora
+from ..core.sealed import FACTS, MODEL_CONFIG, read_facts, verify_sealed
+from ..models.adapters import Adapter, SharedWeights, add_lora
 from ..models.heads import CLASSIFIERS, LABELED_HEADS
-from ..models.lora_config import ALL_LINEAR, ROLES, LoraConfig
+from ..models.lora_config import LoraConfig
 from ..models.model import Model
 from ..models.vocabulary_growth import with_tokenizer
-from ..nn.linear import Linear
 from ..nn.lora import LoraLinear
 from ..text.tokenizers.tokenizer import Tokenizer
 from ..text.tokenizers.tokenizer_files import MAIN_FILES
 from .adapter_config import CONFIG, TASK_TYPES, read_adapter_config, write_adapter_config
+from .adapter_parts import BETWEEN, base_family, is_target, linear_parts, stored_in_base
 from .assemble import LoadReport, listed
-from .config_file import FolderConfig, read_config
+from .config_file import MOST_LABELS, FolderConfig, read_config
 from .download import find_folder
-from .family import Family, family_for
+from .family import Family
 from .published import PUBLISHED, absolute_name, is_short_name
 from .sentence import network_folder
 from .weights import Weights, weight_files
@@ -45,7 +45,6 @@ PICKLE = "adapter_model.bin"
 FACT = "adapter"  # entry of maskwright.json
 PREFIX = "base_model.model."
 TASK_HEADS = (*CLASSIFIERS, "regression", "anomaly")  # heads that an adapter trains; the others stay as in the base
-BETWEEN: dict[str, Any] = {"mix_layers": False, "top_layers": 0, "top_embedding_size": 0}
 _LORA = re.compile(r"(.+)\.lora_([AB])(?:\.default)?\.weight")
 _BASES: WeakValueDictionary[str, SharedWeights] = WeakValueDictionary()  # by the SHA-256 of their weights
 
@@ -75,7 +74,7 @@ def attach_adapter(
     Raises InputError where the targets select no linear layer, ModelFolderError where the base is an adapter itself.
     """
     found = linear_parts(model)
-    chosen = [part for part in found.values() if _is_target(part, config.targets)]
+    chosen = [part for part in found.values() if is_target(part, config.targets)]
     if not chosen:
         raise InputError(
             f"{base} has no linear layer that is a target ({', '.join(config.targets)}): adapters are for Transformers."
@@ -86,47 +85,12 @@ def attach_adapter(
             f"{base} is an adapter itself: merge it first with maskwright convert {base} -o MODEL, and train on MODEL."
         )
     add_lora(model, chosen, config, seed)
-    family = _family_of(model)
+    family = base_family(model)
     for name, parameter in model.named_parameters():
-        is_new = any(theirs in new for theirs in _stored(family, name, model))
+        is_new = any(theirs in new for theirs in stored_in_base(family, name, model))
         if name.startswith("top.") or is_new or (name.startswith("head.") and model.head_name in TASK_HEADS):
             parameter.requires_grad_(True)
     model.adapter = Adapter(config, absolute_name(base), weights_digest(found_base, root), dict(network))
-
-
-def linear_parts(model: Model) -> dict[str, LoraPart]:
-    """Returns the linear layers of a model by transformers' names; a joint layer may have a name for each part."""
-    family, found = _family_of(model), {}
-    for name, module in model.named_modules():
-        if isinstance(module, Linear):
-            theirs = family.stored_names(f"{name}.weight", model.head_name)
-            size = module.weight.shape[0] // len(theirs)
-            names = _roles(name) if len(theirs) > 1 else ("whole",)
-            for number, (own, part) in enumerate(zip(theirs, names, strict=True)):
-                found[own.removesuffix(".weight")] = LoraPart(name, part, number * size, size)
-    return found
-
-
-def _roles(module: str) -> tuple[str, ...]:
-    """What targets a linear layer may be, () for one outside the layers."""
-    return ROLES.get(".".join(module.split(".")[-2:]), ()) if ".layers." in module else ()
-
-
-def _is_target(part: LoraPart, targets: Collection[str]) -> bool:
-    roles = _roles(part.module) if part.name == "whole" else (part.name,)
-    return any(role in targets or ALL_LINEAR in targets for role in roles)
-
-
-def _family_of(model: Model) -> Family:
-    """Returns the family in whose format the base is stored; what is between encoder and head is not the base's."""
-    config = replace(model.config, **BETWEEN)
-    families = [family_for(config, head) for head in (model.head_name, None)]
-    return next((family for family in families if family.encoder), families[0])
-
-
-def _stored(family: Family, name: str, model: Model) -> list[str]:
-    """Returns transformers' names of a parameter; none for a low-rank update."""
-    return [] if ".lora." in name else family.stored_names(name, model.head_name)
 
 
 def weights_digest(folder: Path, root: Path | None = None) -> str:
@@ -150,7 +114,7 @@ class AdapterFiles:
 
 def adapter_files(model: Model, folder: Path, problem_type: str | None) -> AdapterFiles:
     """Returns what is stored of a model with an adapter in `folder`. The path to a base folder is relative to it."""
-    adapter, family = _adapter_of(model), _family_of(model)
+    adapter, family = _adapter_of(model), base_family(model)
     everything = linear_parts(model)
     tensors: dict[str, Tensor] = {}
     changed: list[str] = []
@@ -232,8 +196,7 @@ def load_adapter(folder: Path, root: Path, load_base: LoadBase) -> tuple[Model, 
     is_verified = verify_sealed(folder, root=root)
     config, values = read_adapter_config(folder)
     facts = read_facts(folder)
-    fact = facts.get(FACT)
-    own: dict[str, Any] = fact if isinstance(fact, dict) else {}
+    own = _own_fact(folder, facts)
     base = _base_name(folder, own, values)
     base_folder, base_root = _find_base(folder, base)
     digest = weights_digest(base_folder, base_root)
@@ -261,6 +224,21 @@ def load_adapter(folder: Path, root: Path, load_base: LoadBase) -> tuple[Model, 
     shared.share(model)
     new = [name for name in report.new if name not in used]
     return model, LoadReport(sorted(used), new, [], is_verified)
+
+
+def _own_fact(folder: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what maskwright.json says of the adapter; {} for a folder of another program."""
+    own = facts.get(FACT, {})
+    if not isinstance(own, dict) or not isinstance(facts.get("head"), str | None):
+        raise CorruptFileError(f"{folder / FACTS}: '{FACT}' or 'head' is not as written by Maskwright.")
+    labels, targets, network = own.get("labels", []), own.get("targets", []), own.get("network", {})
+    is_right = all(isinstance(own.get(name), str | None) for name in ("base", "weights_sha256", "problem_type"))
+    is_right &= all(
+        isinstance(names, list) and all(isinstance(one, str) for one in names) for names in (labels, targets)
+    )
+    if not is_right or not isinstance(network, dict) or not network.keys() <= BETWEEN.keys():
+        raise CorruptFileError(f"{folder / FACTS}: '{FACT}' is not as written by Maskwright.")
+    return own
 
 
 def _base_name(folder: Path, own: Mapping[str, Any], values: Mapping[str, Any]) -> str:
@@ -324,7 +302,11 @@ def _head(
     if head not in LABELED_HEADS:
         return head, None
     classifier = names.get(family.their_names("head.classifier.weight", head)[0])
-    count = len(stored.labels) if classifier is None else file.shapes[classifier][0]
+    count = len(stored.labels) if classifier is None else next(iter(file.shapes[classifier]), 0)
+    if count > MOST_LABELS:
+        raise ModelFolderError(
+            f"{file.folder / FILE}: {classifier} has {count:,} labels; {MOST_LABELS:,} is the limit."
+        )
     return head, stored.labels if len(stored.labels) == count else count
 
 
@@ -368,17 +350,19 @@ def _load_updates(model: Model, config: LoraConfig, names: Mapping[str, str], fi
 
 def _load_modules(model: Model, names: Mapping[str, str], file: Weights) -> set[str]:
     """Load the stored trained modules into `model`; returns the names of their tensors."""
-    family, used = _family_of(model), set()
+    family, used = base_family(model), set()
     for name, parameter in model.named_parameters():
-        theirs = _stored(family, name, model)
+        theirs = stored_in_base(family, name, model)
         if not theirs or not all(part in names for part in theirs):
             continue
+        first, *others = family.stored_shape(name, tuple(parameter.shape))
+        for part in theirs:
+            found, wanted = file.shapes[names[part]], (first // len(theirs), *others)
+            if found != wanted:
+                raise ModelFolderError(
+                    f"{file.folder}: {part} has shape {list(found)}, but the base requires {list(wanted)}."
+                )
         tensor = torch.cat([file.read(names[part]) for part in theirs])
-        shape = family.stored_shape(name, tuple(parameter.shape))
-        if tuple(tensor.shape) != shape:
-            raise ModelFolderError(
-                f"{file.folder}: {listed(theirs)} has shape {list(tensor.shape)}, but the base requires {list(shape)}."
-            )
         parameter.data = tensor.T.contiguous() if family.is_transposed(name) else tensor.view(parameter.shape)
         parameter.requires_grad_(True)
         used.update(theirs)

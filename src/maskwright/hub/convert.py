@@ -75,9 +75,9 @@ def convert(source: str | Path, output: str | Path) -> Conversion:
         ModelFolderError, CorruptFileError: not a model folder, or not a plain weights file.
         RunError: `output` exists and is not empty.
     """
-    if not Path(source).is_file() and is_adapter(find_folder(source)[0]):
-        return store_as(source, output, "fp32")
     found = _find(source)
+    if found is None:
+        return store_as(source, output, "fp32")
     stored = read_config(found.network, lambda: _names(found))
     with storage.new_folder(output) as new:
         network = new / found.network.resolve().relative_to(found.root.resolve())
@@ -115,13 +115,16 @@ def store_as(source: str | Path, output: str | Path, weights_as: str) -> Convers
 # -- source files ------------------------------------------------------------------------------------------------
 
 
-def _find(source: str | Path) -> _Source:
+def _find(source: str | Path) -> _Source | None:
+    """Returns what is to be read; None for an adapter."""
     path = Path(source)
     if path.is_file() and path.name != weights.BIN_INDEX:
         if path.suffix == ".safetensors":
             raise InputError(f"{path} is already safetensors: there is nothing to convert.")
         return _Source(path.parent, path.parent, path.parent, {path: set()})
     root, real = find_folder(path.parent if path.is_file() else source, also=("pytorch_model*.bin",))
+    if is_adapter(root):
+        return None
     network = network_folder(root)
     for name in (weights.FILE, weights.INDEX):
         if (network / name).is_file():

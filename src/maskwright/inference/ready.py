@@ -74,7 +74,7 @@ def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
             "int8 requires a Transformer, but this network is recurrent: use --precision fp32.",
         )
     if model.adapter is not None and model.adapter.shared is not None:
-        model.adapter.shared.share(model, where)
+        model.adapter.shared.move(model, where)
     model.to(where)
     compute_in(model, name)
     return model

@@ -40,16 +40,23 @@ class SharedWeights:
         self._on_device: dict[torch.device, dict[str, Tensor]] = {}
         self._prepared: dict[Any, Any] = {}
 
-    def share(self, model: nn.Module, device: torch.device | None = None) -> None:
-        """Let `model` use these tensors, copied to `device` once, instead of equal ones of its own."""
-        tensors = self.tensors if device is None else self._copies(device)
+    def share(self, model: nn.Module) -> None:
+        """Let `model` use these tensors instead of equal ones of its own."""
         for name, parameter in model.named_parameters():
-            if name in tensors and not parameter.requires_grad and parameter.shape == tensors[name].shape:
+            if name in self.tensors and not parameter.requires_grad and parameter.shape == self.tensors[name].shape:
+                parameter.data = self.tensors[name]
+
+    def move(self, model: nn.Module, device: torch.device) -> None:
+        """Move the parameters of `model` that use these tensors to `device`, where they are copied once."""
+        addresses, tensors = {one.data_ptr() for one in self._all()}, self._copies(device)
+        for name, parameter in model.named_parameters():
+            if name in tensors and parameter.data_ptr() in addresses:
                 parameter.data = tensors[name]
 
     def prepare(self, weights: Sequence[Tensor | None], key: Any, make: Callable[[], Any]) -> Any:
-        """Returns `make()`, made once for these weights (float [out, in] or [out]) and `key` if all of them are shared,
-        else every time.
+        """Returns `make()`, made once for these weights and `key` if all of them are shared, else every time.
+
+        weights: parameters of any shape [...], or None.
         """
         addresses = tuple(one.data_ptr() for one in weights if one is not None)
         if not {one.data_ptr() for one in self._all()}.issuperset(addresses):
@@ -127,9 +134,9 @@ def trained_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_trained_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load what `trained_state` returned, tensors of any shape [...].
+    """Load what `trained_state` returned. Raises RuntimeError, as torch does, for tensors of another model.
 
-    Raises RuntimeError, as torch does, for tensors of another model.
+    state: parameters of any shape [...] by name.
     """
     is_whole = getattr(model, "adapter", None) is None
     found = model.load_state_dict(state, strict=is_whole)

@@ -54,7 +54,7 @@ class LoraLinear(Linear):
     @property
     def updates(self) -> list[LowRank]:
         """The low-rank updates."""
-        return [one for one in self.lora.values() if isinstance(one, LowRank)]
+        return [self.update(name) for name in self.lora]
 
     def update(self, name: str) -> LowRank:
         """The low-rank update of this name. Raises KeyError."""

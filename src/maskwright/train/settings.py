@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+from ..core.config import check
 from ..core.options import DATA, HARDWARE, NETWORK, OPTIMIZATION, RUN, Setting
+from ..models.lora_config import ALL_LINEAR, LoraConfig
+from ..models.lora_config import TARGETS as LORA_TARGETS
 
+Adapter = Literal["lora"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
@@ -41,6 +45,23 @@ ACTIVATION_CHECKPOINTING = Setting(
     "Activation checkpointing: less memory, about a third more computation.", panel=OPTIMIZATION
 )
 
+ADAPTER_LR = 5e-4  # Hu et al. 2021, table 9
+ADAPTER = Setting(
+    "Train a LoRA adapter and the head; model/ is then a small folder without the base. --lr is 5e-4 by default.",
+    default_help="none: train all weights",
+    panel=NETWORK,
+)
+RANK = Setting("Rank of the adapter's matrices.", default_help="8", panel=NETWORK)
+ALPHA = Setting("Scale of the adapter: its updates are multiplied by alpha / rank.", default_help="16", panel=NETWORK)
+TARGETS = Setting(
+    f"Linear layers that the adapter changes, of {', '.join(LORA_TARGETS)} and {ALL_LINEAR}.",
+    metavar="NAME,…",
+    default_help="query,value",
+    panel=NETWORK,
+)
+ADAPTER_DROPOUT = Setting("Dropout of the adapter's input.", default_help="0", panel=NETWORK)
+MERGE = Setting("Merge the adapter: model/ is a whole model.", panel=NETWORK)
+
 CHECKPOINT_EVERY = Setting("Steps between checkpoints.", unit="steps", panel=RUN)
 LOG_EVERY = Setting("Steps between log entries.", unit="steps", panel=RUN)
 KEEP = Setting("Number of checkpoints to keep.", panel=RUN)
@@ -50,3 +71,23 @@ SEED = Setting("Random seed; the same seed gives the same results.")
 DEVICE = Setting("Device to compute on.", panel=HARDWARE)
 PRECISION = Setting("Precision (dtype); auto is bf16 where the CPU or GPU has it.", panel=HARDWARE)
 THREADS = Setting("Number of CPU threads.", panel=HARDWARE, default_help="all", minimum=1)
+
+_OF_ADAPTERS = {"rank": "rank", "alpha": "alpha", "targets": "targets", "dropout": "adapter_dropout"}  # of LoraConfig
+
+
+def lora_of(config: Any) -> LoraConfig:
+    """The settings of the adapter that a recipe trains. Raises ConfigError for a wrong value."""
+    given = {name: getattr(config, own) for name, own in _OF_ADAPTERS.items() if getattr(config, own) is not None}
+    if "targets" in given:
+        given["targets"] = tuple(name.strip() for name in given["targets"].split(","))
+    return LoraConfig(**given)
+
+
+def check_adapter(config: Any) -> None:
+    """Raises ConfigError for wrong settings of an adapter, and for such settings without an adapter."""
+    for name in (*_OF_ADAPTERS.values(), "merge"):
+        check(
+            config.adapter is not None or getattr(config, name) in (None, False),
+            f"Setting '{name}' requires --adapter lora.",
+        )
+    lora_of(config)

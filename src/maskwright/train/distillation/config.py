@@ -190,7 +190,7 @@ class DistillConfig:
         return FinetuneConfig(**shared, task=task, model=self.teacher, lr=lr)
 
     def _shared_with(self, cls: type[PretrainConfig] | type[FinetuneConfig]) -> dict[str, Any]:
-        """The settings that have the same name there."""
+        """The settings that have the same name and meaning there."""
         own = {setting.name for setting in fields(self)} - {"lr", "start", *_STUDENTS}
         return {setting.name: getattr(self, setting.name) for setting in fields(cls) if setting.name in own}
 

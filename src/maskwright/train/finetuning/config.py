@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from ...core import registry
 from ...core.config import check, check_above_zero, check_at_least, check_name, check_not_negative, fit_types
 from ...core.errors import ConfigError
 from ...core.options import LONG_TEXTS, NETWORK, OPTIMIZATION, TASK, fill_defaults, misplaced, option
 from ...hub.published import ENGLISH, absolute_name
-from ...models.lora_config import ALL_LINEAR, TARGETS, LoraConfig
+from ...models.lora_config import LoraConfig
 from ...tasks.spec import spec_of, with_task_settings
 from .. import settings
 from ..schedules import Schedule
 
 # What can be put between the encoder of a model folder and the new head.
 TOP = ("mix_layers", "top_layers", "top_embedding_size")
-ADAPTER_LR = 5e-4  # Hu et al. 2021, table 9
-LORA = {"rank": "rank", "alpha": "alpha", "targets": "targets", "dropout": "adapter_dropout"}  # of LoraConfig, and here
 DEFAULT_TASK = registry.names("task")[0]
 
 
@@ -101,25 +99,12 @@ class FinetuneConfig:
         False, "Keep the average of the seeds' weights (model soup), not the best seed.", panel=OPTIMIZATION
     )
     freeze_encoder: bool = option(False, "Train only the pooler and the head.", panel=NETWORK)
-    adapter: Literal["lora"] | None = option(
-        None,
-        "Train a LoRA adapter and the head; model/ is then a small folder without the base. --lr is 5e-4 by default.",
-        default_help="none: train all weights",
-        panel=NETWORK,
-    )
-    rank: int | None = option(None, "Rank of the adapter's matrices.", default_help="8", panel=NETWORK)
-    alpha: float | None = option(
-        None, "Scale of the adapter: its updates are multiplied by alpha / rank.", default_help="16", panel=NETWORK
-    )
-    targets: str | None = option(
-        None,
-        f"Linear layers that the adapter changes, of {', '.join(TARGETS)} and {ALL_LINEAR}.",
-        metavar="NAME,…",
-        default_help="query,value",
-        panel=NETWORK,
-    )
-    adapter_dropout: float | None = option(None, "Dropout of the adapter's input.", default_help="0", panel=NETWORK)
-    merge: bool = option(False, "Merge the adapter: model/ is a whole model.", panel=NETWORK)
+    adapter: settings.Adapter | None = option(None, settings.ADAPTER)
+    rank: int | None = option(None, settings.RANK)
+    alpha: float | None = option(None, settings.ALPHA)
+    targets: str | None = option(None, settings.TARGETS)
+    adapter_dropout: float | None = option(None, settings.ADAPTER_DROPOUT)
+    merge: bool = option(False, settings.MERGE)
     metric: str | None = option(
         None, "Dev metric that chooses the best epoch, such as matthews or f1.", default_help="the task's own"
     )
@@ -143,7 +128,7 @@ class FinetuneConfig:
 
     def __post_init__(self) -> None:
         if self.adapter is not None and self.lr is None:
-            object.__setattr__(self, "lr", ADAPTER_LR)
+            object.__setattr__(self, "lr", settings.ADAPTER_LR)
         fill_defaults(self, self.task)
         if self.model is None and self.preset is None:
             object.__setattr__(self, "model", ENGLISH)
@@ -221,11 +206,7 @@ class FinetuneConfig:
         )
 
     def _check_adapter(self) -> None:
-        for name in (*LORA.values(), "merge"):
-            check(
-                self.adapter is not None or getattr(self, name) in (None, False),
-                f"Setting '{name}' requires --adapter lora.",
-            )
+        settings.check_adapter(self)
         if self.adapter is None:
             return
         check(self.preset is None, "--adapter requires --model: an adapter changes a trained model.")
@@ -238,15 +219,11 @@ class FinetuneConfig:
             not spec_of(self.task_name).freezes_encoder,
             f"Setting 'adapter' is not for {self.task}, which trains on a frozen encoder.",
         )
-        _ = self.lora  # checks the values
 
     @property
     def lora(self) -> LoraConfig:
         """The settings of the adapter."""
-        given = {name: getattr(self, own) for name, own in LORA.items() if getattr(self, own) is not None}
-        if self.targets is not None:
-            given["targets"] = tuple(name.strip() for name in self.targets.split(","))
-        return LoraConfig(**given)
+        return settings.lora_of(self)
 
     @property
     def task_name(self) -> str:

@@ -18,6 +18,7 @@ from ...core.config import (
 )
 from ...core.options import DATA, HARDWARE, OBJECTIVE, OPTIMIZATION, RUN, Setting, option
 from ...hub.published import absolute_name
+from ...models.lora_config import LoraConfig
 from .. import settings
 from ..schedules import Schedule, warmup_steps
 
@@ -65,6 +66,12 @@ class PretrainConfig:
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
+    adapter: settings.Adapter | None = option(None, settings.ADAPTER)
+    rank: int | None = option(None, settings.RANK)
+    alpha: float | None = option(None, settings.ALPHA)
+    targets: str | None = option(None, settings.TARGETS)
+    adapter_dropout: float | None = option(None, settings.ADAPTER_DROPOUT)
+    merge: bool = option(False, settings.MERGE)
     steps: int = option(2000, settings.STEPS)
     batch_tokens: int = option(4096, settings.BATCH_TOKENS)
     max_length: int = option(128, settings.MAX_LENGTH)
@@ -110,15 +117,12 @@ class PretrainConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
+        if self.adapter is not None and self.lr is None:
+            object.__setattr__(self, "lr", settings.ADAPTER_LR)
         for name, (usual, continued) in DEFAULTS.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, usual if self.start is None else continued)
         fit_types(self)
-        own = [name for name in ("preset", "tokenizer", "model") if getattr(self, name)]
-        check(
-            self.start is None or not own,
-            f"Setting '{''.join(own[:1])}' requires random weights: a model to continue from has its own.",
-        )
         check(bool(self.corpus), "Setting 'corpus' is empty: pass at least one text file, folder or glob.")
         from ...models.presets import PRESETS
 
@@ -135,6 +139,8 @@ class PretrainConfig:
         )
         check(self.mask_rate > 0, "Setting 'mask_rate' is 0: nothing would be learned.")
         check_at_least(self, 8, "max_length")
+        settings.check_adapter(self)
+        self._check_start()
         check_at_least(self, 16, "vocab_size")
         warmup = warmup_steps(self.warmup, self.steps)
         check(warmup <= self.steps, f"Setting 'warmup' ({warmup} steps) is more than 'steps' ({self.steps}).")
@@ -143,6 +149,22 @@ class PretrainConfig:
             f"Setting 'batch_tokens' is {self.batch_tokens}; it must fit at least one sequence of max_length "
             f"{self.max_length} for each of {self.accumulation} micro-batches.",
         )
+
+    def _check_start(self) -> None:
+        check(self.adapter is None or self.start is not None, "--adapter requires --model, the model that it changes.")
+        if self.start is None:
+            return
+        own = [name for name in ("preset", "tokenizer", "model") if getattr(self, name)]
+        check(
+            not own,
+            f"Setting '{''.join(own[:1])}' requires random weights: a model to continue from has its own.",
+        )
+        check(self.objective != "rtd", "Objective rtd trains two networks, so it cannot continue from one model.")
+
+    @property
+    def lora(self) -> LoraConfig:
+        """The settings of the adapter."""
+        return settings.lora_of(self)
 
     @property
     def sequences(self) -> int:

@@ -8,21 +8,21 @@ from typing import Any
 import torch
 
 from ...core import registry
-from ...hub.folders import load_model
 from ...models.device import resolve_device, resolve_precision
 from ...models.presets import preset
 from ...objectives.replaced_pair import GENERATOR_SHARE
 from ...text.formats.files import expand
 from ...text.readers.corpus import FOLDER_FORMATS
 from .config import PretrainConfig
+from .from_model import StartModel
 
 
 def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     """Network, exact parameter count, steps, tokens and corpus size of a recipe; reads no text and writes nothing."""
     device = resolve_device(config.device)
-    start = None if config.start is None else load_model(config.start, None)[0].config
+    start = None if config.start is None else StartModel(config)
     if start is not None:
-        vocab_size = start.vocab_size
+        vocab_size = start.tokenizer.vocab_size
     elif config.tokenizer is not None:
         from ...text.tokenizers.tokenizer import Tokenizer
 
@@ -30,13 +30,13 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     else:
         vocab_size = config.vocab_size
     objective = registry.resolve("objective", config.objective)
-    settings = {**objective.network_settings, **config.model}
-    network = start or preset(str(config.preset), vocab_size=vocab_size, **settings)
+    changes = {**objective.network_settings, **config.model}
+    network = preset(str(config.preset), vocab_size=vocab_size, **changes) if start is None else start.network
     with torch.device("meta"):
         trained = objective.make(network, config.generator_share or GENERATOR_SHARE)
     files = [Path(name) for name in expand(list(config.corpus), FOLDER_FORMATS)]
     return {
-        **({"preset": config.preset} if start is None else {"model": config.start}),
+        "preset": config.start or config.preset,
         "parameters": trained.num_parameters,
         "vocab_size": vocab_size,
         "objective": config.objective,

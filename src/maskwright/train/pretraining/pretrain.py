@@ -20,10 +20,10 @@ from ...core.errors import InputError
 from ...core.progress import note, warn
 from ...data.prepare import prepare
 from ...data.shards import TokenShards
-from ...hub.folders import load_model, save_model
+from ...hub.folders import merged, save_model
 from ...models.config import ModelConfig
 from ...models.device import DTYPES, resolve_device, resolve_precision
-from ...models.model import Model, tokenizer_of
+from ...models.model import Model
 from ...models.presets import preset, special_token_settings
 from ...objectives.audit import AuditedSequence
 from ...objectives.base import Objective, Recipe
@@ -37,6 +37,7 @@ from ..loop import LoopSettings, train
 from ..piped_input import name_piped_sources, save_piped_input
 from ..run import RunFolder, RunResult, open_run
 from .config import PretrainConfig
+from .from_model import StartModel
 from .health import Baseline, RunHealth, baseline_of, judge
 from .job import HeldOut, PretrainJob, Probe
 from .linear_probe import is_labeled, linear_probe
@@ -64,7 +65,7 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
     """
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    check_preset(config, first_network(config))  # reports a wrong name or size before any work
+    check_preset(config)
     with open_run(config.output, to_dict(config), restart=restart) as run:
         if run.result is not None:
             return _result(run, run.result, already_finished=True)
@@ -77,25 +78,20 @@ def pretrain(config: PretrainConfig, *, restart: bool = False) -> PretrainResult
         return _result(run, result)
 
 
-def first_network(config: PretrainConfig) -> ModelConfig:
-    """The network of the recipe, before its tokenizer decides sizes."""
+def check_preset(config: PretrainConfig) -> None:
+    """Raise ConfigError for a wrong name or size, InputError if the objective needs another kind of network."""
     if config.start is not None:
-        return load_model(config.start, None)[0].config
-    return preset(str(config.preset), **config.model)
-
-
-def check_preset(config: PretrainConfig, network: ModelConfig) -> None:
-    """Raise InputError if the objective needs another kind of network."""
+        return
+    network = preset(str(config.preset), **config.model)
     is_seq2seq = registry.resolve("objective", config.objective).is_seq2seq
-    name = config.start or config.preset
     if network.num_decoder_layers and not is_seq2seq:
         raise InputError(
-            f"{name} is an encoder-decoder: pre-train it with --objective denoise, or train it on text "
+            f"{config.preset} is an encoder-decoder: pre-train it with --objective denoise, or train it on text "
             "pairs with maskwright finetune translation."
         )
     if is_seq2seq and not network.num_decoder_layers:
         raise InputError(
-            f"Objective {config.objective} needs an encoder-decoder, which {name} is not: use --preset "
+            f"Objective {config.objective} needs an encoder-decoder, which {config.preset} is not: use --preset "
             "transformer-mini, transformer-base or bart-base."
         )
 
@@ -104,7 +100,7 @@ def first_batch(config: PretrainConfig, *, restart: bool = False) -> list[Audite
     """The first batch of a run, decoded. Prepares tokenizer and shards as the run does, without training."""
     device = resolve_device(config.device)
     config = config.resolved(str(device), resolve_precision(config.precision, device, training=True))
-    check_preset(config, first_network(config))
+    check_preset(config)
     with open_run(config.output, to_dict(config), restart=restart) as run:
         setup = PretrainingSetup(config, run, device)
         job = setup.job()
@@ -124,6 +120,7 @@ class PretrainingSetup:
     def __init__(self, config: PretrainConfig, run: RunFolder, device: torch.device) -> None:
         self.config, self.run, self.device = config, run, device
         self.title = self.title or config.start or str(config.preset)
+        self.start = None if config.start is None else StartModel(config)
         self.corpus = save_piped_input(config.corpus, run.path, "corpus")
         self.eval = save_piped_input(config.eval, run.path, "eval")
         with name_piped_sources((*config.corpus, *config.eval), (*self.corpus, *self.eval)):
@@ -141,8 +138,8 @@ class PretrainingSetup:
         if config.dropout is not None:
             network = replace(network, hidden_dropout=config.dropout, attention_dropout=config.dropout)
         model = self.objective.network(network, config.seed)
-        if config.start is not None:
-            self._load_start(self.objective.final_model(model))
+        if self.start is not None:
+            self.start.fill(model)
         model = model.to(self.device)
         for part in (self.objective.final_model(model), self.objective.token_predictor(model)):
             part.compute_dtype = DTYPES[config.precision]
@@ -167,14 +164,6 @@ class PretrainingSetup:
             held_out=self.held_out,
             probes=self._probes(),
         )
-
-    def _load_start(self, model: Model) -> None:
-        """Copy the weights to continue from; what they lack keeps its initial values and is reported."""
-        config = self.config
-        assert config.start is not None
-        found, report = load_model(config.start, model.head_name, seed=config.seed)
-        report.log_weight_mismatch(config.start, new_is_wanted=False)
-        model.load_state_dict(found.state_dict())
 
     def compile(self, model: nn.Module) -> None:
         """Compile the layers if the recipe requires it, or leaves the choice and it saves time on this machine."""
@@ -232,6 +221,10 @@ class PretrainingSetup:
         """The trained weights in the network of the preset (with its own dropout), and the model that predicts masked
         tokens: the same one, except for an objective with a generator.
         """
+        if self.config.adapter is not None and not self.config.merge:
+            return self.objective.final_model(trained), self.objective.token_predictor(trained)
+        if isinstance(trained, Model):
+            merged(trained)
         model = self.objective.make(self.network, self.config.generator_share or GENERATOR_SHARE)
         model.load_state_dict(trained.state_dict())
         kept, guesser = self.objective.final_model(model), self.objective.token_predictor(model)
@@ -242,8 +235,8 @@ class PretrainingSetup:
 
     def _tokenizer(self) -> Tokenizer:
         config, own = self.config, self.run.path / "tokenizer"
-        if config.start is not None:
-            return tokenizer_of(load_model(config.start, None)[0])
+        if self.start is not None:
+            return self.start.tokenizer
         if config.tokenizer is not None:
             return Tokenizer.load(config.tokenizer)
         prepared = _prepared(self.corpus)
@@ -325,22 +318,9 @@ class PretrainingSetup:
         return training, HeldOut(shards, kept, self.objective, config.seed, config.sequences)
 
     def _network(self) -> ModelConfig:
-        config = self.config
-        if config.start is not None:
-            network = first_network(config)
-            if config.max_length > network.max_position_embeddings:
-                raise InputError(
-                    f"Setting 'max_length' is {config.max_length}; {config.start} has "
-                    f"{network.max_position_embeddings} positions."
-                )
-            needed = registry.resolve("objective", config.objective).network_settings
-            if wrong := [name for name, value in needed.items() if getattr(network, name) != value]:
-                raise InputError(
-                    f"Objective {config.objective} needs a network with {wrong[0]} {needed[wrong[0]]}; {config.start} "
-                    f"has {getattr(network, wrong[0])}."
-                )
-            return network
-        return preset(str(config.preset), vocab_size=self.tokenizer.vocab_size, **self._network_settings())
+        if self.start is not None:
+            return self.start.network
+        return preset(str(self.config.preset), vocab_size=self.tokenizer.vocab_size, **self._network_settings())
 
     def _network_settings(self) -> dict[str, Any]:
         decided = registry.resolve("objective", self.config.objective).network_settings
