@@ -2,5 +2,6 @@
 
 task.py       the task: loss, predictions, metrics
 examples.py   rows as packed sequences, one per choice
-report.py     report blocks, chance baseline
+report.py     report blocks
+spec.py       settings
 """

@@ -3,4 +3,6 @@
 task.py      the task: labels, loss, class weights, focal loss, resampling
 answers.py   logits to predictions: probabilities, thresholds, metrics
 labels.py    label parsing, order and weights
+report.py    report blocks
+spec.py      settings
 """

@@ -4,7 +4,7 @@ metrics.py        accuracy, F1, correlations, calibration error
 calibration.py    temperature scaling
 abstention.py     risk-coverage curves, selective prediction
 thresholds.py     decision thresholds and the rows they were tuned on
-rare*.py          minority classes: metrics, data splits, bootstrap intervals, report blocks
+rare*.py          minority classes: metrics, data splits, bootstrap intervals
 significance.py   paired bootstrap, permutation test, McNemar's test
 compare.py        two models on the same rows
 ensemble.py       averaged predictions

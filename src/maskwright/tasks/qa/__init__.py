@@ -6,5 +6,6 @@ spans.py       start and end logits to answer spans
 scores.py      exact match and F1
 threshold.py   no-answer threshold
 trace.py       an answer span shown token by token
-report.py      report blocks, no-answer baseline
+report.py      report blocks
+spec.py        the files that it reads
 """

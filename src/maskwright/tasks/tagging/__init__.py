@@ -3,5 +3,7 @@
 task.py       the task: loss, optional CRF, entity metrics
 examples.py   tagged sentences as windows of subword tokens
 schemes.py    tagging schemes: BIO, BIOES, BILOU, IO
-report.py     report blocks, most-frequent-tag baseline
+baseline.py   most frequent tag of each word
+report.py     report blocks
+spec.py       settings
 """
