@@ -91,6 +91,7 @@ class Task(ABC):
         adam: beta2 and epsilon of the optimizer.
         usage: command that uses a model, without `maskwright`.
         can_abstain: whether `predict --min-confidence` supports the task.
+        rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
@@ -102,6 +103,7 @@ class Task(ABC):
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
     usage: ClassVar[str] = 'predict {model} "your text"'
     can_abstain: ClassVar[bool] = False
+    rating: ClassVar[str] = ""
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -333,6 +335,13 @@ class Task(ABC):
     def joined(self, others: Sequence[Any]) -> Task:
         """Returns the task of an ensemble. others: tasks of the other models, with the same labels."""
         return self
+
+    def on_equal_terms(self, other: Any) -> tuple[Task, Task]:
+        """Returns this task and another one of its class with the same main metric. Raises InputError if they differ.
+
+        Default: both unchanged.
+        """
+        return self, other
 
     # -- files -----------------------------------------------------------------------------------------------
 
