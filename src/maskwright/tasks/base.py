@@ -281,6 +281,10 @@ class Task(ABC):
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """Metrics and loss of the outputs against the targets of the examples."""
 
+    def confusion(self, logits: Tensor, targets: Tensor) -> list[list[int]] | None:
+        """Number of rows by gold class (first index) and predicted class; None for tasks without single classes."""
+        return None
+
     @abstractmethod
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether the prediction of a row is correct."""

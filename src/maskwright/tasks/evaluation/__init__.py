@@ -8,7 +8,7 @@ rare*.py          minority classes: metrics, data splits, bootstrap intervals
 significance.py   paired bootstrap, permutation test, McNemar's test
 compare.py        two models on the same rows; rating.py: their metrics by row
 ensemble.py       averaged predictions
-errors.py         confusion matrix, rows with the largest loss
+errors.py         rows with the largest loss
 scoring.py        reads labeled rows for scoring; unscored.py: why a model cannot be scored on them
 report.py         report of `maskwright evaluate`; trust_report.py: its calibration section
 submission.py     GLUE submission files
