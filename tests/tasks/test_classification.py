@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from maskwright.core.errors import InputError, ModelFolderError, RowErrors
 from maskwright.tasks.classification.labels import balanced_weights, sort_labels, split_labels
 from maskwright.tasks.classification.task import Classification
-from maskwright.tasks.evaluation.errors import confusion_matrix, worst_errors
+from maskwright.tasks.evaluation.errors import worst_errors
 from maskwright.tasks.of_model import task_from_json
 from tasks.standins import SumModel, Words, row
 
@@ -186,7 +186,7 @@ def test_facts_that_do_not_fit_are_refused_in_words(facts):
 
 def test_confusion_counts_gold_by_row_and_answer_by_column():
     logits = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    table = confusion_matrix(Classification(["a", "b"]), logits, torch.tensor([0, 0, 1]))
+    table = Classification(["a", "b"]).confusion(logits, torch.tensor([0, 0, 1]))
     assert table == [[1, 1], [0, 1]]
 
 

@@ -91,6 +91,7 @@ class Task(ABC):
         adam: beta2 and epsilon of the optimizer.
         usage: command that uses a model, without `maskwright`.
         can_abstain: whether `predict --min-confidence` supports the task.
+        rating: `module:attribute` of the function that decomposes the main metric by row, "" if it cannot be.
         report: `module:attribute` of the TaskReport subclass, imported only to write a report.
     """
 
@@ -102,6 +103,7 @@ class Task(ABC):
     adam: ClassVar[tuple[float, float]] = (0.999, 1e-6)
     usage: ClassVar[str] = 'predict {model} "your text"'
     can_abstain: ClassVar[bool] = False
+    rating: ClassVar[str] = ""
     report: ClassVar[str] = "maskwright.tasks.report:TaskReport"
 
     @property
@@ -279,6 +281,10 @@ class Task(ABC):
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """Metrics and loss of the outputs against the targets of the examples."""
 
+    def confusion(self, logits: Tensor, targets: Tensor) -> list[list[int]] | None:
+        """Number of rows by gold class (first index) and predicted class; None for tasks without single classes."""
+        return None
+
     @abstractmethod
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         """Whether the prediction of a row is correct."""
@@ -333,6 +339,13 @@ class Task(ABC):
     def joined(self, others: Sequence[Any]) -> Task:
         """Returns the task of an ensemble. others: tasks of the other models, with the same labels."""
         return self
+
+    def on_equal_terms(self, other: Any) -> tuple[Task, Task]:
+        """Returns this task and another one of its class with the same main metric. Raises InputError if they differ.
+
+        Default: both unchanged.
+        """
+        return self, other
 
     # -- files -----------------------------------------------------------------------------------------------
 

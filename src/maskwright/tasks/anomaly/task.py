@@ -26,7 +26,7 @@ from ...data.batch import Batch
 from ...models.autoencoder import AutoencoderHead
 from ...objectives.outcome import LossSums
 from ...text.readers.tables import Row, Table, read_texts
-from ..base import Evaluation
+from ..base import Evaluation, Task
 from ..data import Baseline, TaskData
 from ..evaluation.rare import RareClass, choose_threshold, rare_metrics
 from ..evaluation.thresholds import Threshold, row_key
@@ -83,6 +83,7 @@ class Anomaly(SequenceTask):
 
     name: ClassVar[str] = "anomaly"
     report: ClassVar[str] = "maskwright.tasks.anomaly.report:AnomalyReport"
+    rating: ClassVar[str] = "maskwright.tasks.anomaly.rating:rate"
     head = "anomaly"
     num_labels = 0  # the single output has no label
     problem_type = None
@@ -287,6 +288,12 @@ class Anomaly(SequenceTask):
             mean = sum(threshold.value for threshold in known) / len(known)
             joined.threshold = Threshold(mean, frozenset().union(*(threshold.seen for threshold in known)))
         return joined
+
+    def on_equal_terms(self, other: Anomaly) -> tuple[Task, Task]:
+        """Raises InputError for another normal class."""
+        if self.normal != other.normal:
+            raise InputError(f"One model learned '{self.normal}' as normal and the other '{other.normal}'.")
+        return self, other
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Loss of each row, float32 [rows]: the error, negated for anomalies."""

@@ -2,5 +2,7 @@
 
 task.py       the task: loss, predictions, metrics
 examples.py   rows as packed sequences, one per choice
-report.py     report blocks, chance baseline
+rating.py     main metric by row
+report.py     report blocks
+spec.py       settings
 """

@@ -42,6 +42,7 @@ class Choice(Task):
 
     name: ClassVar[str] = "choice"
     report: ClassVar[str] = "maskwright.tasks.choice.report:ChoiceReport"
+    rating: ClassVar[str] = "maskwright.tasks.choice.rating:rate"
     head = "choice"
     usage = 'predict {model} "your text" --choice "one ending" --choice "another"'
     main_metric = "accuracy"

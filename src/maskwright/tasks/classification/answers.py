@@ -183,6 +183,14 @@ class ClassAnswers(SequenceTask):
         """Output index of the positive class: the rare class, otherwise the second of two."""
         return 1 if self.rare is None else self._number[self.rare.label]
 
+    def confusion(self, logits: Tensor, targets: Tensor) -> list[list[int]] | None:
+        """Number of rows by gold class (first index) and predicted class: int [labels, labels]; None if multi-label."""
+        if self.multi_label:
+            return None
+        cells = targets * self.num_labels + torch.from_numpy(self.decide(logits))  # [rows]
+        table: list[list[int]] = torch.bincount(cells, minlength=self.num_labels**2).view(self.num_labels, -1).tolist()
+        return table
+
     def metrics(self, logits: Tensor, targets: Tensor, cuts: np.ndarray | None = None) -> dict[str, float]:
         """Computes accuracy, macro_f1, matthews and the calibration errors ece and ece_equal_mass.
 

@@ -22,6 +22,7 @@ from ...objectives.focal import focal_binary, focal_cross_entropy
 from ...text.formats.cells import LABEL_SEPARATOR
 from ...text.readers.sentiment_trees import is_treebank, read_treebank
 from ...text.readers.tables import Row, Table, read_table
+from ..base import Task
 from ..data import Baseline, TaskData
 from ..evaluation.calibration import Temperature
 from ..evaluation.rare import RareClass
@@ -50,6 +51,7 @@ class Classification(ClassAnswers):
 
     name: ClassVar[str] = "classification"
     report: ClassVar[str] = "maskwright.tasks.classification.report:ClassificationReport"
+    rating: ClassVar[str] = "maskwright.tasks.classification.rating:rate"
     head = "classification"
     can_abstain = True
 
@@ -249,6 +251,11 @@ class Classification(ClassAnswers):
         constant = torch.full((len(targets), self.num_labels), -100.0)  # so certain that no threshold decides otherwise
         constant[:, common] = 100.0
         return Baseline(self.metrics(constant, targets)[self.main_metric], f"always '{self.labels[common]}'")
+
+    def on_equal_terms(self, other: Classification) -> tuple[Task, Task]:
+        """Both with the rare class of either. Raises InputError for a class that the other does not have."""
+        rare = self.rare or other.rare
+        return (self, other) if rare is None else (self.for_class(rare.label), other.for_class(rare.label))
 
     def to_json(self) -> dict[str, Any]:
         """{"task", "labels", "multi_label", "class_weights", "focal", "resample", "rare"}, "temperature" if fitted,

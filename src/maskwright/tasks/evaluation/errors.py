@@ -1,29 +1,14 @@
-"""Error analysis for reports: confusion matrix, wrong predictions with the largest loss."""
+"""Error analysis for reports: wrong predictions with the largest loss."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ...core.errors import InputError
 from ..base import Task
-from ..classification.task import Classification
 from ..rows.examples import Examples
-
-
-def confusion_matrix(task: Classification, logits: Tensor, targets: Tensor) -> list[list[int]]:
-    """Number of rows by gold class (first index) and predicted class (second): int [labels, labels].
-
-    Raises InputError for multi-label tasks.
-    """
-    if task.multi_label:
-        raise InputError("A confusion matrix needs one label for each row.")
-    cells = targets * task.num_labels + torch.from_numpy(task.decide(logits))  # [rows]
-    counts = torch.bincount(cells, minlength=task.num_labels**2)
-    table: list[list[int]] = counts.view(task.num_labels, task.num_labels).tolist()
-    return table
 
 
 def worst_errors(task: Task, examples: Examples, logits: Tensor, limit: int = 20) -> list[dict[str, Any]]:

@@ -24,10 +24,9 @@ from ...report import (
     write_report,
 )
 from ..base import Evaluation, Task
-from ..classification.task import Classification
 from ..rows.contents import readers_of
 from ..rows.examples import Examples
-from .errors import confusion_matrix, worst_errors
+from .errors import worst_errors
 from .trust_report import trust_blocks
 
 WORST = 12
@@ -47,8 +46,9 @@ def write_evaluation(
     decisions = task.decisions(evaluation.logits, examples)
     if decisions is not None:
         blocks += trust_blocks(decisions, task.temperature, abstains=task.can_abstain)
-    if isinstance(task, Classification) and not task.multi_label and examples.targets is not None:
-        blocks.append(Confusion(task.labels, confusion_matrix(task, evaluation.logits, examples.targets)))
+    confusion = None if examples.targets is None else task.confusion(evaluation.logits, examples.targets)
+    if confusion is not None:
+        blocks.append(Confusion(task.labels, confusion))
     blocks += [_worst(task, examples, evaluation.logits), NextSteps(_next(task))]
     write_report(path, Report(f"{task.name} on {file}", headline, blocks=blocks))
 

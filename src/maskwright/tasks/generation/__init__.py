@@ -2,4 +2,6 @@
 
 task.py     the task: source, delimiter and target as one sequence; greedy generation
 scores.py   ROUGE
+report.py   report blocks
+spec.py     settings
 """

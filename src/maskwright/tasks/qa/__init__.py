@@ -6,5 +6,7 @@ spans.py       start and end logits to answer spans
 scores.py      exact match and F1
 threshold.py   no-answer threshold
 trace.py       an answer span shown token by token
-report.py      report blocks, no-answer baseline
+rating.py      main metric by row
+report.py      report blocks
+spec.py        the files that it reads
 """

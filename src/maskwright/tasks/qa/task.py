@@ -46,6 +46,7 @@ class QuestionAnswering(Task):
 
     name: ClassVar[str] = "qa"
     report: ClassVar[str] = "maskwright.tasks.qa.report:QaReport"
+    rating: ClassVar[str] = "maskwright.tasks.qa.rating:rate"
     head = "qa"
     usage = 'answer {model} --question "Who?" --context "your text"'
     main_metric = "f1"

@@ -32,6 +32,7 @@ class Regression(SequenceTask):
 
     name: ClassVar[str] = "regression"
     report: ClassVar[str] = "maskwright.tasks.regression.report:RegressionReport"
+    rating: ClassVar[str] = "maskwright.tasks.regression.rating:rate"
     head = "regression"
     main_metric = "pearson"
 

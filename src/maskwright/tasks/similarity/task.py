@@ -58,6 +58,7 @@ class Similarity(Task):
 
     name: ClassVar[str] = "similarity"
     report: ClassVar[str] = "maskwright.tasks.similarity.report:SimilarityReport"
+    rating: ClassVar[str] = "maskwright.tasks.similarity.rating:rate"
     head = None
 
     def __init__(

@@ -3,5 +3,8 @@
 task.py       the task: loss, optional CRF, entity metrics
 examples.py   tagged sentences as windows of subword tokens
 schemes.py    tagging schemes: BIO, BIOES, BILOU, IO
-report.py     report blocks, most-frequent-tag baseline
+baseline.py   most frequent tag of each word
+rating.py     main metric by row
+report.py     report blocks
+spec.py       settings
 """

@@ -50,6 +50,7 @@ class Tagging(Task):
 
     name: ClassVar[str] = "tagging"
     report: ClassVar[str] = "maskwright.tasks.tagging.report:TaggingReport"
+    rating: ClassVar[str] = "maskwright.tasks.tagging.rating:rate"
     problem_type = None
 
     def __init__(self, labels: Sequence[str], scheme: str | None = "auto", crf: bool = False) -> None:
