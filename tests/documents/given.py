@@ -60,6 +60,8 @@ def write_files(folder: Path) -> None:
     long = [" ".join(sentences(8, seed)) for seed in range(60, 80)]
     table(folder / "docs.csv", "text label", [(one, ("Billing", "Other")[i % 2]) for i, one in enumerate(long)])
     table(folder / "docs.tsv", "text score", [(one, str(i % 3)) for i, one in enumerate(long)])
+    table(folder / "source-target.tsv", "source target", [(one, one) for one in sentences(16, 12)])
+    write(folder / "articles.txt", "\n\n".join(documents) + "\n")
     write(folder / "documents.jsonl", "\n".join(json.dumps({"text": one}) for one in long) + "\n")
     write(folder / "queries.txt", "refund\nlate parcel\n")
     write(folder / "notes" / "a.md", "\n\n".join(documents[:3]) + "\n")
@@ -99,6 +101,10 @@ def write_models(folder: Path) -> None:
         model = mw.build(config, head, seed=1)
         model.tokenizer = tokenizer
         model.save(folder / name)
+    byte_tokenizer = mw.Tokenizer.train([str(folder / "corpus.txt")], kind="byte-bpe", vocab_size=300)
+    causal = mw.build(mw.preset("gpt2", vocab_size=len(byte_tokenizer), **sizes), "clm", seed=1)
+    causal.tokenizer = byte_tokenizer
+    causal.save(folder / "runs" / "gpt" / "model")
     for name in ("b", "c"):
         mw.finetune(
             mw.FinetuneConfig(

@@ -41,6 +41,7 @@ PAGES = [
     "how-to/imbalance",
     "how-to/inspect",
     "how-to/long-texts",
+    "how-to/multi-task",
     "how-to/pretrain",
     "how-to/probe",
     "how-to/regress",
@@ -49,7 +50,9 @@ PAGES = [
     "how-to/search",
     "how-to/similarity",
     "how-to/tag",
+    "how-to/text-to-text",
     "how-to/tokenizer",
+    "how-to/train-embeddings",
     "how-to/translate",
     "tutorials/pretrain-on-your-text",
 ]
