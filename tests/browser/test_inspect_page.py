@@ -122,7 +122,7 @@ def test_one_byte_weights_are_as_exact_as_they_say(monkeypatch: pytest.MonkeyPat
 def test_a_chosen_token_shows_its_own_lines_and_keys_walk_through_tokens(open_look: Any):
     opened = open_look("masked")
     view(opened, "lines")
-    first = "[data-key='looks-0']"
+    first = "[data-key='query-0']"
     opened.page.focus(first)
     opened.page.keyboard.press("ArrowDown")
     opened.page.keyboard.press("ArrowDown")

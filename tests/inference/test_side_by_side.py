@@ -48,5 +48,5 @@ def test_what_cannot_be_compared_is_refused():
 
 def test_the_lesson_takes_words_that_its_models_read_and_names_others():
     assert run("side-by-side", OwnInput(text="The cat sleeps at noon")).ok
-    with pytest.raises(InputError, match="have not read zebra"):
+    with pytest.raises(InputError, match="were not trained on zebra"):
         run("side-by-side", OwnInput(text="the zebra sleeps"))
