@@ -44,7 +44,7 @@ class FineTuned(BaseEstimator):
     steps), weight_decay, schedule ("linear", "cosine", "constant", "inverse_sqrt"), accumulation (gradient accumulation
     steps): of the training; learning_rate: the same setting as lr, under its usual name, and used where it is given;
     freeze_encoder: train the pooler and the head only; adapter: "lora" to train a LoRA adapter and the head, or a dict
-    of its settings (rank, alpha, targets, dropout), which needs a model by name and a higher lr, such as 5e-4;
+    of its settings (rank, alpha, targets, dropout), which needs a model by name and a higher lr, such as 2e-3;
     `save` then writes an adapter folder; random_state: the random seed; device, precision: as on the
     command line.
     """

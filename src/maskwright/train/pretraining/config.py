@@ -57,7 +57,9 @@ class PretrainConfig:
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
-    adapter: settings.Adapter | None = option(None, settings.ADAPTER)
+    adapter: settings.Adapter | None = option(
+        None, settings.ADAPTER, help="Train a LoRA adapter; model/ is then a small folder without the base."
+    )
     rank: int | None = option(None, settings.RANK)
     alpha: float | None = option(None, settings.ALPHA)
     targets: str | None = option(None, settings.TARGETS)
