@@ -59,7 +59,7 @@ def test_texts_are_probed_and_drawn(folder: Path, maskwright, tmp_path: Path):
         (["--train", "nothing.tsv"], "nothing.tsv"),
         (["--train", "{folder}/texts.tsv", "--pooling", "median"], "pooling"),
         (["--train", "{folder}/texts.tsv", "-o", "p.png"], ".html"),
-        (["--train", "{folder}/texts.tsv", "--dev", "{folder}/train.conll"], "use the same kind for both"),
+        (["--train", "{folder}/texts.tsv", "--dev", "{folder}/train.conll"], "use one kind for both"),
         (["--train", "{folder}/texts.tsv", "--most", 1], "--most"),
     ],
 )

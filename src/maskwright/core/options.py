@@ -182,12 +182,14 @@ def command_words(cls: type[Any], recipe: Mapping[str, Any]) -> list[str]:
     config: Any = from_dict(cls, recipe)
     hints = typing.get_type_hints(cls)
     task = getattr(config, "task", None)
+    dependent = getattr(config, "dependent_defaults", {})
     words: list[str] = []
     first: list[str] = []
     last: list[str] = []  # repeated positional arguments, and those behind them, come after the options
     for one in dataclasses.fields(cls):
         setting, value = one.metadata["setting"], getattr(config, one.name)
         usual = setting.default_of(task) if setting.by_task else default_of(one)
+        usual = dependent.get(one.name, usual)
         if setting.is_argument and isinstance(value, tuple):
             last += map(str, value)
         elif setting.is_argument and value is not None:

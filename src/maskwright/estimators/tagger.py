@@ -35,7 +35,7 @@ class TokenTagger(FineTuned):
         crf: Add a linear-chain conditional random field, which scores whole tag sequences.
         freeze_encoder: Train only the pooler and the head.
         adapter: "lora" to train a LoRA adapter and the head, or a dict of its settings (rank, alpha, targets,
-            dropout). It needs a model by name and a higher lr, such as 5e-4; `save` writes an adapter folder.
+            dropout). It needs a model by name and a higher lr, such as 2e-3; `save` writes an adapter folder.
         warmup: Warmup as a fraction of the steps.
         weight_decay: AdamW weight decay.
         schedule: Learning-rate schedule: "linear", "cosine", "constant" or "inverse_sqrt".

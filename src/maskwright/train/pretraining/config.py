@@ -66,7 +66,9 @@ class PretrainConfig:
     vocab_size: int = option(8000, "Vocabulary size of the tokenizer that is trained.", unit="tokens")
     lowercase: bool = option(True, "Lowercase the text in the tokenizer that is trained.", panel=DATA)
     model: dict[str, Any] = option({}, settings.NETWORK_CHANGES)
-    adapter: settings.Adapter | None = option(None, settings.ADAPTER)
+    adapter: settings.Adapter | None = option(
+        None, settings.ADAPTER, help="Train a LoRA adapter; model/ is then a small folder without the base."
+    )
     rank: int | None = option(None, settings.RANK)
     alpha: float | None = option(None, settings.ALPHA)
     targets: str | None = option(None, settings.TARGETS)
@@ -117,11 +119,9 @@ class PretrainConfig:
     precision: settings.Precision = option("auto", settings.PRECISION)
 
     def __post_init__(self) -> None:
-        if self.adapter is not None and self.lr is None:
-            object.__setattr__(self, "lr", settings.ADAPTER_LR)
-        for name, (usual, continued) in DEFAULTS.items():
+        for name, value in self.dependent_defaults.items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, usual if self.start is None else continued)
+                object.__setattr__(self, name, value)
         fit_types(self)
         check(bool(self.corpus), "Setting 'corpus' is empty: pass at least one text file, folder or glob.")
         from ...models.presets import PRESETS
@@ -149,6 +149,12 @@ class PretrainConfig:
             f"Setting 'batch_tokens' is {self.batch_tokens}; it must fit at least one sequence of max_length "
             f"{self.max_length} for each of {self.accumulation} micro-batches.",
         )
+
+    @property
+    def dependent_defaults(self) -> dict[str, Any]:
+        """The defaults that depend on other settings."""
+        found = {name: usual if self.start is None else continued for name, (usual, continued) in DEFAULTS.items()}
+        return found if self.adapter is None else found | {"lr": settings.ADAPTER_LR}
 
     def _check_start(self) -> None:
         check(self.adapter is None or self.start is not None, "--adapter requires --model, the model that it changes.")
