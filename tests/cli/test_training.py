@@ -110,7 +110,7 @@ def test_fine_tuning_from_the_command_line(trained: Path):
         (["pretrain", "--objective", "mln", "-o", "x", "corpus.txt"], "Did you mean 'mlm'"),
         (["pretrain", "--max-length", "4", "-o", "x", "corpus.txt"], "at least 8"),
         (["finetune", "clasification", "--model", "m", "--train", "train.tsv", "-o", "x"], "Did you mean"),
-        (["finetune", "classification", "--train", "train.tsv", "-o", "x"], "--model"),
+        (["finetune", "--model", "m", "--preset", "bert-tiny", "--train", "train.tsv", "-o", "x"], "either --model"),
         (["finetune", "classification", "--model", "nothing", "--train", "train.tsv", "-o", "x"], "nothing"),
         (["finetune", "classification", "--model", ".", "--train", "train.tsv", "-o", "x"], "config.json"),
         (["finetune", "--columns", "text", "--train", "train.tsv", "-o", "x"], "ROLE=NAME"),
