@@ -154,6 +154,7 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "Generator.complete": lambda made, new: mw.Generator(str(made / "writer")).complete("the cat"),
     "Translator": lambda made, new: mw.Translator(str(made / "translator"), max_new_tokens=4).predict(["the cat"]),
     "similarity": lambda made, new: mw.similarity(made / "sentence", X[:3]),
+    "zero_shot": lambda made, new: mw.zero_shot(made / "sentence", X[:3], ["one", "two"]),
     "search": lambda made, new: mw.search(made / "sentence", str(made / "corpus.txt"), ["cat"]),
     "cluster": lambda made, new: mw.cluster(made / "sentence", X, 2),
     "open_predictor": lambda made, new: api.open_predictor(made / "classifier").predict(X),

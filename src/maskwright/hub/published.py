@@ -17,7 +17,7 @@ WEIGHTS = "model.safetensors"
 ENGLISH = "english"  # the default wherever a model is needed and none is named
 BUILT_IN = Path(__file__).parent.parent / "built_in"
 MANIFESTS = {
-    ENGLISH: "683f7c4cb633d141ae776ba8bb83988ef74876265c69256df421249658361b31"
+    ENGLISH: "a83e507f93a197c640a52a95aae018c02301880aeb6972d9fc4ba5598798cd53"
 }  # built-in models: SHA-256 of the manifest, which has the SHA-256 of each file
 FIX = "Reinstall the package: pip install --force-reinstall --no-deps maskwright."
 
