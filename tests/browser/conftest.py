@@ -21,6 +21,7 @@ from conventions.sources import REPOSITORY, ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+QUICK = "test_report_page.py"  # runs with the tests that are not slow
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     "--no-sandbox",
@@ -30,6 +31,14 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder as slow."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.parent == folder and item.path.name != QUICK:
+            item.add_marker(pytest.mark.slow)
 
 
 @dataclass

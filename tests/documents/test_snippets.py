@@ -66,10 +66,8 @@ SMALLER = {
     "tokenizer train": "--vocab-size 300",
     "generate": "--max-new-tokens 3",
 }
-# Above 5 seconds.
-SLOW = dict.fromkeys(
-    ("how-to/compare", "how-to/estimate-cost", "how-to/translate", "tutorials/pretrain-on-your-text"), pytest.mark.slow
-)
+# The others take several seconds.
+QUICK = ("how-to/check-installation", "how-to/fill-mask", "how-to/tokenizer")
 WITH_SHELL = re.compile(r"[<>|;(]")
 
 
@@ -101,7 +99,9 @@ def given(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, marks=SLOW.get(page, ())) for page in PAGES])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if page in QUICK else pytest.mark.slow) for page in PAGES]
+)
 def test_the_blocks_of_a_page_run(page: str, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     shutil.copytree(given, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not CAN_FORK, reason=NO_FORK)
 @pytest.mark.parametrize(
     ("kind", "kills"),
     [
-        ("pretrain", 6),
+        ("pretrain", 2),
         pytest.param("pretrain", 10, marks=pytest.mark.slow),
         pytest.param("lstm", 4, marks=pytest.mark.slow),
         pytest.param("bilm", 4, marks=pytest.mark.slow),

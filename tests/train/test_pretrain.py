@@ -223,7 +223,9 @@ def test_a_tokenizer_that_knows_nothing_of_the_text_is_refused(tmp_path: Path):
 
 def test_the_page_hides_whole_words_of_one_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     shown: list[MaskExample] = []
-    monkeypatch.setattr(pretrain_report, "MaskExamples", lambda examples, note: shown.extend(examples) or Facts({}))
+    monkeypatch.setattr(
+        pretrain_report, "MaskExamples", lambda examples, *others, **named: shown.extend(examples) or Facts({})
+    )
     pretrain(pretraining(tmp_path, vocab_size=140, steps=2))
     words = set(corpus(tmp_path).read_text().split())
     assert shown
