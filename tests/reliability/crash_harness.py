@@ -192,6 +192,7 @@ def distill_run(folder: Path) -> Callable[[Path], None]:
 
 def embeddings_run(folder: Path) -> Callable[[Path], None]:
     """A student of a sentence encoder, which is made first, in a separate process."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script: tests/ is not on the path
     from train.runs import sentence_teacher
 
     corpus = folder / "corpus.txt"
