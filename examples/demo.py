@@ -1,4 +1,4 @@
-"""What the built-in model `english` does on this machine in three minutes, without internet.
+"""What the built-in model `english` does on this machine in under four minutes, without internet.
 
     make demo                                  on Python's own documentation, and our own support tickets
     make demo CORPUS=texts/ LABELS=rows.csv    on your files
@@ -55,7 +55,7 @@ from maskwright.text.readers.corpus import read_documents
 SEEDS = 3
 HELD_OUT = 20  # every 20th document is held out
 FINETUNING = {"epochs": 5, "lr": 2e-4, "batch_size": 32, "max_length": 96}
-PRETRAINING = {"steps": 100, "batch_tokens": 2048, "max_length": 64, "lr": 3e-4, "warmup": 0.1}
+PRETRAINING = {"steps": 60, "batch_tokens": 2048, "max_length": 64, "lr": 3e-4, "warmup": 0.1}
 TEMPLATE = "{} support ticket"
 QUESTIONS = [
     "How can I repeat a block of code as long as a condition is true?",
