@@ -94,6 +94,7 @@ def main() -> None:
     options.add_argument(
         "--embeddings", type=Path, help="cache of the teacher's embeddings; default: embeddings/ of -o"
     )
+    options.add_argument("--mask-weight", type=float, default=0.1, help="weight of the loss of masked tokens")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--threads", type=int)
     chosen = options.parse_args()
@@ -132,7 +133,7 @@ def recipe_of(chosen: argparse.Namespace, text: Path) -> DistillConfig:
         holdout=0.01,
         log_every=20,
         seed=chosen.seed,
-        precision="bf16",
+        task_weight=chosen.mask_weight,
     )
 
 
