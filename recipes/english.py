@@ -95,6 +95,7 @@ def main() -> None:
         "--embeddings", type=Path, help="cache of the teacher's embeddings; default: embeddings/ of -o"
     )
     options.add_argument("--mask-weight", type=float, default=0.1, help="weight of the loss of masked tokens")
+    options.add_argument("--mask-rate", type=float, default=0.2, help="masking probability, in half of the texts")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--threads", type=int)
     chosen = options.parse_args()
@@ -129,7 +130,7 @@ def recipe_of(chosen: argparse.Namespace, text: Path) -> DistillConfig:
         batch_tokens=batch_tokens,
         max_length=256,
         warmup=0.05,
-        mask_rate=0.2,
+        mask_rate=chosen.mask_rate,
         holdout=0.01,
         log_every=20,
         seed=chosen.seed,
