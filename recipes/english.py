@@ -51,6 +51,8 @@ LIMITS = {
     "knowledge": "little: masked tokens are predicted with the accuracy of scores.mlm_accuracy",
     "bias": "that of its text and teacher, as in he_share_by_occupation (0.5: none); do not rank people with it",
 }
+ABOUT = "sentence embeddings, masked tokens; a start for fine-tuning"
+FINETUNING = {"lr": 2e-4}  # recommended: at 5e-5 so small a model learns little from a few hundred examples
 Passage = tuple[str, ...]
 
 
@@ -150,7 +152,9 @@ def export(run: DistillResult, found: dict[str, float], licenses: dict[str, str]
         "hours": round(sum(record.get("seconds", 0.0) for record in log) / 3600, 2),
         "scores": found,
         "he_share_by_occupation": pronoun_shares(run.model),
+        "about": ABOUT,
         "limits": LIMITS,
+        "finetuning": FINETUNING,
     }
     save_model(model, folder, facts=facts, replace=True, weights_as="fp16")
 
