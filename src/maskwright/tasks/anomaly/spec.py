@@ -32,5 +32,9 @@ class Settings(LongTextSettings):
 
 # A small network on frozen features takes many quick steps.
 SPEC = TaskSpec(
-    settings=Settings, defaults={"epochs": 30, "min_steps": 0, "lr": 1e-3}, freezes_encoder=True, has_classes=True
+    title="Anomaly detection",
+    settings=Settings,
+    defaults={"epochs": 30, "min_steps": 0, "lr": 1e-3},
+    freezes_encoder=True,
+    has_classes=True,
 )
