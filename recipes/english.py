@@ -55,6 +55,8 @@ LIMITS = {
     "knowledge": "little: masked tokens are predicted with the accuracy of scores.mlm_accuracy",
     "bias": "that of its text and teacher, as in he_share_by_occupation (0.5: none); do not rank people with it",
 }
+ABOUT = "sentence embeddings, masked tokens; a start for fine-tuning"
+FINETUNING = {"lr": 2e-4}  # recommended: at 5e-5 so small a model learns little from a few hundred examples
 Passage = tuple[str, ...]
 
 
@@ -177,7 +179,9 @@ def export(
         "hours": round(origin.get("hours", 0) + sum(record.get("seconds", 0.0) for record in log) / 3600, 2),
         "scores": found,
         "he_share_by_occupation": pronoun_shares(run.model),
+        "about": ABOUT,
         "limits": LIMITS,
+        "finetuning": FINETUNING,
     }
     save_model(model, folder, facts=facts, replace=True, weights_as="fp16")
 

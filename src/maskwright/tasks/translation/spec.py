@@ -26,15 +26,19 @@ class Settings:
 
 # From scratch, as published: 7e-4 is (512 * 4000) ** -0.5 (Vaswani et al. 2017, equation 3).
 SPEC = TaskSpec(
+    title="Translation",
+    networks=("encoder-decoder",),
     settings=Settings,
     run_settings=("train_target", "dev_target", "target_tokenizer", "batch_tokens", "average_checkpoints"),
     defaults={
         "epochs": 20,
+        "min_steps": 0,
         "lr": 7e-4,
         "warmup": 4000,
         "schedule": "inverse_sqrt",
         "batch_tokens": 4096,
         "label_smoothing": 0.1,
     },
+    follows=("denoise",),
     long_texts="truncates long texts",
 )
