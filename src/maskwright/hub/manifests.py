@@ -4,5 +4,5 @@ A manifest has the SHA-256 of each file of a model.
 """
 
 MANIFESTS = {
-    "english": "a83e507f93a197c640a52a95aae018c02301880aeb6972d9fc4ba5598798cd53",
+    "english": "2f82ad7150c472ba38c9a2a949ab80bc7931459bf7b333142ceb4b6b7fafb03b",
 }
