@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from ..core import config as configuration
 from ..core.errors import ConfigError
+from ..core.hardware import THREADS
 from ..core.options import (
     PANELS,
     RUN,
@@ -31,7 +32,6 @@ from ..core.options import (
     settings_of,
     typed_name,
 )
-from ..train.settings import THREADS
 from .common import DebugFlag, QuietFlag, print_json, print_text, set_threads, with_default
 
 RecipeOption = Annotated[
