@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ..core.config import check
+from ..core.hardware import DEVICE, PRECISION, THREADS, Device, Precision  # noqa: F401 (for settings.DEVICE and others)
 from ..core.options import DATA, NETWORK, OPTIMIZATION, RUN, Setting
 from ..models.lora_config import ALL_LINEAR, LoraConfig
 from ..models.lora_config import TARGETS as LORA_TARGETS
