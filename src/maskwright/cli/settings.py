@@ -88,8 +88,9 @@ def takes_settings(
         _, *names = inspect.signature(function).parameters
         options = {name: own[name] for name in names}
         if has_recipe:
-            threads = _annotation("threads", THREADS, int, None)
-            options |= {"config": RecipeOption, "print_config": PrintConfigFlag, "threads": threads}
+            options |= {"config": RecipeOption, "print_config": PrintConfigFlag}
+            if "threads" not in table:
+                options["threads"] = _annotation("threads", THREADS, int, None)
         options |= {"quiet": QuietFlag, "debug": DebugFlag}
         is_required = {name: not has_recipe and one[2] is dataclasses.MISSING for name, one in table.items()}
         parameters = [
@@ -149,10 +150,11 @@ def load_recipe(cls: type, path: Path | None, given: Given) -> Any:
 
 def print_recipe(recipe: Any, json: bool) -> None:
     """A recipe on standard output, as TOML or JSON."""
+    content = recipe.to_recipe() if hasattr(recipe, "to_recipe") else configuration.to_dict(recipe)
     if json:
-        print_json(configuration.to_dict(recipe))
+        print_json(content)
     else:
-        print_text(configuration.to_toml(recipe).rstrip())
+        print_text(configuration.as_toml(content).rstrip())
 
 
 def tell_if_finished(already_finished: bool) -> None:
