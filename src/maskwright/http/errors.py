@@ -15,8 +15,9 @@ def validation_sentence(error: ValidationError) -> str:
 
 
 def field_of(error: ValidationError) -> str:
-    """Returns the field of the first problem, such as "inputs.0"; "" for the body as a whole."""
-    return ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
+    """Returns the field of the first problem, such as "inputs.0", without names of types; "" for the whole body."""
+    parts = error.errors(include_url=False, include_input=False)[0]["loc"]
+    return ".".join(str(part) for part in parts if isinstance(part, int) or part.isidentifier())
 
 
 def is_no_json(error: ValidationError) -> bool:

@@ -16,7 +16,7 @@ from .refusals import Refused
 from .service import Service
 from .settings import ServeSettings
 
-DIALECTS = ("health", "tei")
+DIALECTS = ("health", "tei", "openai", "hf", "docs")
 STATUSES = {404: ("not_found", "There is no such route: see /docs."), 405: ("method", "Use another method: see /docs.")}
 
 
@@ -44,7 +44,7 @@ def create_app(settings: ServeSettings) -> FastAPI:
     app.state.service = service
     for name in DIALECTS:
         app.include_router(import_module(f".dialects.{name}", __package__).router)
-    service.routes = sorted({getattr(route, "path", "") for route in app.routes} - {""})
+    service.routes = list(app.openapi()["paths"])
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_middleware(Access, service=service)

@@ -162,7 +162,9 @@ class ServedModels:
             raise Refused(424, "head", f"No model here can do this: {'; '.join(map(self._described, self))}.")
         if name not in self.by_name:
             served = ", ".join(self.names)
-            raise Refused(404, "not_found", f"There is no model of this name here; there are: {served}.", param="model")
+            raise Refused(
+                404, "not_found", f"There is no model {name[:100]!r} here; there are: {served}.", param="model"
+            )
         model = self.by_name[name]
         if not any(rule(model) for rule in rules):
             raise Refused(424, "head", f"{self._described(model)}; this route needs another kind of model.")

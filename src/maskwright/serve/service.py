@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -256,7 +256,7 @@ class Service:
         exchange: Exchange,
         texts: Sequence[str],
         steps: Callable[[Callable[[Any], None]], Generator[None, None, Any]],
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """Yields what the generator emits, while it runs. Closing the iterator ends the generator."""
         stream = self._open(exchange, texts, steps)
         try:
@@ -274,10 +274,27 @@ class Service:
                     if event is END:
                         break
                     yield event
-                stream.done.result()
+                try:
+                    stream.done.result()
+                except (InputError, MaskwrightError) as error:
+                    raise wrong_value(str(error)) from None
                 self._note_times(exchange, stream)
         finally:
             stream.is_gone = True
+
+    async def in_text_thread(
+        self, exchange: Exchange, model: LoadedModel, texts: Sequence[str], function: Callable[[], Result]
+    ) -> Result:
+        """Answers a request that needs no model, such as tokenization."""
+        self._check_count(exchange, len(texts))
+        longest = model.model.config.max_position_embeddings
+        estimate = tokens_of_characters(sum(map(len, texts)), len(texts), longest)
+        place = self.admission.enter(estimate / self._speed(model.model), exchange.seconds_left)
+        try:
+            with self._active():
+                return await self._in_thread(function)
+        finally:
+            self.admission.leave(place)
 
     # -- private -----------------------------------------------------------------------------------------------------
 

@@ -92,10 +92,9 @@ def add(
         "response_class": Response,
         "responses": RESPONSES,
     }
-    names = answer.__name__.strip("_")
     if named:
-        router.add_api_route(NAMED + path, of_model, operation_id=f"{names}_of_model", **options)
-    router.add_api_route(path, plain, operation_id=names, **options)
+        router.add_api_route(NAMED + path, of_model, operation_id=f"{_identifier(path)}_of_model", **options)
+    router.add_api_route(path, of_model if "{name" in path else plain, operation_id=_identifier(path), **options)
 
 
 def json_response(value: Any, headers: Mapping[str, str] | None = None) -> Response:
@@ -111,6 +110,10 @@ def as_list(texts: str | list[str], field: str = "inputs") -> list[str]:
     if not found or found == [""]:
         raise Refused(400, "value", f"'{field}' is empty: pass a text, or a list of texts.", param=field)
     return found
+
+
+def _identifier(path: str) -> str:
+    return "".join(character if character.isalnum() else "_" for character in path).strip("_")
 
 
 _JSON: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}

@@ -53,6 +53,60 @@ class PredictBody(Body):
     template: Annotated[str, Field(max_length=1000)] = TEMPLATE
 
 
+class RerankBody(Body):
+    """query: what the texts are compared with; return_text: include them in the result."""
+
+    query: Text
+    texts: list[Text]
+    raw_scores: bool = False
+    return_text: bool = False
+    truncate: bool = True
+    truncation_direction: Direction = "right"
+
+
+class Compared(Body):
+    """One text and those it is compared with."""
+
+    source_sentence: Text
+    sentences: list[Text]
+
+
+class SimilarityParameters(Body):
+    """truncate: whether too long texts are truncated."""
+
+    truncate: bool = True
+    truncation_direction: Direction = "right"
+    prompt_name: None = None
+
+
+class SimilarityBody(Body):
+    """inputs: the texts."""
+
+    inputs: Compared
+    parameters: SimilarityParameters | None = None
+
+
+class TokenizeBody(Body):
+    """inputs: a text or a list."""
+
+    inputs: Texts
+    add_special_tokens: bool = True
+    prompt_name: None = None
+
+
+Id = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class DecodeBody(Body):
+    """ids: token ids of a text, or of several."""
+
+    ids: (
+        Annotated[list[Id], Field(max_length=100_000)]
+        | Annotated[list[Annotated[list[Id], Field(max_length=100_000)]], Field(max_length=1024)]
+    )
+    skip_special_tokens: bool = True
+
+
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Scales rows to length 1: float32 [rows, size]."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -207,6 +261,97 @@ def _sequence(texts: list[str]) -> TextOrPair:
     )
 
 
+async def rerank(call: Call) -> Response:
+    """Texts by their relevance to a query, best first."""
+    body: RerankBody = call.body
+    scores = await relevance(call, body.query, as_list(body.texts, "texts"), body.truncate, body.raw_scores)
+    found = [
+        {"index": index, "score": score, **({"text": body.texts[index]} if body.return_text else {})}
+        for index, score in scores
+    ]
+    return json_response(found)
+
+
+async def relevance(
+    call: Call, query: str, texts: list[str], truncate: bool, raw_scores: bool = False
+) -> list[tuple[int, float]]:
+    """Index and score of each text, best first: of a model that reads pairs, else the cosine similarity."""
+    as_list(query, "query")
+    model = call.service.find(call.exchange, "rerank", call.name)
+    if model.role in ("regression", "classification"):
+        pairs: list[TextOrPair] = [(query, text) for text in texts]
+        logits = await call.service.compute(
+            call.request,
+            call.exchange,
+            model,
+            flat(pairs),
+            lambda: model.predictor.prepare_logits(pairs),
+            truncate=truncate,
+            num_items=len(texts),
+        )
+        if model.role == "classification" and not raw_scores:
+            logits = logits.softmax(dim=-1) if logits.shape[1] > 1 else logits.sigmoid()
+        scores = logits[:, -1].tolist()
+    else:
+        vectors = await vectors_of(call, model, [query, *texts], True, truncate=truncate)
+        scores = (vectors[1:] @ vectors[0]).tolist()
+    return sorted(enumerate(scores), key=lambda one: -one[1])
+
+
+async def similarity(call: Call) -> Response:
+    """Cosine similarity of a text and others."""
+    body: SimilarityBody = call.body
+    texts = as_list(body.inputs.sentences, "inputs.sentences")
+    model = call.service.find(call.exchange, "embed", call.name)
+    truncate = True if body.parameters is None else body.parameters.truncate
+    vectors = await vectors_of(call, model, [body.inputs.source_sentence, *texts], True, truncate=truncate)
+    return json_response((vectors[1:] @ vectors[0]).tolist())
+
+
+async def tokenize(call: Call) -> Response:
+    """Tokens of texts, with their characters."""
+    body: TokenizeBody = call.body
+    texts = as_list(body.inputs)
+    model = call.service.find(call.exchange, "tokenize", call.name)
+
+    def run() -> list[list[dict[str, Any]]]:
+        encodings = model.tokenizer.encode_batch(texts, add_special_tokens=body.add_special_tokens)
+        return [
+            [
+                {
+                    "id": id,
+                    "text": token,
+                    "special": bool(special),
+                    "start": None if special else start,
+                    "stop": None if special else stop,
+                }
+                for id, token, special, (start, stop) in zip(
+                    one.ids, one.tokens, one.special_tokens_mask, one.offsets, strict=True
+                )
+            ]
+            for one in encodings
+        ]
+
+    return json_response(await call.service.in_text_thread(call.exchange, model, texts, run))
+
+
+async def decode(call: Call) -> Response:
+    """Texts of token ids."""
+    body: DecodeBody = call.body
+    if not body.ids:
+        raise Refused(400, "value", "'ids' is empty: pass a list of token ids.", param="ids")
+    model = call.service.find(call.exchange, "tokenize", call.name)
+    rows = [body.ids] if isinstance(body.ids[0], int) else body.ids
+    most = model.tokenizer.vocab_size
+    if any(not 0 <= id < most for row in rows for id in row):
+        raise wrong_value(f"'ids' has an id that {model.name} does not have: they are 0 to {most - 1:,}.", "ids")
+
+    def run() -> list[str]:
+        return [model.tokenizer.decode(row, skip_special_tokens=body.skip_special_tokens) for row in rows]
+
+    return json_response(await call.service.in_text_thread(call.exchange, model, [""] * len(rows), run))
+
+
 async def info(call: Call) -> Response:
     """What is served, and the limits."""
     service = call.service
@@ -251,4 +396,8 @@ def about(model: ServedModel) -> dict[str, Any]:
 add(router, "POST", "/embed", embed, EmbedBody, summary="Embeddings of texts", named=True)
 add(router, "POST", "/embed_all", embed_all, EmbedAllBody, summary="Embeddings of all tokens", named=True)
 add(router, "POST", "/predict", predict, PredictBody, summary="Classes of texts or pairs", named=True)
+add(router, "POST", "/rerank", rerank, RerankBody, summary="Texts by relevance to a query", named=True)
+add(router, "POST", "/similarity", similarity, SimilarityBody, summary="Cosine similarities of texts", named=True)
+add(router, "POST", "/tokenize", tokenize, TokenizeBody, summary="Tokens of texts", named=True)
+add(router, "POST", "/decode", decode, DecodeBody, summary="Texts of token ids", named=True)
 add(router, "GET", "/info", info, summary="What is served, and the limits", named=True)
