@@ -32,6 +32,7 @@ LAYERS = {
     "doctor": 6,
     "speed": 6,
     "lessons": 7,
+    "serve": 7,
     "studio": 7,
     "cli": 8,
     "__init__": 9,

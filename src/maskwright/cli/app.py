@@ -34,6 +34,7 @@ from . import (
     presets,
     pretrain,
     search,
+    serve,
     similarity,
     studio,
     tokenizer,
@@ -69,6 +70,7 @@ COMMANDS: dict[str, dict[str, typer.Typer | Callable[..., None]]] = {
         "search": search.search,
         "cluster": cluster.cluster,
         "ensemble": ensemble.ensemble,
+        "serve": serve.serve,
     },
     "Analyze": {
         "evaluate": evaluate.evaluate,
