@@ -39,8 +39,8 @@ LAYERS = {
     "__main__": 9,
 }
 # Allowed inside one layer: models take packed batches; training, inspection and export run a model as inference
-# does; `load` and the estimators call each other; `training` calls experiments; a plan asks what the machine has; the studio
-# shows lessons.
+# does; `load` and the estimators call each other; `training` calls experiments; a plan asks what the
+# machine has; the studio shows lessons.
 SAME_LAYER = {
     ("models", "data"),
     ("train", "inference"),

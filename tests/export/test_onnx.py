@@ -93,9 +93,6 @@ def test_the_command_prints_the_agreement(maskwright, classifier_folder, tmp_pat
     [
         (["--max-length", "41"], "at most 40"),
         (["--opset", "9"], "18 to 23"),
-        (["--precision", "int8"], "--calibrate-on"),
-        (["--to", "torch", "--precision", "int8", "--calibrate-on", "x.txt"], "int8 is for"),
-        (["--min-cosine", "2"], "at most 1"),
     ],
 )
 def test_wrong_settings_end_in_a_sentence(maskwright, encoder_folder, tmp_path, words, said):

@@ -19,7 +19,7 @@ def export(settings: ExportConfig, json: JsonFlag = False) -> None:
 
         maskwright export runs/a/model -o exported/
 
-        maskwright export runs/a/model --to openvino --precision int8 --calibrate-on texts.txt -o exported/
+        maskwright export runs/a/model --to openvino -o exported/
     """
     from ..export.export import export_model
 

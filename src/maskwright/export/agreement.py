@@ -27,9 +27,7 @@ from .padding import IDS, MASK, TYPES, pad_rows
 from .trial_texts import Trial
 
 VECTORS = (STATES, EMBEDDING, POOLED)
-FP32_DIFFERENCE = 1e-4  # largest difference, as a fraction of the largest number
-FP16_COSINE = 0.998
-SAME_CLASS = {"fp32": 1.0, "fp16": 0.99, "int8": 0.95}  # fraction of equal highest-scoring classes
+MOST_DIFFERENCE = 1e-4  # of the largest number of an output
 
 
 @dataclass(frozen=True)
@@ -47,18 +45,12 @@ class OutputAgreement:
     mean_cosine: float | None = None
     same_class: float | None = None
 
-    def shortfall(self, name: str, precision: str, min_cosine: float) -> str:
-        """Returns what is below the limits of a precision, "" if nothing is."""
+    def shortfall(self, name: str) -> str:
+        """Returns how the output is beyond the limits, "" if it is within."""
         if not np.isfinite(self.largest_difference):
             return f"{name} is not finite"
-        if precision == "fp32":
-            is_close = self.largest_difference <= FP32_DIFFERENCE
-            return "" if is_close else f"{name} differs by {self.largest_difference:.2g} (at most {FP32_DIFFERENCE:g})"
-        least = FP16_COSINE if precision == "fp16" else min_cosine
-        if self.min_cosine is not None and self.min_cosine < least:
-            return f"{name} has a lowest cosine similarity of {self.min_cosine:.4f} (at least {least:g})"
-        if self.same_class is not None and self.same_class < SAME_CLASS[precision]:
-            return f"{name} has the same class for {self.same_class:.1%} (at least {SAME_CLASS[precision]:.0%})"
+        if self.largest_difference > MOST_DIFFERENCE:
+            return f"{name} differs by {self.largest_difference:.2g} (at most {MOST_DIFFERENCE:g})"
         return ""
 
 
@@ -70,20 +62,13 @@ class Agreement:
     num_texts: int
     outputs: dict[str, OutputAgreement]
 
-    def shortfalls(self, precision: str, min_cosine: float) -> list[str]:
-        """Returns what is below the limits of a precision."""
-        gated = {name: one for name, one in self.outputs.items() if precision == "fp32" or _is_gated(name, self)}
-        found = (one.shortfall(name, precision, min_cosine) for name, one in gated.items())
-        return [one for one in found if one]
+    def shortfalls(self) -> list[str]:
+        """Returns what is beyond the limits."""
+        return [found for name, one in self.outputs.items() if (found := one.shortfall(name))]
 
     def to_json(self) -> dict[str, Any]:
         """The form of maskwright.json."""
         return asdict(self)
-
-
-def _is_gated(name: str, agreement: Agreement) -> bool:
-    """With rounded weights, single tokens may differ more than the sentence embedding that they are for."""
-    return name == EMBEDDING or EMBEDDING not in agreement.outputs
 
 
 def measure(network: PaddedNetwork, folder: Path, spec: Mapping[str, Any], trials: Sequence[Trial]) -> Agreement:

@@ -35,17 +35,8 @@ def export_card(model: Model, spec: Mapping[str, Any], size_bytes: int) -> str:
     lines += _agreement(spec["agreement"])
     if spec["format"] in _RUN and spec["preprocessing"]["tokenizer"] and len(graph["inputs"][0]["axes"]) == 2:
         lines += _script(spec)
-    lines += [
-        "## With maskwright",
-        "",
-        "```python",
-        "import maskwright as mw",
-        'model = mw.load("this-folder")',
-        "```",
-        "",
-    ]
     if spec["format"] == "torch":
-        lines = [*lines[: lines.index("## With maskwright")], "## With torch", "", "```python", "import torch"]
+        lines += ["## With torch", "", "```python", "import torch"]
         lines += [f'program = torch.export.load("{graph["file"]}").module()  # only files that you trust', "```", ""]
     return "\n".join(lines)
 

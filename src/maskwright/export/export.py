@@ -17,13 +17,12 @@ from ..hub.folders import STORED, complete_facts, description_files, load_model,
 from ..hub.sentence import Declared
 from ..inference.ready import place, room_of, usual_length
 from ..models.model import Model
-from ..text.readers.inputs import Text
 from .agreement import Agreement, measure, measure_program
 from .attention import most_tokens
 from .card import export_card
 from .config import ExportConfig
 from .network import PaddedNetwork, Pooling
-from .onnx_file import FILES as ONNX_FILES
+from .onnx_file import FILE as ONNX_FILE
 from .onnx_file import write_onnx
 from .openvino_file import convert_onnx, write_openvino
 from .program import trace
@@ -68,7 +67,7 @@ def export_model(config: ExportConfig, note: Callable[[str], None] = lambda _: N
         write_files(new, description_files(model, facts, "float32"))
         storage.write_json(new / FACTS, complete_facts(facts | {KEY: spec}))
         note("comparing the graph with the model")
-        agreement = _compare(network, new, spec, config, None)
+        agreement = _compare(network, new, spec, config)
         spec |= {"agreement": agreement.to_json()}
         size = sum((new / name).stat().st_size for name in files)
         storage.write_json(new / FACTS, complete_facts(facts | {KEY: spec}))
@@ -120,20 +119,18 @@ def _write_graph(
     note(f"writing the graph as {config.to}")
     if config.to == "torch":
         return write_torch(program, new)
-    name = ONNX_FILES["fp32"]
+    name = ONNX_FILE
     files = write_onnx(program, network, new, name, config.opset)
     if config.to == "onnx":
         return files
-    written = write_openvino(convert_onnx(new / name), new, as_fp16=config.precision == "fp16")
+    written = write_openvino(convert_onnx(new / name), new)
     for file in files:
         (new / file).unlink()
     (new / name).parent.rmdir()
     return written
 
 
-def _compare(
-    network: PaddedNetwork, new: Path, spec: Mapping[str, Any], config: ExportConfig, texts: list[Text] | None
-) -> Agreement:
+def _compare(network: PaddedNetwork, new: Path, spec: Mapping[str, Any], config: ExportConfig) -> Agreement:
     """Raises ModelFolderError, with the figures, if the graph does not agree."""
     trials: list[Trial] = drawn_trials(network, int(spec["longest"]))
     if config.to == "torch":
@@ -142,7 +139,7 @@ def _compare(
         if spec["preprocessing"]["tokenizer"] and network.rank == 2:
             trials += text_trials(drawn_texts(network.model, int(spec["max_length"])))
         agreement = measure(network, new, spec, trials)
-    shortfalls = agreement.shortfalls(config.precision, config.min_cosine)
+    shortfalls = agreement.shortfalls()
     if shortfalls:
         raise ModelFolderError(
             f"The exported graph does not agree with the model on {agreement.num_texts} texts: "

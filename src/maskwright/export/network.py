@@ -166,6 +166,7 @@ def check_exportable(model: Model) -> None:
     config, head = model.config, model.head
     reasons = {
         "a character-level network": bool(config.character_width),
+        "an encoder-decoder": model.has_decoder,
         f"a recurrent network ({config.recurrent})": config.recurrent is not None,
         "the recurrent layers between encoder and head (top_layers)": config.top_layers > 0,
         "the CRF, which decodes the tags of a sentence together": isinstance(head, TokenCrfHead),

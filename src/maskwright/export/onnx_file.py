@@ -13,7 +13,7 @@ from ..core.errors import MissingExtraError
 from .network import PaddedNetwork
 from .program import AXES, quiet
 
-FILES = {"fp32": "onnx/model.onnx", "fp16": "onnx/model_fp16.onnx", "int8": "onnx/model_quantized.onnx"}
+FILE = "onnx/model.onnx"
 MOST_BYTES = 1_900_000_000  # a larger graph does not fit into one protobuf: its weights get a file of their own
 
 

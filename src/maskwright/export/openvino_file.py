@@ -24,7 +24,7 @@ def convert_onnx(path: Path) -> Any:
     return openvino_core().convert_model(path)
 
 
-def write_openvino(model: Any, folder: Path, *, as_fp16: bool) -> list[str]:
-    """Writes an OpenVINO model; as_fp16: its weights in half precision. Returns the files written."""
-    openvino_core().save_model(model, folder / FILES[0], compress_to_fp16=as_fp16)
+def write_openvino(model: Any, folder: Path) -> list[str]:
+    """Writes an OpenVINO model in float32. Returns the files written."""
+    openvino_core().save_model(model, folder / FILES[0], compress_to_fp16=False)
     return list(FILES)

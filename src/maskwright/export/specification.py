@@ -32,7 +32,7 @@ def specification(
     outputs = [{"name": name, "dtype": "float32", "axes": _axes(name, model)} for name in network.outputs]
     found: dict[str, Any] = {
         "format": config.to,
-        "precision": config.precision,
+        "precision": "fp32",
         "graphs": {"model": {"file": files[0], "data": files[1:], "inputs": inputs, "outputs": outputs}},
     }
     if config.to == "onnx":

@@ -78,6 +78,11 @@ def load_model(
         CorruptFileError: a file is damaged.
     """
     folder, root = find_folder(name)
+    if "export" in read_facts(folder):
+        raise ModelFolderError(
+            f"{folder} is an exported graph, without weights that maskwright could train or run: use the model that it "
+            "was exported from."
+        )
     if not is_adapter(folder):
         return _load_whole(name, head, labels=labels, problem_type=problem_type, seed=seed, top=top)
     model, report = load_adapter(folder, root, _load_whole)
