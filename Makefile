@@ -31,10 +31,11 @@ test: $(VENV)/.test ## the test suite without the slow ones (under 10 minutes on
 test-all: $(VENV)/.clients ## the whole test suite
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-check: $(VENV)/.dev ## lint, format and types
+check: $(VENV)/.dev ## lint, format and types, and lint of the Dockerfile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/hadolint deploy/Dockerfile
 
 bench: $(VENV)/.bench ## speed beside peers, in one run (2 to 3 hours on 2 quiet cores); writes docs/results/speed.md
 	$(BIN)/python benchmarks/speed/run.py $(ARGS)

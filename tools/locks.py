@@ -2,9 +2,9 @@
 
 python tools/locks.py [--cpu-wheels FOLDER]      (what `make locks` runs; needs uv)
 
-core.txt, test.txt   all packages but torch
-torch.txt            torch as the package index has it, and the GPU libraries that it needs on Linux
-torch-cpu.txt        the builds of torch for CPUs in FOLDER; without the option the file stays as it is
+core.txt, serve.txt, test.txt   all packages but torch: of the core, of the server, of the tests
+torch.txt                       torch as the package index has it, and the GPU libraries that it needs on Linux
+torch-cpu.txt                   the builds of torch for CPUs in FOLDER; without the option the file stays as it is
 
 Versions are those of constraints.txt; a package that it does not pin keeps the version of the present lock.
 """
@@ -24,7 +24,7 @@ sys.path.insert(0, str(REPOSITORY / "src"))
 from maskwright.core.storage import sha256, write_text  # noqa: E402
 
 LOCKS = REPOSITORY / "locks"
-EXTRAS = {"core": (), "test": ("test",)}
+EXTRAS = {"core": (), "serve": ("serve",), "test": ("test",)}
 OF_TORCH = re.compile(r"(torch|nvidia|cuda|triton)\b")
 HEAD = """# Written by tools/locks.py (make locks); do not edit.
 #

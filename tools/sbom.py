@@ -1,7 +1,7 @@
 """Write sbom.cdx.json, the CycloneDX bill of materials, from the locks: `python tools/sbom.py` (what `make sbom` runs).
 
-Packages of the core are required, those of the tests alone are excluded from what is delivered, GPU libraries are
-optional. The file has no date and no random number: the same locks give the same bytes.
+Packages of the core are required, GPU libraries and what only the server needs are optional, those of the tests alone
+are excluded from what is delivered. The file has no date and no random number: the same locks give the same bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ sys.path.insert(0, str(REPOSITORY / "src"))
 from maskwright.core.storage import write_text  # noqa: E402
 
 SBOM = REPOSITORY / "sbom.cdx.json"
-SCOPES = {"core": ComponentScope.REQUIRED, "torch": ComponentScope.OPTIONAL, "test": ComponentScope.EXCLUDED}
+SCOPES = {
+    "core": ComponentScope.REQUIRED,
+    "torch": ComponentScope.OPTIONAL,
+    "serve": ComponentScope.OPTIONAL,
+    "test": ComponentScope.EXCLUDED,
+}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from conventions.sources import REPOSITORY
 from conventions.test_dependencies import normal, package
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-NAMES = ("core", "test", "torch", "torch-cpu")
+NAMES = ("core", "serve", "test", "torch", "torch-cpu")
 STALE = "run make locks"
 
 
@@ -38,13 +38,16 @@ def test_locked_versions_are_the_pinned_ones(name: str):
 
 def test_the_locks_have_what_is_required():
     core = {normal(package(one)) for one in PROJECT["dependencies"]}
-    test = {normal(package(one)) for one in PROJECT["optional-dependencies"]["test"]}
+    extras = PROJECT["optional-dependencies"]
+    serve, test = ({normal(package(one)) for one in extras[name]} for name in ("serve", "test"))
     assert core - {"torch"} <= set(LOCKED["core"]), STALE
+    assert core - {"torch"} | serve <= set(LOCKED["serve"]), STALE
     assert core - {"torch"} | test <= set(LOCKED["test"]), STALE
+    assert LOCKED["core"].items() <= LOCKED["serve"].items(), STALE
     assert LOCKED["core"].items() <= LOCKED["test"].items(), STALE
     assert list(LOCKED["torch-cpu"]) == ["torch"] and "torch" in LOCKED["torch"]
     assert LOCKED["torch-cpu"]["torch"] == LOCKED["torch"]["torch"] + "+cpu", STALE
-    for name in ("core", "test"):
+    for name in ("core", "serve", "test"):
         assert not [one for one in LOCKED[name] if re.match(r"torch\b|nvidia-|cuda-|triton", one)]
 
 
@@ -55,7 +58,7 @@ def test_the_bill_of_materials_is_that_of_the_locks():
     assert (own["name"], own["version"]) == (PROJECT["name"], PROJECT["version"]), "run make sbom"
     components = {one["name"]: (one["version"], one["scope"]) for one in found["components"]}
     expected = {name: (version, "excluded") for name, version in LOCKED["test"].items()}
-    expected |= {name: (version, "optional") for name, version in LOCKED["torch"].items()}
+    expected |= {name: (version, "optional") for name, version in (LOCKED["serve"] | LOCKED["torch"]).items()}
     expected |= {name: (version, "required") for name, version in LOCKED["core"].items()}
     expected["torch"] = (LOCKED["torch"]["torch"], "required")
     assert components == expected, "run make sbom"
